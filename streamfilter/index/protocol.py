@@ -1,0 +1,138 @@
+"""What the pipeline asks of an index, whatever keeps it: RocksDB or a plain dictionary.
+
+An index maps a 64-bit key (a band key, or the folded content fingerprint, which behaves as
+one more band) to a bucket: the ordinals of the first documents that had it. It maps an
+ordinal to what is remembered of that document. Reading changes nothing; `apply` writes one
+batch and the log position it came from, atomically.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.model import BatchMark, Positions
+
+U64 = NDArray[np.uint64]
+U32 = NDArray[np.uint32]
+U8 = NDArray[np.uint8]
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What the index remembers of n documents, as columns; row i is one document."""
+
+    ordinals: I64
+    """(n,) place in the order of judgement."""
+    ids: Sequence[str]
+    batches: I64
+    """(n,) number of the batch that judged it."""
+    partitions: I64
+    """(n,) input partition (for files: the input's number in the index's source table)."""
+    offsets: I64
+    """(n,) offset in that partition (for files: line number)."""
+    timestamps: I64
+    """(n,) milliseconds since the epoch as the record had it (stored with a second's precision)."""
+    fingerprints: U8
+    """(n, 16) keyed BLAKE2b-128 of the normalised text."""
+    signatures: U8
+    """(n, k) low 8 bits of each slot; all zero for an unsigned (too short) document."""
+    set_sizes: I64
+    """(n,) number of distinct tokens; 0 for an unsigned document."""
+    tokens: U32
+    """(sum of sample sizes,) token samples one after the other, each strictly rising:
+    the smallest distinct 32-bit tokens, at most 1,024 a document."""
+    token_starts: I64
+    """(n + 1,) sample i is tokens[token_starts[i]:token_starts[i + 1]]."""
+
+    def __len__(self) -> int:
+        return len(self.ordinals)
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """What a probe found: for n documents and c key columns, each bucket's ordinals in order."""
+
+    counts: U8
+    """(n, c) ordinals in the bucket of document i's key in column j (0: no bucket)."""
+    ordinals: I64
+    """(counts.sum(),) the buckets' ordinals, row by row, column by column, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an index has come: stored in the same WriteBatch as the entries it speaks of."""
+
+    changelog_offset: int = -1
+    """Offset of the last applied changelog record; -1 before the first (always, for files)."""
+    record_hash: bytes = b""
+    """BLAKE2b-128 of that changelog record's value."""
+    positions: Positions | None = None
+    """Next offset to judge per partition; None before anything was judged."""
+    next_batch: int = 0
+    next_ordinal: int = 0
+    highest_timestamp: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """New documents for the index."""
+
+    documents: Documents
+    keys: U64
+    """(n, c) the documents' keys: bands first, folded fingerprint last. An unsigned document's
+    band columns are 0 and are not written: `Documents.set_sizes` tells."""
+    buckets: Buckets | None = None
+    """What a probe of exactly these keys just found, so that apply need not read again; None
+    means apply reads them itself (restore)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """One atomic write: what a batch adds, its mark(s), and the new progress."""
+
+    progress: Progress
+    additions: Additions | None = None
+    marks: tuple[BatchMark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a write did, for the metrics: the core itself measures nothing."""
+
+    documents: int = 0
+    """Documents added (a known ordinal adds nothing and is not counted)."""
+    overflows: int = 0
+    """Buckets that were full, so that an ordinal was counted but not listed."""
+
+
+class Index(Protocol):
+    """The memory of one task. Not safe for use from two threads at once, except `probe`."""
+
+    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
+        """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read."""
+
+    def fetch(self, ordinals: I64) -> Documents:
+        """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
+
+    def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
+        """Return for each (partition, offset) the mark of the batch that first judged it."""
+
+    def apply(self, changes: Changes) -> Applied:
+        """Write *changes* atomically. Applying an ordinal that is known adds nothing."""
+
+    @property
+    def progress(self) -> Progress:
+        """Return how far the index has come, as last written."""
+
+    def __len__(self) -> int:
+        """Return the number of documents in the index."""
+
+    def close(self) -> None:
+        """Release the directory and its lock."""

@@ -1,0 +1,164 @@
+"""The nouns: what flows through streamfilter, as frozen values of the standard library.
+
+A record arrives, is read into a document (or into the reason why it is none), is judged,
+and leaves with its decision. Nothing here computes, reads a clock or knows a library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Record headers in their order, repeats and null values kept."""
+
+
+class Verdict(StrEnum):
+    """Where a record ends, and why. Every record gets exactly one."""
+
+    UNIQUE = "unique"
+    EXACT_DUPLICATE = "exact_duplicate"
+    NEAR_DUPLICATE = "near_duplicate"
+    PASSTHROUGH = "passthrough"
+    """Forwarded without being judged (tombstone, empty or short text), by policy."""
+    DROPPED = "dropped"
+    """Withheld without being judged, because the configuration says so."""
+    REJECTED = "rejected"
+    """Unreadable: goes to the dead-letter topic with a code."""
+
+
+DUPLICATES = frozenset({Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE})
+
+
+class ErrorCode(StrEnum):
+    """The closed set of reasons for a dead letter."""
+
+    INVALID_JSON = "invalid_json"
+    MISSING_TEXT = "missing_text"
+    MISSING_ID = "missing_id"
+    WRONG_TYPE = "wrong_type"
+    BAD_UTF8 = "bad_utf8"
+    BAD_HEADER = "bad_header"
+    TOO_LARGE = "too_large"
+    TOO_DEEP = "too_deep"
+    SCHEMA_UNKNOWN = "schema_unknown"
+    SCHEMA_DECODE = "schema_decode"
+    INTERNAL = "internal"
+
+
+class Reason(StrEnum):
+    """Why a record was forwarded or dropped without being judged."""
+
+    TOMBSTONE = "tombstone"
+    EMPTY = "empty"
+    SHORT = "short"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Source:
+    """Where a record came from; for a file: its path as given, 0, and the line number from 1."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One consumed record, byte for byte as the broker (or the file) gave it."""
+
+    source: Source
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp: int = -1
+    """Milliseconds since the epoch; -1 when the record has none."""
+    headers_error: str | None = None
+    """Why the headers could not be read (then ``headers`` is empty), or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A record that was read: it can be judged."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """A record that by policy is not judged: PASSTHROUGH or DROPPED, and why."""
+
+    verdict: Verdict
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A record that cannot be read: it travels to the dead-letter topic and is counted."""
+
+    code: ErrorCode
+    message: str
+    """For a person; never contains payload text."""
+    stage: str = "read"
+
+
+Reading = Document | Unjudged | Malformed
+"""What reading a record gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An earlier, forwarded document that this one was verified against."""
+
+    document_id: str
+    similarity: float
+    """Jaccard similarity in [0, 1], by the decision's ``method``."""
+    bands: int
+    """How many bands the two share; 0 for an exact duplicate."""
+    source: Source
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict on one document, with its evidence."""
+
+    verdict: Verdict
+    matches: tuple[Match, ...] = ()
+    """Confirmed matches, highest similarity first, then lowest ordinal."""
+    method: str = ""
+    """``exact_text``, ``exact_jaccard``, ``sampled_jaccard`` or ``signature``; empty if unique."""
+    matches_truncated: bool = False
+    """True when candidates were left unverified because of ``verify.max_candidates``."""
+    p_false_positive: float = 0.0
+    """Probability that the true similarity is below the threshold, given the evidence."""
+
+    @property
+    def match(self) -> Match | None:
+        """Return the best match, or None for a unique document."""
+        return self.matches[0] if self.matches else None
+
+
+Positions = dict[int, int]
+"""Next offset to judge, per input partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The offsets of one partition that one batch covered: start <= offset < end."""
+
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMark:
+    """The changelog's and the index's memory of one judged batch: what makes a re-read exact."""
+
+    number: int
+    first_ordinal: int
+    next_ordinal: int
+    """``first_ordinal`` plus the number of documents judged in this batch."""
+    spans: tuple[Span, ...] = field(default=())
