@@ -133,6 +133,8 @@ class Decision:
     """True when candidates were left unverified because of ``verify.max_candidates``."""
     p_false_positive: float = 0.0
     """Probability that the true similarity is below the threshold, given the evidence."""
+    reason: Reason | None = None
+    """Why the document was not judged after all (SHORT, by policy), with PASSTHROUGH or DROPPED."""
 
     @property
     def match(self) -> Match | None:

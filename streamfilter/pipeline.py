@@ -35,7 +35,8 @@ class MatchPolicy:
     method: str = "exact"
     """``exact`` (sets) or ``signature``."""
     max_candidates: int = 8
-    bucket_cap: int = 8
+    short_text: str = "exact_only"
+    """A text shorter than one shingle: ``exact_only``, ``forward`` (unjudged) or ``drop``."""
 
 
 @dataclass(frozen=True, slots=True)
