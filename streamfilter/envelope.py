@@ -1,0 +1,176 @@
+"""The evidence of a verdict as JSON: one spelling for topics, files and headers.
+
+`evidence` gives the record of `operations.md` in its order; `envelope` adds the payload that it
+speaks of. Both are plain dictionaries whose order is the order of the output, so that equal
+decisions give equal bytes. The schema is `schemas/envelope.json`.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+
+from streamfilter.model import Decision, Malformed, Match, Source, Verdict
+
+SCHEMA = 1
+"""Version of the envelope; raised when a field changes its meaning or goes away."""
+
+Json = dict[str, Any]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a record came from, as an envelope spells it."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def source(self) -> Source:
+        """Return it as the noun."""
+        return Source(self.topic, self.partition, self.offset)
+
+
+class Matched(Place, frozen=True):
+    """One match of an envelope."""
+
+    id: str
+    similarity: float
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """What a reader of envelopes needs of one; other fields are ignored."""
+
+    verdict: Verdict
+    id: str | None = None
+    source: Place | None = None
+    matches: tuple[Matched, ...] = ()
+    payload: str | None = None
+    payload_encoding: str | None = None
+
+    @property
+    def value(self) -> bytes | None:
+        """Return the original bytes, None for a reference or a record without value."""
+        if self.payload is None or self.payload_encoding is None:
+            return None
+        if self.payload_encoding == "base64":
+            return base64.b64decode(self.payload)
+        return self.payload.encode()
+
+
+def evidence(
+    decision: Decision, *, document_id: str, source: Source, scheme: str, threshold: float
+) -> Json:
+    """Return the verdict on one document with its evidence (output mode ``reference``).
+
+    Args:
+        decision: what `pipeline.judge` returned.
+        document_id: the judged document's id.
+        source: where it came from.
+        scheme: the scheme's fingerprint.
+        threshold: the similarity from which a match counts.
+    """
+    best = decision.match
+    return {
+        "schema": SCHEMA,
+        "verdict": decision.verdict.value,
+        "id": document_id,
+        "similarity": _similarity(best.similarity) if best else None,
+        "method": decision.method or None,
+        "threshold": threshold,
+        "matches": matches(decision),
+        "matches_truncated": decision.matches_truncated,
+        "canonical_id": canonical_id(decision, document_id),
+        "scheme": scheme,
+        "p_false_positive": p_false_positive(decision),
+        "source": _place(source),
+    }
+
+
+def matches(decision: Decision) -> list[Json]:
+    """Return the matches, best first, as the ``matches`` array."""
+    return [_match(match) for match in decision.matches]
+
+
+def canonical_id(decision: Decision, document_id: str) -> str:
+    """Return the id of the forwarded document that stands for this one (itself if unique)."""
+    return decision.match.document_id if decision.match else document_id
+
+
+def p_false_positive(decision: Decision) -> float:
+    """Return the probability of a wrong verdict, to 6 significant digits."""
+    return float(f"{decision.p_false_positive:.6g}")
+
+
+def with_payload(record: Json, value: bytes | None) -> Json:
+    """Return *record* followed by the original value (output mode ``envelope``).
+
+    ``payload_encoding`` is ``utf-8`` if the value is text, else ``base64``; both are null for a
+    record without a value.
+    """
+    if value is None:
+        return {**record, "payload": None, "payload_encoding": None}
+    try:
+        return {**record, "payload": value.decode(), "payload_encoding": "utf-8"}
+    except UnicodeDecodeError:
+        payload = base64.b64encode(value).decode("ascii")
+        return {**record, "payload": payload, "payload_encoding": "base64"}
+
+
+def rejection(malformed: Malformed, *, source: Source) -> Json:
+    """Return a dead letter as a record of its own: the error, and where it came from."""
+    return {
+        "schema": SCHEMA,
+        "verdict": Verdict.REJECTED.value,
+        "error": {
+            "stage": malformed.stage,
+            "code": malformed.code.value,
+            "message": malformed.message,
+        },
+        "source": _place(source),
+    }
+
+
+def encode(value: Any) -> bytes:
+    """Return *value* as one line of JSON in UTF-8, keys in their order."""
+    return msgspec.json.encode(value)
+
+
+def pretty(value: Any) -> str:
+    """Return *value* as indented JSON for a person's eyes, keys in their order."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def decode(line: bytes) -> Envelope:
+    """Return the envelope in *line*.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    try:
+        return _ENVELOPE.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(f"no envelope of streamfilter: {error}") from None
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+
+
+def _match(match: Match) -> Json:
+    return {
+        "id": match.document_id,
+        "similarity": _similarity(match.similarity),
+        "bands": match.bands,
+        **_place(match.source),
+    }
+
+
+def _place(source: Source) -> Json:
+    return {"topic": source.topic, "partition": source.partition, "offset": source.offset}
+
+
+def _similarity(similarity: float) -> float:
+    """Return it to 6 decimals: a share of two counts needs no more to be recognised."""
+    return round(similarity, 6)
