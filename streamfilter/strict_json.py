@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 # possessive, so that no input makes the search start over (it would be quadratic).
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _SQUARE = bytes.maketrans(b"{}", b"[]")
-_NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]")))
+_NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _ESCAPE = re.compile(r"~([01]?)")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-")
 
