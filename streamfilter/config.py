@@ -1,0 +1,172 @@
+"""The configuration: typed sections, read from files, environment and command line at once.
+
+``load_config`` returns a frozen `Config` or raises one `ConfigError` with every problem that
+could be found. Precedence: defaults < files in their order < environment < overrides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from streamfilter import config_sections as sections
+from streamfilter.config_checks import check_meaning
+from streamfilter.config_problems import explain, without
+from streamfilter.config_sources import Settings, read_settings
+from streamfilter.similarity import curve
+from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.stops import ConfigError, Problem
+
+__all__ = ["Config", "ConfigError", "Problem", "Reading", "load_config", "read_config"]
+
+
+class Config(BaseSettings):
+    """Everything an operator may want another value of."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
+    )
+
+    input: sections.Input = sections.Input()
+    output: sections.Output = sections.Output()
+    similarity: sections.Similarity = sections.Similarity()
+    verify: sections.Verify = sections.Verify()
+    index: sections.Index = sections.Index()
+    kafka: sections.Kafka = sections.Kafka()
+    http: sections.Http = sections.Http()
+    batch: sections.Batch = sections.Batch()
+    limits: sections.Limits = sections.Limits()
+    memory: sections.Memory = sections.Memory()
+    log: sections.Log = sections.Log()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take only what `config_sources` read.
+
+        The library's own sources pass over a missing file, a duplicate key and an unknown
+        section in the environment in silence, and each stops at its first error.
+        """
+        return (init_settings,)
+
+    @model_validator(mode="before")
+    @classmethod
+    def name_outputs_after_the_input(cls, data: Any) -> Any:
+        """Fill in outputs that were left out: defaults must not point at another input's."""
+        topic = (data.get("input") or {}).get("topic") if _has_maps(data) else None
+        if not isinstance(topic, str):
+            return data
+        names = {name: f"{topic}.{name.replace('_', '-')}" for name in _OUTPUT_TOPICS}
+        return {**data, "output": names | (data.get("output") or {})}
+
+    def scheme(self) -> Scheme:
+        """Return what shapes the index; bands and rows planned where they are not given.
+
+        Raises:
+            ValueError: if no shape reaches the recall (`load_config` has checked that).
+        """
+        similarity = self.similarity
+        bands, rows = similarity.bands, similarity.rows
+        if bands is None and rows is None:
+            bands, rows = curve.widest_rows(
+                similarity.threshold, slots=similarity.slots, recall=similarity.recall
+            )
+        bands = bands or max(1, similarity.slots // (rows or 1))
+        return Scheme(
+            bands=bands,
+            rows=rows or max(1, similarity.slots // bands),
+            slots=similarity.slots,
+            shingling=Shingling(**similarity.shingle.model_dump()),
+            normalisation=Normalisation(**similarity.normalise.model_dump()),
+        )
+
+    @property
+    def changelog_topic(self) -> str:
+        """Return the topic that the index is rebuilt from."""
+        return self.index.changelog or f"{self.kafka.group}.changelog"
+
+    def masked(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values, secrets as asterisks: fit for printing."""
+        return self.model_dump(mode="json")
+
+    def secrets(self) -> frozenset[str]:
+        """Return the secret values in plain, for the log's filter and for nothing else."""
+        maps = (self.kafka.common, self.kafka.consumer, self.kafka.producer)
+        values = (value for each in maps for value in each.values())
+        return frozenset(v.get_secret_value() for v in values if isinstance(v, SecretStr))
+
+
+_OUTPUT_TOPICS = ("unique", "duplicates", "dead_letter")
+
+
+def _has_maps(data: Any) -> bool:
+    parts = (data.get("input"), data.get("output")) if isinstance(data, dict) else (0,)
+    return all(part is None or isinstance(part, dict) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A configuration as far as it could be read, and everything wrong with it."""
+
+    config: Config
+    """Where a setting was wrong, it has its default."""
+    problems: tuple[Problem, ...]
+
+
+def read_config(
+    files: Sequence[Path] = (),
+    environment: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+) -> Reading:
+    """Read and validate; return what could be read with all problems. Never raises for them."""
+    settings = read_settings(files, os.environ if environment is None else environment, overrides)
+    problems = list(settings.problems)
+    config, broken = _validate(settings, problems)
+    problems += check_meaning(config, broken)
+    return Reading(config, tuple(dict.fromkeys(problems)))
+
+
+def load_config(
+    files: Sequence[Path] = (),
+    environment: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+) -> Config:
+    """Return the configuration.
+
+    Args:
+        files: YAML files, later ones win.
+        environment: variables to read ``STREAMFILTER_SECTION__KEY`` from (default: the process's).
+        overrides: ``section.key=value`` each.
+
+    Raises:
+        ConfigError: with every problem found.
+    """
+    reading = read_config(files, environment, overrides)
+    if reading.problems:
+        raise ConfigError(reading.problems)
+    return reading.config
+
+
+def _validate(settings: Settings, problems: list[Problem]) -> tuple[Config, set[str]]:
+    """Return the configuration without its broken settings, and the paths of those."""
+    values: dict[str, Any] = settings.values
+    broken = {each.key for each in problems}
+    try:
+        return Config(**values), broken
+    except ValidationError as error:
+        found = explain(error, Config, settings.spelled)
+    problems += [each.problem for each in found]
+    broken |= {each.problem.key for each in found}
+    return Config(**without(values, [each.location for each in found])), broken

@@ -1,0 +1,143 @@
+"""The values people write in a configuration, as types: ``20ms``, ``8Mi``, ``/text``, secrets.
+
+Each type reads one spelling, says clearly what it wanted when it cannot, and writes the same
+spelling back, so that a printed configuration can be read again.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
+_MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]i?)?B?", re.ASCII)
+_BYTES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
+    f"{letter}i": 1024**power for power, letters in enumerate(("kK", "M", "G", "T"), 1)
+    for letter in letters
+}  # fmt: skip
+BYTES_MAX = 2**50  # a pebibyte: more is a typing mistake
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+_ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-", re.ASCII)
+
+SECRET_PROPERTY = re.compile(
+    r"password|passphrase|secret|token|jaas|\.pem$|_key$|oauthbearer\.config|assertion|userinfo"
+    r"|credential|principal|ssl_engine",
+    re.IGNORECASE,
+)
+"""Names of librdkafka properties whose values are never shown. Too wide rather than too narrow."""
+
+
+def parse_duration(value: object) -> timedelta:
+    """Return the duration written as ``500ms``, ``30s``, ``5m``, ``2h`` or ``7d``.
+
+    Raises:
+        ValueError: if it has no unit (only 0 needs none) or is not a number.
+    """
+    if isinstance(value, timedelta):
+        return value
+    if str(value) == "0" and not isinstance(value, bool):
+        return timedelta(0)
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("expected a duration with its unit, such as 500ms, 30s, 5m or 7d")
+    try:
+        return timedelta(milliseconds=float(match[1]) * _MILLISECONDS[match[2]])
+    except OverflowError:
+        raise ValueError("expected a duration below a billion days") from None
+
+
+def format_duration(value: timedelta) -> str:
+    """Return the shortest exact spelling: ``20ms``, ``90s``, ``7d``."""
+    milliseconds = value / timedelta(milliseconds=1)
+    for unit, length in _MILLISECONDS.items():
+        if milliseconds and milliseconds % length == 0:
+            return f"{milliseconds / length:.0f}{unit}"
+    return f"{milliseconds:g}ms"
+
+
+def parse_size(value: object) -> int:
+    """Return the bytes written as ``8Mi`` (2^20), ``1GB`` (10^9), ``512`` or ``64k``.
+
+    Raises:
+        ValueError: if it is not a number with one of those units.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    else:
+        match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+        if match is None:
+            raise ValueError("expected a size in bytes, such as 65536, 64Mi, 8Mi or 1GB")
+        size = int(float(match[1]) * _BYTES[match[2] or ""])
+    if not 0 <= size <= BYTES_MAX:
+        raise ValueError("expected a size between 0 and 1024 Ti")
+    return size
+
+
+def format_size(value: int) -> str:
+    """Return the shortest exact binary spelling: ``8Mi``, ``1Gi``, ``1000``."""
+    for unit in ("Ti", "Gi", "Mi", "Ki"):
+        if value and value % _BYTES[unit] == 0:
+            return f"{value // _BYTES[unit]}{unit}"
+    return str(value)
+
+
+def check_topic(value: str) -> str:
+    """Return *value* if Kafka takes it as a topic's name."""
+    if not _TOPIC.fullmatch(value) or value in (".", ".."):
+        raise ValueError("expected a topic name: 1 to 249 letters, digits, '.', '_' or '-'")
+    return value
+
+
+def check_pointer(value: str) -> str:
+    """Return *value* if it is a JSON Pointer through objects only.
+
+    An array index would make the text depend on an order that producers change freely; and
+    ``/0`` may as well be a key called "0". So both are refused rather than guessed.
+    """
+    if not value.startswith("/"):
+        raise ValueError("expected a JSON Pointer, such as /text or /article/body")
+    if re.search(r"~(?![01])", value):
+        raise ValueError("expected '~0' for '~' and '~1' for '/' inside a JSON Pointer")
+    if any(_ARRAY_INDEX.fullmatch(step) for step in value.split("/")[1:]):
+        raise ValueError("expected a JSON Pointer without array indexes: they are not supported")
+    return value
+
+
+def hide_secrets(value: object) -> object:
+    """Wrap the values of secret librdkafka properties, so that nothing prints them by accident."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: SecretStr(str(plain))
+        if SECRET_PROPERTY.search(str(name)) and isinstance(plain, str | int | float)
+        else plain
+        for name, plain in value.items()
+    }
+
+
+def _plain_property(value: Any) -> Any:
+    return str(value) if isinstance(value, SecretStr) else value
+
+
+Duration = Annotated[
+    timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration, return_type=str)
+]
+Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size, return_type=str)]
+Ratio = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Topic = Annotated[str, AfterValidator(check_topic)]
+Pointer = Annotated[str, AfterValidator(check_pointer)]
+Property = bool | int | float | str | SecretStr
+Properties = Annotated[
+    dict[str, Property],
+    BeforeValidator(hide_secrets),
+    PlainSerializer(lambda value: {name: _plain_property(v) for name, v in value.items()}),
+]
+"""A raw librdkafka map. Plain values come from `Kafka.properties` only."""

@@ -1,0 +1,88 @@
+"""YAML without its traps: a key twice is an error, ``no`` is a word, ``1:30`` is no number.
+
+Only the values of JSON are recognised (null, true, false, numbers); all else is text and each
+setting reads its own. Aliases are refused: they let a kilobyte stand for a terabyte. An error
+tells the line, never quotes the text, which may hold a password.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+CHARACTERS_MAX = 1_000_000
+"""A longer configuration is a wrong file."""
+
+
+class YamlError(ValueError):
+    """Not usable as YAML; the message holds the line and no part of the text."""
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (set by the library on the class)
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise YamlError(f"line {self.peek_event().start_mark.line + 1}: aliases are refused")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise YamlError(f"line {line}: a key must be a word")
+            if key.value in seen:
+                raise YamlError(f"line {line}: the key {key.value!r} stands there twice")
+            seen.add(key.value)
+        return {key.value: self.construct_object(value, deep=True) for key, value in node.value}
+
+    def construct_yaml_map(self, node: Any) -> Any:
+        yield self.construct_mapping(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_yaml_map)
+for _tag, _regexp, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]{1,18}", list("-+0123456789")),
+    ("float", r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?",
+     list("-+.0123456789")),
+):  # fmt: skip
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^({_regexp})$"), _first
+    )
+
+
+def _construct_int(loader: _Loader, node: Any) -> int:
+    return int(node.value)  # a leading 0 is no octal number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
+
+
+def parse_yaml(text: str) -> Any:
+    """Return the plain values in *text*; None for an empty one.
+
+    Raises:
+        YamlError: if it is not one document of usable YAML.
+    """
+    if len(text) > CHARACTERS_MAX:
+        raise YamlError(f"longer than {CHARACTERS_MAX} characters")
+    try:
+        return yaml.load(text, Loader=_Loader)  # a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise YamlError(where + _harmless(error.problem or "not YAML")) from None
+    except yaml.YAMLError:
+        raise YamlError("a character that YAML does not allow") from None
+    except RecursionError:
+        raise YamlError("nested too deeply") from None
+
+
+def _harmless(problem: str) -> str:
+    """Return the library's words without what it quotes of the text."""
+    return re.sub(r"(['\"])(?!<)(?!.\1).*\1", "…", problem, flags=re.DOTALL)

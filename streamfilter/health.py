@@ -1,0 +1,134 @@
+"""Is the loop alive, may it get traffic, and what is it doing: the run loop writes, HTTP reads.
+
+Liveness is the loop's own heartbeat and nothing else: a broker that is down makes us wait, and
+killing a waiting process helps nobody. Readiness is the state: working or standing by. All
+methods may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from streamfilter.model import Verdict
+
+
+class State(StrEnum):
+    """What the process is doing; also the reason why it is not ready."""
+
+    STARTING = "starting"
+    STANDBY = "standby"
+    """Waits for a task that another process owns. Ready: a rollout would hang otherwise."""
+    RESTORING = "restoring"
+    REBALANCING = "rebalancing"
+    RUNNING = "running"
+    PAUSED_DISK = "paused:disk"
+    PAUSED_DEAD_LETTERS = "paused:dead_letters"
+    DRAINING = "draining"
+    FENCED = "fenced"
+
+
+READY = frozenset({State.RUNNING, State.STANDBY})
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What ``/status`` tells. Holds no payload, no seed and no setting's value."""
+
+    state: State = State.STARTING
+    detail: str = ""
+    """One sentence for a person; empty when the state says it all."""
+    scheme: str = ""
+    """Scheme fingerprint."""
+    index_id: str = ""
+    tasks: tuple[str, ...] = ()
+    """Names of the tasks this process owns."""
+    positions: Mapping[str, int] = field(default_factory=dict)
+    """Next offset to judge, by ``topic/partition``."""
+    lag: Mapping[str, int] = field(default_factory=dict)
+    """Records behind the end, by ``topic/partition``."""
+    verdicts: Mapping[Verdict, int] = field(default_factory=dict)
+    """Records since the start of the process, by verdict."""
+    restore_remaining: int = 0
+    """Changelog records still to be applied."""
+    documents: int = 0
+    """Documents in the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Whether the loop turned recently."""
+
+    alive: bool
+    age_seconds: float
+    bound_seconds: float
+
+
+class Health:
+    """The latest `Status` and the loop's heartbeat."""
+
+    def __init__(
+        self, *, bound_seconds: float = 60.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start as STARTING, with a first beat now.
+
+        Args:
+            bound_seconds: how long the loop may be silent before it counts as stuck.
+            clock: a clock that never jumps.
+        """
+        self._bound = bound_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._beat = clock()
+        self._started = clock()
+        self._status = Status()
+
+    def beat(self) -> None:
+        """Say that the loop turned: once per batch, restore step or idle poll."""
+        with self._lock:
+            self._beat = self._clock()
+
+    def enter(self, state: State, detail: str = "") -> None:
+        """Change the state; a change is a sign of life, so it beats too."""
+        with self._lock:
+            self._beat = self._clock()
+            self._status = replace(self._status, state=state, detail=detail)
+
+    def report(self, **changes: object) -> None:
+        """Replace fields of the status (``positions=…``, ``lag=…``); unknown ones raise."""
+        with self._lock:
+            self._status = replace(self._status, **changes)  # type: ignore[arg-type]
+
+    def count(self, verdicts: Mapping[Verdict, int]) -> None:
+        """Add one batch's verdicts to those since the start."""
+        with self._lock:
+            total = dict(self._status.verdicts)
+            for verdict, number in verdicts.items():
+                total[verdict] = total.get(verdict, 0) + number
+            self._status = replace(self._status, verdicts=total)
+
+    @property
+    def status(self) -> Status:
+        """Return the latest status, as one consistent value."""
+        with self._lock:
+            return self._status
+
+    @property
+    def uptime_seconds(self) -> float:
+        """Return the seconds since this object was made."""
+        return self._clock() - self._started
+
+    @property
+    def ready(self) -> bool:
+        """Return True when the process works, or stands by."""
+        return self.status.state in READY
+
+    @property
+    def liveness(self) -> Liveness:
+        """Return how long ago the loop last turned, and whether that is too long."""
+        with self._lock:
+            age = max(0.0, self._clock() - self._beat)
+        return Liveness(alive=age <= self._bound, age_seconds=age, bound_seconds=self._bound)

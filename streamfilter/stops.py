@@ -1,0 +1,89 @@
+"""Why the process stops: the exit codes and the exceptions that carry them.
+
+Expected trouble is a value (a dead letter, a `Problem`). What is raised here ends the
+process on purpose: `cli.main` prints the message and returns the code. Everything else that
+rises is a bug (70), and the restart replays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a supervisor reads; the numbers are those of sysexits.h."""
+
+    OK = 0
+    USAGE = 64
+    BROKEN_INPUT = 65
+    """``filter`` met a broken line and has no ``--dead-letter``."""
+    BUG = 70
+    TEMPORARY = 75
+    """Try again later: the broker stayed unreachable past the start timeout."""
+    FENCED = 76
+    """Another process owns the task now."""
+    CONFIG = 78
+    """Wrong configuration, or an index that does not belong to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, said so that the reader can repair it."""
+
+    key: str
+    """Path of the setting (``similarity.bands``), or of the thing (``topic documents``)."""
+    got: str
+    """What is wrong: what was found and what was expected. Never a secret."""
+    cure: str
+    """What to do about it."""
+
+    def __str__(self) -> str:
+        cure = f"\n    cure: {self.cure}" if self.cure else ""
+        return f"{self.key}: {self.got}{cure}"
+
+
+class Stop(Exception):
+    """The process must end, and knows why; the message names the cure."""
+
+    exit_code = ExitCode.BUG
+
+    def __init__(self, message: str, *, exit_code: ExitCode | None = None) -> None:
+        super().__init__(message)
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+
+class ConfigError(Stop):
+    """The configuration is wrong; `problems` holds everything found, not only the first."""
+
+    exit_code = ExitCode.CONFIG
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class SchemeMismatch(Stop):
+    """The index was built under another scheme, format, seed or identity."""
+
+    exit_code = ExitCode.CONFIG
+
+
+class Temporary(Stop):
+    """Nothing is wrong with us; try again later."""
+
+    exit_code = ExitCode.TEMPORARY
+
+
+class Fenced(Stop):
+    """Another process took the task over; this one must not write any more."""
+
+    exit_code = ExitCode.FENCED
+
+
+class BrokenInput(Stop):
+    """An input line cannot be read, and there is nowhere to put it."""
+
+    exit_code = ExitCode.BROKEN_INPUT
