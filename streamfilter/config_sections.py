@@ -29,9 +29,12 @@ class Input(Section):
 
     topic: Topic = Field(default="documents", description="Topic to read.")
     format: Literal["json", "text"] = Field(
-        default="json", description="json: text and id by JSON Pointer; text: the whole value is the text."
+        default="json",
+        description="json: text and id by JSON Pointer; text: the whole value is the text.",
     )
-    text: Pointer = Field(default="/text", description="JSON Pointer to the text, through objects only.")
+    text: Pointer = Field(
+        default="/text", description="JSON Pointer to the text, through objects only."
+    )
     id: Pointer | None = Field(
         default="/id",
         description="JSON Pointer to the document's id. null: its source position is its id; "
@@ -93,7 +96,8 @@ class Shingle(Section):
     """How a text becomes a set."""
 
     kind: Literal["word", "char"] = Field(
-        default="word", description="word: runs of words; char: runs of characters (short or noisy text)."
+        default="word",
+        description="word: runs of words; char: runs of characters (short or noisy text).",
     )
     size: int = Field(default=3, ge=1, le=32, description="Words or characters in one shingle.")
 
@@ -102,14 +106,18 @@ class Normalise(Section):
     """Which differences between two texts do not count."""
 
     unicode: Literal["NFKC", "NFC", "none"] = Field(
-        default="NFKC", description="Unicode normalisation; NFKC makes full-width and ligatures equal."
+        default="NFKC",
+        description="Unicode normalisation; NFKC makes full-width and ligatures equal.",
     )
     casefold: bool = Field(default=True, description="Ignore upper and lower case.")
     whitespace: bool = Field(default=True, description="Runs of white space count as one space.")
     digits: bool = Field(
-        default=False, description="Every digit becomes 0: for logs and forms that differ in numbers only."
+        default=False,
+        description="Every digit becomes 0: for logs and forms that differ in numbers only.",
     )
-    invisible: bool = Field(default=True, description="Ignore soft hyphens, zero-width and bidi marks.")
+    invisible: bool = Field(
+        default=True, description="Ignore soft hyphens, zero-width and bidi marks."
+    )
 
 
 class Similarity(Section):
@@ -120,7 +128,10 @@ class Similarity(Section):
     )
     shingle: Shingle = Shingle()
     slots: int = Field(
-        default=128, ge=1, le=1024, description="Signature slots: more find more surely and cost more."
+        default=128,
+        ge=1,
+        le=1024,
+        description="Signature slots: more find more surely and cost more.",
     )
     recall: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.99,
@@ -145,27 +156,37 @@ class Verify(Section):
         "wrong for a quarter of the pairs close to the threshold.",
     )
     max_candidates: int = Field(
-        default=8, ge=1, le=1_000, description="Candidates compared per document; bounds hostile floods."
+        default=8,
+        ge=1,
+        le=1_000,
+        description="Candidates compared per document; bounds hostile floods.",
     )
 
 
 class Index(Section):
     """The memory: a directory that can be rebuilt from the changelog."""
 
-    path: Path = Field(default=Path("state"), description="Directory of this process's index; not shared.")
+    path: Path = Field(
+        default=Path("state"), description="Directory of this process's index; not shared."
+    )
     scope: Literal["topic", "partition"] = Field(
         default="topic",
         description="topic: one index over all partitions, a second process stands by; "
         "partition: one index each, processes share them (the key is a deduplication scope).",
     )
     changelog: Topic | None = Field(
-        default=None, description="Topic that the index is rebuilt from. null: <kafka.group>.changelog."
+        default=None,
+        description="Topic that the index is rebuilt from. null: <kafka.group>.changelog.",
     )
     retention: Literal["unlimited"] = Field(
-        default="unlimited", description="How long a document is remembered. Expiry is not built yet."
+        default="unlimited",
+        description="How long a document is remembered. Expiry is not built yet.",
     )
     bucket_cap: int = Field(
-        default=8, ge=1, le=255, description="Documents listed per bucket; more are counted, not listed."
+        default=8,
+        ge=1,
+        le=255,
+        description="Documents listed per bucket; more are counted, not listed.",
     )
     seed_file: Path | None = Field(
         default=None,
@@ -178,10 +199,11 @@ class Kafka(Section):
     """The clients. The three maps are librdkafka's own properties, passed through."""
 
     group: Annotated[str, Field(min_length=1, max_length=200)] = Field(
-        default="streamfilter", description="Consumer group; also names transactions and the changelog."
+        default="streamfilter",
+        description="Consumer group; also names transactions and the changelog.",
     )
     common: Properties = Field(
-       default= default={"bootstrap.servers": "localhost:9092"},
+        default={"bootstrap.servers": "localhost:9092"},
         description="For every client: brokers, TLS, SASL.",
     )
     consumer: Properties = Field(default={}, description="For consumers only.")
@@ -190,10 +212,12 @@ class Kafka(Section):
         default=duration("10s"), description="A silent process loses its task after this."
     )
     transaction_timeout: Duration = Field(
-        default=duration("10s"), description="The broker aborts an abandoned transaction after this."
+        default=duration("10s"),
+        description="The broker aborts an abandoned transaction after this.",
     )
     start_timeout: Duration = Field(
-        default=duration("60s"), description="No broker for this long at start: exit 75, try again later."
+        default=duration("60s"),
+        description="No broker for this long at start: exit 75, try again later.",
     )
 
     def properties(self, client: Literal["common", "consumer", "producer"]) -> dict[str, str]:
@@ -211,7 +235,9 @@ def _librdkafka(value: bool | int | float | str | SecretStr) -> str:
 class Http(Section):
     """Metrics, health and status. Plain HTTP without passwords: keep it on a private network."""
 
-    host: str = Field(default="127.0.0.1", description="Address to listen on; 0.0.0.0 inside a container.")
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; 0.0.0.0 inside a container."
+    )
     port: int = Field(default=9464, ge=0, le=65_535, description="Port; 0 takes any free one.")
     stalled_after: Duration = Field(
         default=duration("60s"), description="The loop was silent for this long: /livez fails."
@@ -221,10 +247,15 @@ class Http(Section):
 class Batch(Section):
     """A micro-batch: one consume, one transaction. Whatever bound is reached first closes it."""
 
-    documents: int = Field(default=1_000, ge=1, le=10_000, description="Records in a batch at most.")
-    bytes: Size = Field(default=size("8Mi"), ge=1_024, description="Bytes of values in a batch at most.")
+    documents: int = Field(
+        default=1_000, ge=1, le=10_000, description="Records in a batch at most."
+    )
+    bytes: Size = Field(
+        default=size("8Mi"), ge=1_024, description="Bytes of values in a batch at most."
+    )
     latency: Duration = Field(
-        default=duration("20ms"), description="How long to wait for a fuller batch; 0 takes what is there."
+        default=duration("20ms"),
+        description="How long to wait for a fuller batch; 0 takes what is there.",
     )
 
 
@@ -258,5 +289,6 @@ class Log(Section):
         default="info", description="Least important level that is written."
     )
     format: Literal["auto", "json", "text"] = Field(
-        default="auto", description="json: one object a line; auto: text on a terminal, json otherwise."
+        default="auto",
+        description="json: one object a line; auto: text on a terminal, json otherwise.",
     )
