@@ -1,0 +1,174 @@
+"""The loop over files: read, judge, write, remember; the promises of the Kafka loop, on lines.
+
+An index that is kept is ahead of the outputs or level with them, for the outputs appear only
+when complete. So a run that died is simply run again: what the index already holds is re-read
+as of its own time and gets its first verdict again, the rest is new. The batches of two runs
+differ, the verdicts do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfilter.documents import Reader
+from streamfilter.files.lines import Input, Lines
+from streamfilter.files.placement import Placement
+from streamfilter.files.sources import Sources
+from streamfilter.index.protocol import Changes, Index, Progress
+from streamfilter.model import BatchMark, Decision, Document, Malformed, Record, Source, Span
+from streamfilter.pipeline import Batch, Judgement, accept, judge
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.stops import SchemeMismatch
+from streamfilter.verification import MatchPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What shapes the verdicts and the batches."""
+
+    policy: MatchPolicy
+    bucket_cap: int = 8
+    batch_documents: int = 1_000
+    batch_bytes: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One run over its inputs, put together from its parts."""
+
+    settings: Settings
+    reader: Reader
+    sketcher: Sketcher
+    index: Index
+    sources: Sources
+    placement: Placement
+
+    def run(self, inputs: Iterable[Input], advanced: Callable[[int], None]) -> None:
+        """Filter *inputs* in their order and publish the outputs.
+
+        ``advanced`` hears how many more stored bytes have been read.
+
+        Raises:
+            BrokenInput: at the first line that cannot be read, if there is no dead letter.
+            SchemeMismatch: if an input is no longer what it was when the index first saw it, or
+                the index knows inputs that the table of sources does not.
+        """
+        if max(self.index.progress.positions or {-1: 0}) >= len(self.sources):
+            raise SchemeMismatch(
+                "the state directory's index knows more inputs than its table of sources; "
+                "remove the directory and run again"
+            )
+        for input_ in inputs:
+            self._filter(input_, advanced)
+        self.placement.outputs.publish()
+
+    def _filter(self, input_: Input, advanced: Callable[[int], None]) -> None:
+        """Filter one input; remember how far it came, whatever stopped it."""
+        number = self.sources.number_of(input_.name)
+        known = self.sources.known(number)
+        settings = self.settings
+        done, digest, seen = 0, "", 0
+        try:
+            for lines in input_.batches(
+                documents=settings.batch_documents,
+                size=settings.batch_bytes,
+                boundary=known.lines + 1,
+            ):
+                self._step(input_.name, number, lines)
+                done, digest = lines.end - 1, input_.digest.hexdigest()
+                if done == known.lines and digest != known.digest:
+                    raise _changed(input_.name, known.lines)
+                advanced(lines.bytes_read - seen)
+                seen = lines.bytes_read
+        finally:
+            # Also after a broken line: the judged lines must not change while it is mended.
+            self.sources.remember(number, lines=done, digest=digest)
+        if done < known.lines:
+            raise _changed(input_.name, known.lines)
+
+    def _step(self, name: str, number: int, lines: Lines) -> None:
+        """Move one batch: first what was judged before, then what is new, each in line order."""
+        records = [Record(Source(name, 0, line.number), None, line.raw) for line in lines.lines]
+        progress = self.index.progress
+        position = (progress.positions or {}).get(number, 1)
+        accepted = accept({0: position}, records)
+        if accepted.reread:
+            self._write(accepted.reread, number, reread=True)
+        if lines.end > position:
+            judgement = self._write(accepted.new, number, reread=False)
+            span = Span(number, max(position, lines.start), lines.end)
+            self.index.apply(_changes(progress, judgement, span))
+        summary = self.placement.summary
+        summary.lines += lines.end - lines.start
+        summary.blank += lines.end - lines.start - len(records)
+        summary.reread += len(accepted.reread)
+
+    def _write(self, records: Sequence[Record], number: int, *, reread: bool) -> Judgement | None:
+        """Judge *records* and write each to its place; return the judgement if there was one."""
+        readings = [self.reader.read(record) for record in records]
+        documents = [
+            (record.source.offset, reading)
+            for record, reading in zip(records, readings, strict=True)
+            if isinstance(reading, Document)
+        ]
+        judgement = self._judge(documents, number, reread=reread) if documents else None
+        decisions = iter(judgement.decisions if judgement else ())
+        for record, reading in zip(records, readings, strict=True):
+            if isinstance(reading, Document):
+                self.placement.judged(record, reading, next(decisions))
+            elif isinstance(reading, Malformed):
+                self.placement.rejected(record, reading)
+            else:
+                self.placement.unjudged(record, reading)
+        return judgement
+
+    def _judge(
+        self, documents: Sequence[tuple[int, Document]], number: int, *, reread: bool
+    ) -> Judgement:
+        """Sketch and judge *documents*, (line number, document) each."""
+        n = len(documents)
+        batch = Batch(
+            ids=[document.id for _, document in documents],
+            partitions=np.full(n, number, np.int64),
+            offsets=np.fromiter((line for line, _ in documents), np.int64, n),
+            timestamps=np.full(n, -1, np.int64),
+        )
+        progress = self.index.progress
+        return judge(
+            batch,
+            self.sketcher.sketch([document.text for _, document in documents]),
+            index=self.index,
+            policy=self.settings.policy,
+            locate=self.sources.locate,
+            number=progress.next_batch,
+            first_ordinal=progress.next_ordinal,
+            as_of=self.index.marks_covering(batch.partitions, batch.offsets) if reread else None,
+            bucket_cap=self.settings.bucket_cap,
+        )
+
+
+def _changes(progress: Progress, judgement: Judgement | None, span: Span) -> Changes:
+    """Return the one write that remembers a batch: its unique documents, its mark, its end."""
+    decisions: Sequence[Decision] = judgement.decisions if judgement else ()
+    next_ordinal = progress.next_ordinal + len(decisions)
+    return Changes(
+        progress=Progress(
+            positions={**(progress.positions or {}), span.partition: span.end},
+            next_batch=progress.next_batch + 1,
+            next_ordinal=next_ordinal,
+            highest_timestamp=progress.highest_timestamp,
+        ),
+        additions=judgement.additions if judgement else None,
+        marks=(BatchMark(progress.next_batch, progress.next_ordinal, next_ordinal, (span,)),),
+    )
+
+
+def _changed(name: str, lines: int) -> SchemeMismatch:
+    return SchemeMismatch(
+        f"{name} is not what it was: its first {lines} lines are in the index under this name, "
+        "and they differ now\n    cure: give other data another name (standard input: "
+        "--stdin-name), or use another --state directory"
+    )

@@ -1,0 +1,127 @@
+"""Lines of JSON Lines inputs, in batches: plain or gzip, from a file or standard input.
+
+A line's number counts from 1 and counts every line, blank ones too, so that it is the one an
+editor shows. Blank lines are no records. Memory holds one batch, or the longest line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from io import BufferedReader, RawIOBase
+from typing import cast
+
+from streamfilter.stops import BrokenInput, ExitCode, Stop
+
+STDIN = "-"
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One record of a file."""
+
+    number: int
+    raw: bytes
+    """As it stood, without its line feed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Consecutive lines of one input."""
+
+    lines: list[Line]
+    start: int
+    """Number of the first line, blank or not."""
+    end: int
+    """Number of the line after the last."""
+    bytes_read: int
+    """How far the input has been read, in bytes as stored (compressed if it is)."""
+
+
+class Input:
+    """One input, read once from its beginning."""
+
+    def __init__(self, path: str, *, name: str | None = None) -> None:
+        """Open *path* (``-`` is standard input), known to the index as *name*.
+
+        Raises:
+            Stop: (usage) if it cannot be opened.
+        """
+        self.path = path
+        # A file name need not be UTF-8, but what is written about it must be.
+        self.name = os.fsencode(name or path).decode("utf-8", "backslashreplace")
+        self._raw = _open(path)
+        magic = self._raw.peek(2)[:2]
+        self._stream: BufferedReader | gzip.GzipFile = self._raw
+        if magic == _GZIP_MAGIC:
+            self._stream = gzip.GzipFile(fileobj=self._raw, mode="rb")
+        self.digest = blake2b(digest_size=16)
+        """Of the lines read so far, each with a line feed: a file may grow after a last line that
+        had none."""
+
+    @property
+    def size(self) -> int:
+        """Return the stored size in bytes, 0 if nobody can know."""
+        try:
+            status = os.fstat(self._raw.fileno())
+        except OSError:
+            return 0
+        return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+    def batches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Lines]:
+        """Yield batches of at most *documents* lines; *size* bytes of lines close one earlier.
+
+        No batch reaches over the line *boundary*: at its end, `digest` is that of the lines
+        before it.
+        """
+        start, end, held = 1, 1, 0
+        batch: list[Line] = []
+        for raw in self._lines():
+            line = raw.removesuffix(b"\n")
+            self.digest.update(line + b"\n")
+            if line and not line.isspace():
+                batch.append(Line(end, line))
+                held += len(line)
+            end += 1
+            if len(batch) >= documents or held >= size or end == boundary:
+                yield Lines(batch, start, end, self._position())
+                batch, start, held = [], end, 0
+        if end > start:
+            yield Lines(batch, start, end, self._position())
+
+    def _lines(self) -> Iterator[bytes]:
+        number = 0
+        try:
+            for line in self._stream:
+                yield line
+                number += 1
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            message = f"{self.path}: damaged gzip data after line {number}: {error}"
+            raise BrokenInput(message) from None
+
+    def _position(self) -> int:
+        return self._raw.tell() if self._raw.seekable() else 0
+
+    def close(self) -> None:
+        """Close the input; standard input stays open."""
+        if self.path != STDIN:
+            self._stream.close()
+            self._raw.close()
+
+
+def _open(path: str) -> BufferedReader:
+    if path == STDIN:
+        stdin = cast(RawIOBase, sys.stdin.buffer)
+        return stdin if isinstance(stdin, BufferedReader) else BufferedReader(stdin)  # a test's
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}"
+        raise Stop(message, exit_code=ExitCode.USAGE) from None

@@ -1,0 +1,113 @@
+"""Outputs that are whole or not there: written beside their name, renamed when complete.
+
+A reader never sees half a file, and a run that dies leaves the previous outputs alone. The
+renames come one after the other: a crash between them is healed by running again. What is no
+regular file (a pipe, ``/dev/null``, standard output ``-``) is written as it comes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from streamfilter.stops import ExitCode, Stop
+
+STDOUT = "-"
+PARTIAL = ".partial"
+
+
+class Output:
+    """One output of lines; compressed if its name ends in ``.gz``."""
+
+    def __init__(self, path: str) -> None:
+        """Open the output.
+
+        Raises:
+            Stop: (usage) if it cannot be written.
+        """
+        # A link keeps pointing at its file: what is replaced is the file.
+        self._target = Path(os.path.realpath(path))
+        self._partial: Path | None = None
+        try:
+            self._file = self._open(path)
+        except OSError as error:
+            message = f"cannot write {path}: {error.strerror}"
+            raise Stop(message, exit_code=ExitCode.USAGE) from None
+        self._stream: IO[bytes] | gzip.GzipFile = self._file
+        if path.endswith(".gz"):
+            # No name and no time in the header: equal lines give equal bytes.
+            self._stream = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._file, mtime=0)
+
+    def _open(self, path: str) -> IO[bytes]:
+        if path == STDOUT:
+            return sys.stdout.buffer
+        if self._target.exists() and not self._target.is_file():
+            return open(self._target, "wb")
+        self._partial = self._target.with_name(self._target.name + PARTIAL)
+        return open(self._partial, "wb")
+
+    def write(self, line: bytes) -> None:
+        """Add *line*, which has no line feed."""
+        self._stream.write(line + b"\n")
+
+    def complete(self) -> None:
+        """Finish the content: after this, only the renaming can fail."""
+        if self._stream is not self._file:
+            self._stream.close()
+        self._file.flush()
+        if self._partial is not None:
+            os.fsync(self._file.fileno())
+        self._close()
+
+    def _close(self) -> None:
+        if self._file is not sys.stdout.buffer:
+            self._file.close()
+
+    def publish(self) -> None:
+        """Let the completed content appear under its name."""
+        if self._partial is not None:
+            os.replace(self._partial, self._target)
+            self._partial = None
+
+    def discard(self) -> None:
+        """Remove what was written, if it has not been published."""
+        with suppress(OSError):  # a full disk or a closed pipe no longer matters
+            self._close()
+        if self._partial is not None:
+            self._partial.unlink(missing_ok=True)
+
+
+class Outputs:
+    """The places where a record can go. Leaving the context without `publish` discards them."""
+
+    def __init__(self, unique: str, duplicates: str, dead_letter: str | None = None) -> None:
+        opened: list[Output] = []
+        try:
+            for path in (unique, duplicates, dead_letter):
+                if path is not None:
+                    opened.append(Output(path))
+        except BaseException:
+            for output in opened:
+                output.discard()
+            raise
+        self._all = opened
+        self.unique, self.duplicates = opened[:2]
+        self.dead_letter = opened[2] if dead_letter is not None else None
+
+    def publish(self) -> None:
+        """Complete all, then let all appear."""
+        for output in self._all:
+            output.complete()
+        for output in self._all:
+            output.publish()
+
+    def __enter__(self) -> Outputs:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for output in self._all:
+            output.discard()

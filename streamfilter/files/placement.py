@@ -1,0 +1,75 @@
+"""Placement: the one visible place that acts on a verdict, for lines of files."""
+
+from __future__ import annotations
+
+from streamfilter import envelope
+from streamfilter.files.outputs import Outputs
+from streamfilter.files.summary import Summary
+from streamfilter.model import (
+    DUPLICATES,
+    Decision,
+    Document,
+    Malformed,
+    Record,
+    Unjudged,
+    Verdict,
+)
+from streamfilter.stops import BrokenInput
+
+
+class Placement:
+    """Writes each record to exactly one place, and counts it."""
+
+    def __init__(self, outputs: Outputs, *, scheme: str, threshold: float, payload: bool) -> None:
+        """Prepare to write.
+
+        Args:
+            outputs: where to.
+            scheme: fingerprint of the scheme, for the evidence.
+            threshold: the similarity from which a match counts, for the evidence.
+            payload: whether a duplicate carries its original line.
+        """
+        self.outputs = outputs
+        self.summary = Summary()
+        self._scheme = scheme
+        self._threshold = threshold
+        self._payload = payload
+
+    def judged(self, record: Record, document: Document, decision: Decision) -> None:
+        """Place a record that was judged."""
+        if decision.verdict not in DUPLICATES:
+            return self.unjudged(record, decision)
+        evidence = envelope.evidence(
+            decision,
+            document_id=document.id,
+            source=record.source,
+            scheme=self._scheme,
+            threshold=self._threshold,
+        )
+        if self._payload:
+            evidence = envelope.with_payload(evidence, record.value)
+        self.outputs.duplicates.write(envelope.encode(evidence))
+        self.summary.count(decision.verdict)
+
+    def unjudged(self, record: Record, outcome: Unjudged | Decision) -> None:
+        """Place a record that is forwarded or dropped as it stands."""
+        if outcome.verdict is not Verdict.DROPPED:
+            self.outputs.unique.write(record.value or b"")
+        self.summary.count(outcome.verdict, outcome.reason)
+
+    def rejected(self, record: Record, malformed: Malformed) -> None:
+        """Place a record that cannot be read.
+
+        Raises:
+            BrokenInput: if there is no place for it; it is never dropped.
+        """
+        if self.outputs.dead_letter is None:
+            raise BrokenInput(
+                f"{record.source.topic}, line {record.source.offset}: {malformed.code.value}: "
+                f"{malformed.message}\n    cure: mend the line and run again, or set such lines "
+                "aside with --dead-letter PATH"
+            )
+        rejection = envelope.rejection(malformed, source=record.source)
+        rejection = envelope.with_payload(rejection, record.value)
+        self.outputs.dead_letter.write(envelope.encode(rejection))
+        self.summary.count(Verdict.REJECTED, malformed.code)

@@ -1,0 +1,98 @@
+"""Which input is which: the table that gives every input of a state directory its number.
+
+The index knows a source as (partition, offset); for files the partition is the input's number
+here. The table is written before anything of a new input enters the index, so it is never
+behind. It also remembers a digest of the lines that were judged: a changed file would be
+re-read as if it were the old one, and is refused instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from streamfilter.model import Source
+from streamfilter.stops import SchemeMismatch
+
+FILE = "sources.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One input, as far as it was read by runs that ended in order."""
+
+    name: str
+    lines: int = 0
+    digest: str = ""
+    """BLAKE2b-128 of its first ``lines`` lines."""
+
+
+class Sources:
+    """The table of one state directory; without a directory, of this run only."""
+
+    def __init__(self, directory: Path | None) -> None:
+        """Read the table.
+
+        Raises:
+            SchemeMismatch: if it is there but cannot be read.
+        """
+        self._path = None if directory is None else directory / FILE
+        self._known: list[Known] = []
+        if self._path is not None and self._path.exists():
+            self._known = _read(self._path)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def number_of(self, name: str) -> int:
+        """Return the number of the input *name*; a new one is written down first."""
+        for number, known in enumerate(self._known):
+            if known.name == name:
+                return number
+        self._known.append(Known(name))
+        self._write()
+        return len(self._known) - 1
+
+    def known(self, number: int) -> Known:
+        """Return what is remembered of an input."""
+        return self._known[number]
+
+    def remember(self, number: int, *, lines: int, digest: str) -> None:
+        """Write down how far the input was read, unless more is known."""
+        known = self._known[number]
+        if lines > known.lines:
+            self._known[number] = Known(known.name, lines, digest)
+            self._write()
+
+    def locate(self, partition: int, offset: int) -> Source:
+        """Return the source that a person knows: the input's name and the line number."""
+        return Source(self._known[partition].name, 0, offset)
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        table = {"version": VERSION, "sources": [asdict(known) for known in self._known]}
+        partial = self._path.with_suffix(".partial")
+        with open(partial, "w", encoding="utf-8") as file:
+            json.dump(table, file, ensure_ascii=False, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, self._path)
+
+
+def _read(path: Path) -> list[Known]:
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        if table["version"] != VERSION:
+            raise SchemeMismatch(
+                f"{path} has version {table['version']}, this program knows {VERSION}; "
+                "use the program that wrote it, or another --state directory"
+            )
+        return [Known(**known) for known in table["sources"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SchemeMismatch(
+            f"{path} is damaged ({type(error).__name__}); remove the state directory and run again"
+        ) from None

@@ -1,0 +1,56 @@
+"""What a run over files did: every record counted once, by the place it went to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamfilter.model import DUPLICATES, ErrorCode, Reason, Verdict
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts of one run."""
+
+    lines: int = 0
+    blank: int = 0
+    """Lines that are no records."""
+    reread: int = 0
+    """Records whose verdict was known from an earlier run on the same state."""
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Of records that were not judged: a `Reason` or an `ErrorCode`."""
+
+    def count(self, verdict: Verdict, why: Reason | ErrorCode | None = None) -> None:
+        """Count one record."""
+        self.verdicts[verdict] += 1
+        if why is not None:
+            self.reasons[why.value] += 1
+
+    @property
+    def records(self) -> int:
+        """Return the number of records: lines that are not blank."""
+        return self.lines - self.blank
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Return the number of records in each place; together they are all records."""
+        verdicts = self.verdicts
+        return {
+            "unique": verdicts[Verdict.UNIQUE] + verdicts[Verdict.PASSTHROUGH],
+            "duplicates": sum(verdicts[verdict] for verdict in DUPLICATES),
+            "dead_letter": verdicts[Verdict.REJECTED],
+            "dropped": verdicts[Verdict.DROPPED],
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts; a verdict that never came is there with 0."""
+        return {
+            "records": self.records,
+            "blank_lines": self.blank,
+            "reread": self.reread,
+            "places": self.places,
+            "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
+            "reasons": dict(sorted(self.reasons.items())),
+        }
