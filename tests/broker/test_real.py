@@ -1,0 +1,122 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, kafka_jars
+from streamfilter.kafka.broker.real import RealKafka
+from tests.support.stage import Stage
+from tests.support.topics import Input, create_topics, produce, read_committed
+
+
+@pytest.fixture(scope="module")
+def own_kafka(kafka):
+    """A broker to kill: the session's one belongs to everybody."""
+    with RealKafka() as broker:
+        yield broker
+
+
+def test_what_was_acknowledged_survives_kill_and_restart(own_kafka):
+    create_topics(own_kafka.bootstrap, {"survivor": 2})
+    produce(own_kafka.bootstrap, "survivor", [Input(b"a"), Input(b"b", partition=1)])
+    own_kafka.nodes[0].kill()
+    own_kafka.nodes[0].start()
+    own_kafka.wait_until_ready()
+    assert [r.value for r in read_committed(own_kafka.bootstrap, "survivor")] == [b"a", b"b"]
+
+
+def test_a_paused_node_does_not_answer_and_a_resumed_one_does(own_kafka):
+    create_topics(own_kafka.bootstrap, {"frozen": 1})
+    own_kafka.nodes[0].pause()
+    try:
+        with pytest.raises(BrokerUnavailableError, match="did not become ready"):
+            own_kafka.wait_until_ready(timeout_seconds=1)
+    finally:
+        own_kafka.nodes[0].resume()
+    produce(own_kafka.bootstrap, "frozen", [Input(b"thawed")])
+    assert len(read_committed(own_kafka.bootstrap, "frozen")) == 1
+
+
+def test_a_launcher_that_is_killed_takes_its_broker_along(own_kafka, tmp_path):
+    story = (
+        "import os, signal\n"
+        "from streamfilter.kafka.broker.real import RealKafka\n"
+        "broker = RealKafka(); broker.start(); print(broker.nodes[0].pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    launcher = subprocess.run(
+        [sys.executable, "-c", story], stdout=subprocess.PIPE, env=environment, timeout=120
+    )
+    assert launcher.returncode == -signal.SIGKILL
+    wait_until_gone(int(launcher.stdout))
+
+
+def wait_until_gone(pid: int) -> None:
+    from time import monotonic, sleep
+
+    deadline = monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and "kafka" in Path(f"/proc/{pid}/cmdline").read_text():
+        assert monotonic() < deadline, f"broker {pid} outlived its launcher"
+        sleep(0.1)
+
+
+def test_a_topic_that_does_not_exist_is_an_error(kafka):
+    failed = []
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "message.timeout.ms": 3000})
+    producer.produce("nobody-made-me", b"x", on_delivery=lambda error, _: failed.append(error))
+    producer.flush(20)
+    assert failed
+    assert failed[0] is not None
+
+
+def test_the_reader_refuses_to_call_an_open_transaction_everything(kafka, stage: Stage):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": stage.group})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(stage.unique, b"open", partition=0)
+    producer.flush(30)
+    with pytest.raises(AssertionError, match="transaction is open"):
+        read_committed(kafka.bootstrap, stage.unique)
+    producer.abort_transaction(30)
+    assert read_committed(kafka.bootstrap, stage.unique) == []
+
+
+def test_without_java_the_error_names_the_cure(monkeypatch):
+    monkeypatch.setattr("streamfilter.kafka.broker.jars._java_candidates", list)
+    with pytest.raises(BrokerUnavailableError, match=r"pip install 'streamfilter\[java\]'"):
+        find_java()
+
+
+def test_a_java_that_is_too_old_is_named(monkeypatch, tmp_path):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setattr("streamfilter.kafka.broker.jars._java_candidates", lambda: [java])
+    with pytest.raises(BrokerUnavailableError, match="version 8"):
+        find_java()
+
+
+def test_without_maven_the_error_names_the_cure(monkeypatch, tmp_path):
+    monkeypatch.setenv("STREAMFILTER_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BrokerUnavailableError, match="apt-get install maven"):
+        kafka_jars()
+
+
+def test_jars_that_could_not_be_fetched_leave_no_half_filled_cache(monkeypatch, tmp_path):
+    broken = tmp_path / "path" / "mvn"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho no such repository; exit 1\n")
+    broken.chmod(0o755)
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("STREAMFILTER_CACHE", str(cache))
+    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
+    with pytest.raises(BrokerUnavailableError, match="no such repository"):
+        kafka_jars()
+    assert list(cache.iterdir()) == []

@@ -1,0 +1,53 @@
+"""Fixtures for everybody: one real broker a session, one stage a test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from streamfilter.kafka.broker.jars import BrokerUnavailableError
+from streamfilter.kafka.broker.real import RealKafka
+from tests.support.stage import Stage
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[RealKafka]:
+    """Apache Kafka, one node for the session: use topics and groups with random names.
+
+    A test that kills or pauses a node starts its own.
+    """
+    try:
+        broker = RealKafka()
+    except BrokerUnavailableError as missing:
+        if IN_CI:
+            pytest.fail(f"CI must have a real broker. {missing}")
+        pytest.skip(str(missing).replace("\n", " "))
+    with broker:
+        yield broker
+
+
+@pytest.fixture
+def make_stage(kafka: RealKafka, tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+    """Return a maker of stages (``make_stage(partitions=4)``) whose filters end with the test."""
+    stages: list[Stage] = []
+
+    def make(*, partitions: int = 1) -> Stage:
+        directory = tmp_path / f"stage-{len(stages)}"
+        directory.mkdir()
+        stages.append(Stage(kafka.bootstrap, directory, partitions=partitions))
+        return stages[-1]
+
+    yield make
+    for stage in stages:
+        stage.close()
+
+
+@pytest.fixture
+def stage(make_stage: Callable[..., Stage]) -> Stage:
+    """Return a stage with one partition."""
+    return make_stage()

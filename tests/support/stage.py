@@ -1,0 +1,111 @@
+"""A stage: one test's own topics, group, directory and filters, on a shared broker."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from streamfilter.kafka.broker.node import free_ports
+from streamfilter.model import Record
+from tests.support.filter_process import FilterProcess
+from tests.support.topics import Input, create_topics, end_offsets, produce, read_committed
+
+DRAIN_TIMEOUT_SECONDS = 120
+SEED = bytes(range(32))
+"""Every filter of a stage hashes by this seed, so that runs can be compared."""
+
+
+class Stage:
+    """Four topics with random names, and the filters that run between them."""
+
+    def __init__(self, bootstrap: str, directory: Path, *, partitions: int = 1) -> None:
+        self.bootstrap = bootstrap
+        self.directory = directory
+        self.group = f"test-{secrets.token_hex(6)}"
+        self.input = f"{self.group}.in"
+        self.unique = f"{self.group}.unique"
+        self.duplicates = f"{self.group}.duplicates"
+        self.dead_letter = f"{self.group}.dead-letter"
+        self.changelog = f"{self.group}.changelog"
+        """Created by the filter, not here."""
+        self.processes: list[FilterProcess] = []
+        create_topics(
+            bootstrap,
+            dict.fromkeys((self.input, self.unique, self.duplicates, self.dead_letter), partitions),
+        )
+
+    def configuration(self, *, state: str = "state", **sections: Mapping[str, Any]) -> Path:
+        """Write a configuration file and return it; *sections* are merged over the stage's own.
+
+        Args:
+            state: name of the state directory; a second process needs its own.
+            **sections: e.g. ``batch={"documents": 10}``; ``kafka={"consumer": {...}}`` replaces
+                that one key.
+        """
+        seed_file = self.directory / "seed"
+        seed_file.write_text(SEED.hex())
+        own: dict[str, dict[str, Any]] = {
+            "input": {"topic": self.input},
+            "output": {
+                "unique": self.unique,
+                "duplicates": self.duplicates,
+                "dead_letter": self.dead_letter,
+            },
+            "index": {"path": str(self.directory / state), "seed_file": str(seed_file)},
+            "kafka": {"group": self.group, "common": {"bootstrap.servers": self.bootstrap}},
+            "http": {"host": "127.0.0.1", "port": free_ports(1)[0]},
+        }
+        for section, values in sections.items():
+            own[section] = {**own.get(section, {}), **values}
+        # JSON is YAML too. A file per call: two processes must not share a port.
+        path = self.directory / f"config-{secrets.token_hex(4)}.yaml"
+        path.write_text(json.dumps(own, indent=2))
+        return path
+
+    def start(
+        self,
+        *,
+        state: str = "state",
+        environment: Mapping[str, str] | None = None,
+        **sections: Mapping[str, Any],
+    ) -> FilterProcess:
+        """Start `streamfilter run`; it does not wait for anything."""
+        config = self.configuration(state=state, **sections)
+        port = json.loads(config.read_text())["http"]["port"]
+        log = config.with_suffix(".log")
+        process = FilterProcess(config, port=port, log=log, environment=environment)
+        self.processes.append(process)
+        return process
+
+    def produce(self, records: Iterable[Input]) -> None:
+        """Write to the input topic."""
+        produce(self.bootstrap, self.input, records)
+
+    def drain(
+        self, process: FilterProcess, *, timeout_seconds: float = DRAIN_TIMEOUT_SECONDS
+    ) -> None:
+        """Return when *process* has committed everything that is in the input topic now."""
+        ends = end_offsets(self.bootstrap, self.input)
+
+        def drained(status: Mapping[str, Any]) -> bool:
+            positions = status.get("positions", {})
+            return all(positions.get(f"{self.input}/{p}", 0) >= end for p, end in ends.items())
+
+        process.wait_for(drained, what=f"end of the input {ends}", timeout_seconds=timeout_seconds)
+
+    def outputs(self) -> dict[str, list[Record]]:
+        """Return what is committed to ``unique``, ``duplicates`` and ``dead_letter``."""
+        topics = {
+            "unique": self.unique,
+            "duplicates": self.duplicates,
+            "dead_letter": self.dead_letter,
+        }
+        return {name: read_committed(self.bootstrap, topic) for name, topic in topics.items()}
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        for process in self.processes:
+            process.kill()

@@ -1,0 +1,136 @@
+"""Topics from the outside: make them, fill them, read what a read_committed consumer sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from streamfilter.model import Headers, Record, Source
+
+TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A record to produce."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    headers: Headers = ()
+    timestamp: int = 0
+    """Milliseconds since the epoch; 0 lets the client write the present time."""
+
+
+def create_topics(
+    bootstrap: str, partitions: Mapping[str, int], *, config: Mapping[str, str] | None = None
+) -> None:
+    """Create the topics named in *partitions*, and return when the broker has them."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [
+        NewTopic(name, num_partitions=count, config=dict(config or {}))
+        for name, count in partitions.items()
+    ]
+    for future in admin.create_topics(wanted, request_timeout=TIMEOUT_SECONDS).values():
+        future.result(TIMEOUT_SECONDS)
+
+
+def produce(bootstrap: str, topic: str, records: Iterable[Input]) -> None:
+    """Write *records* in their order, and return when all are acknowledged."""
+    failed: list[KafkaError] = []
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
+    )
+    for record in records:
+        while True:
+            try:
+                producer.produce(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    headers=list(record.headers),
+                    timestamp=record.timestamp,
+                    on_delivery=lambda error, _: failed.append(error) if error else None,
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+    unsent = producer.flush(TIMEOUT_SECONDS)
+    assert unsent == 0, f"{unsent} records were not acknowledged"
+    assert not failed, failed
+
+
+def end_offsets(
+    bootstrap: str, topic: str, *, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+) -> dict[int, int]:
+    """Return the end of each partition: the high watermark, or the last stable offset."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    metadata = admin.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
+    assert metadata.error is None, metadata.error
+    latest = {TopicPartition(topic, p): OffsetSpec.latest() for p in metadata.partitions}
+    answers = admin.list_offsets(latest, isolation_level=isolation, request_timeout=TIMEOUT_SECONDS)
+    return {
+        partition.partition: future.result(TIMEOUT_SECONDS).offset
+        for partition, future in answers.items()
+    }
+
+
+def read_committed(bootstrap: str, topic: str) -> list[Record]:
+    """Return everything committed to *topic*, by partition and offset, to the very end.
+
+    Fails when a transaction is open: a reader would stop before it, and "all" would be a lie.
+    """
+    ends = end_offsets(bootstrap, topic)
+    stable = end_offsets(bootstrap, topic, isolation=IsolationLevel.READ_COMMITTED)
+    assert stable == ends, f"{topic}: a transaction is open (stable {stable}, end {ends})"
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "test-reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+    )
+    try:
+        return _read_to_the_end(consumer, topic, set(ends))
+    finally:
+        consumer.close()
+
+
+def _read_to_the_end(consumer: Consumer, topic: str, partitions: set[int]) -> list[Record]:
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    records: list[Record] = []
+    unfinished = set(partitions)
+    while unfinished:
+        messages = consumer.consume(1_000, timeout=TIMEOUT_SECONDS)
+        assert messages, f"{topic}: nothing came, and {unfinished} have not ended"
+        for message in messages:
+            if (error := message.error()) is None:
+                records.append(_record(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unfinished.discard(message.partition())
+            else:
+                raise AssertionError(error)
+    return sorted(records, key=lambda record: record.source)
+
+
+def _record(message: object) -> Record:
+    return Record(
+        source=Source(message.topic(), message.partition(), message.offset()),
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(message.headers() or ()),
+        timestamp=message.timestamp()[1],
+    )
+
+
+def header(record: Record, name: str) -> str | None:
+    """Return the last header *name* as text, or None."""
+    values = [value for key, value in record.headers if key == name and value is not None]
+    return values[-1].decode() if values else None
