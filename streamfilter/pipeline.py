@@ -1,6 +1,10 @@
-"""Sketch, match, decide: one micro-batch at a time, in the order of judgement.
+"""Sketch, match, decide: one micro-batch at a time, with the outcome of one document at a time.
 
-(Interface first; the body follows.) The pipeline reads an index, changes nothing, and returns values.
+The pipeline reads an index, changes nothing, and returns values; it neither logs nor measures
+nor reads a clock. It would be true with Kafka replaced by a text file, and `streamfilter
+filter` is exactly that. Whole micro-batches are judged as columns: every undecided document is
+judged at once against the index and the batch's documents known to be unique; a verdict stands
+when no earlier document of the batch can still change it; the others take another round.
 """
 
 from __future__ import annotations
@@ -11,12 +15,34 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.protocol import Additions, Index
-from streamfilter.model import BatchMark, Decision, Positions, Record, Source
+from streamfilter.candidates import Candidates, Overlay, collect, hits_of, merge
+from streamfilter.decision import decide
+from streamfilter.index.protocol import Additions, Buckets, Documents, Index
+from streamfilter.model import (
+    BatchMark,
+    Decision,
+    Positions,
+    Reason,
+    Record,
+    Source,
+    Verdict,
+)
 from streamfilter.similarity.sketch import Sketches
+from streamfilter.verification import MatchPolicy, Outcome, Verifier
+
+__all__ = ["Accepted", "Batch", "Counts", "Judgement", "MatchPolicy", "accept", "decide", "judge"]
+
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 Locate = Callable[[int, int], Source]
 """(partition, offset) as the index numbers them → the source a person knows."""
+
+UNIQUE = Decision(Verdict.UNIQUE)
+SHORT = {
+    "forward": Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),
+    "drop": Decision(Verdict.DROPPED, reason=Reason.SHORT),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,39 +54,30 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchPolicy:
-    """What counts as a duplicate."""
-
-    threshold: float = 0.8
-    method: str = "exact"
-    """``exact`` (sets) or ``signature``."""
-    max_candidates: int = 8
-    short_text: str = "exact_only"
-    """A text shorter than one shingle: ``exact_only``, ``forward`` (unjudged) or ``drop``."""
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
     """The documents of one micro-batch in the order of judgement (partition, offset)."""
 
     ids: Sequence[str]
-    partitions: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    timestamps: NDArray[np.int64]
+    partitions: I64
+    offsets: I64
+    timestamps: I64
+    """Milliseconds since the epoch; -1 when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
     """What happened while judging, for the metrics."""
 
-    candidates: NDArray[np.int64]
+    candidates: I64
     """(n,) distinct candidates of each document."""
     confirmed: NDArray[np.float64]
-    """Similarities of the verified pairs that passed the threshold."""
+    """Similarities of the verified pairs that reached the threshold."""
     rejected: NDArray[np.float64]
     """Similarities of those that did not: the false positives of the LSH step."""
     skipped: int = 0
+    """Candidates beyond ``max_candidates``."""
     missing: int = 0
+    """Candidates whose record the index no longer has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +90,16 @@ class Judgement:
 
 
 def accept(next_positions: Positions, records: Sequence[Record]) -> Accepted:
-    """Split *records* (sorted by partition, offset): at or after the next position is new."""
-    raise NotImplementedError
+    """Split *records* by position: at or after their partition's next position is new.
+
+    Pure, and the same live and in replay. A partition without a position is all new.
+    """
+    new: list[Record] = []
+    reread: list[Record] = []
+    for record in records:
+        known = next_positions.get(record.source.partition, 0)
+        (new if record.source.offset >= known else reread).append(record)
+    return Accepted(new, reread)
 
 
 def judge(
@@ -87,11 +112,155 @@ def judge(
     number: int,
     first_ordinal: int,
     as_of: Sequence[BatchMark | None] | None = None,
+    bucket_cap: int = 8,
 ) -> Judgement:
     """Decide every document of *batch* as if they had come one at a time.
 
     ``as_of`` is None for new documents (document i gets ordinal ``first_ordinal + i``). For a
     re-read batch it is ``index.marks_covering(batch.partitions, batch.offsets)``: each document
-    then meets only documents with a smaller place (batch, partition, offset), and nothing is added.
+    then meets only documents with a smaller place (batch, partition, offset), and nothing is
+    added to the index.
     """
-    raise NotImplementedError
+    present = _present(sketches, policy)
+    buckets = index.probe(sketches.keys, present)
+    known = collect(hits_of(buckets))
+    stored = index.fetch(np.unique(known.ordinals))
+    if as_of is not None:
+        known = known.where(_earlier(known, stored, batch, as_of))
+    alone = as_of is not None
+    shared = np.zeros_like(present) if alone else present
+    overlay = Overlay(sketches.keys, shared, buckets.counts, cap=bucket_cap)
+    judging = _Judging(batch, sketches, stored, policy, locate, first_ordinal)
+    undecided: Flags = np.asarray(present.any(axis=1))
+    judging.leave_short(~undecided, policy)
+    while undecided.any():
+        undecided = judging.round(known, overlay, undecided)
+    additions = None if alone else judging.additions(buckets, number)
+    return Judgement(judging.decisions, additions, judging.counts())
+
+
+def _present(sketches: Sketches, policy: MatchPolicy) -> Flags:
+    """Return (n, c): which keys count. A short text has only its fingerprint, or nothing."""
+    signed = sketches.set_sizes > 0
+    present = np.broadcast_to(signed[:, None], sketches.keys.shape).copy()
+    present[:, -1] = signed | (policy.short_text == "exact_only")
+    return present
+
+
+def _earlier(
+    known: Candidates, stored: Documents, batch: Batch, as_of: Sequence[BatchMark | None]
+) -> Flags:
+    """Return which candidates have a smaller place than the re-read document that met them."""
+    firsts = np.array([mark.first_ordinal if mark else 0 for mark in as_of], np.int64)
+    nexts = np.array([mark.next_ordinal if mark else 0 for mark in as_of], np.int64)
+    rows, ordinals = known.rows, known.ordinals
+    before = ordinals < firsts[rows]
+    same_batch = ~before & (ordinals < nexts[rows])
+    if same_batch.any():
+        at = np.searchsorted(stored.ordinals, ordinals).clip(max=max(len(stored) - 1, 0))
+        theirs, ours = stored.partitions[at], batch.partitions[rows]
+        smaller = (theirs < ours) | ((theirs == ours) & (stored.offsets[at] < batch.offsets[rows]))
+        before |= same_batch & smaller & (stored.ordinals[at] == ordinals)
+    return before
+
+
+class _Judging:
+    """The verdicts of one micro-batch while its rounds go on."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        sketches: Sketches,
+        stored: Documents,
+        policy: MatchPolicy,
+        locate: Locate,
+        first_ordinal: int,
+    ) -> None:
+        self.decisions: list[Decision] = [UNIQUE] * len(batch.ids)
+        self._batch, self._sketches, self._stored = batch, sketches, stored
+        self._verifier = Verifier(stored, sketches, policy, first_ordinal=first_ordinal)
+        self._locate, self._first = locate, first_ordinal
+        self._unique = np.zeros(len(batch.ids), bool)
+        self._candidates = np.zeros(len(batch.ids), np.int64)
+        self._outcomes: list[tuple[Outcome, Flags]] = []
+
+    def leave_short(self, short: Flags, policy: MatchPolicy) -> None:
+        """Decide the texts that have nothing to be judged by."""
+        for row in np.flatnonzero(short).tolist():
+            self.decisions[row] = SHORT[policy.short_text]
+
+    def round(self, known: Candidates, overlay: Overlay, undecided: Flags) -> Flags:
+        """Judge all *undecided* rows, keep what stands, and return what remains undecided."""
+        own = collect(overlay.hits(undecided, first_ordinal=self._first))
+        outcome = self._verifier.verify(merge(known.where(undecided[known.rows]), own))
+        unique = undecided.copy()
+        unique[outcome.candidates.rows[outcome.confirmed]] = False
+        unsettled = overlay.unsettled(unique, undecided)
+        settled = undecided & ~unsettled
+        self._keep(outcome, settled)
+        self._unique |= settled & unique
+        overlay.add(settled & unique)
+        return unsettled
+
+    def _keep(self, outcome: Outcome, settled: Flags) -> None:
+        """Turn the settled rows' confirmed pairs into decisions, and remember the counts."""
+        stands = settled[outcome.candidates.rows]
+        policy = self._verifier.policy
+        for row, decision in decide(outcome, stands, policy=policy, describe=self._describe):
+            self.decisions[row] = decision
+        self._candidates += np.bincount(
+            outcome.candidates.rows[stands], minlength=len(self._candidates)
+        )
+        self._outcomes.append((outcome, stands))
+
+    def _describe(self, ordinal: int) -> tuple[str, Source]:
+        """Return the id and the source of a candidate: stored, or of this very batch."""
+        row = ordinal - self._first
+        if row >= 0:
+            ids, columns = self._batch.ids, (self._batch.partitions, self._batch.offsets)
+        else:
+            row = int(np.searchsorted(self._stored.ordinals, ordinal))
+            ids, columns = self._stored.ids, (self._stored.partitions, self._stored.offsets)
+        return ids[row], self._locate(int(columns[0][row]), int(columns[1][row]))
+
+    def additions(self, buckets: Buckets, number: int) -> Additions | None:
+        """Return what the index should add: the unique documents, and the buckets just read."""
+        rows = np.flatnonzero(self._unique)
+        if not rows.size:
+            return None
+        sketches, batch = self._sketches, self._batch
+        sizes = np.diff(sketches.token_starts)[rows]
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        gather = np.repeat(sketches.token_starts[rows] - starts[:-1], sizes)
+        documents = Documents(
+            ordinals=self._first + rows,
+            ids=[batch.ids[row] for row in rows.tolist()],
+            batches=np.full(len(rows), number, np.int64),
+            partitions=batch.partitions[rows],
+            offsets=batch.offsets[rows],
+            timestamps=batch.timestamps[rows],
+            fingerprints=sketches.fingerprints[rows],
+            signatures=sketches.signatures[rows],
+            set_sizes=sketches.set_sizes[rows],
+            tokens=sketches.tokens[gather + np.arange(starts[-1])],
+            token_starts=starts,
+        )
+        return Additions(documents, sketches.keys[rows], _rows_of(buckets, self._unique))
+
+    def counts(self) -> Counts:
+        """Return what happened, counted once for each document."""
+        similar = [o.similarity[s & o.confirmed] for o, s in self._outcomes]
+        rejected = [o.similarity[s & o.rejected] for o, s in self._outcomes]
+        return Counts(
+            candidates=self._candidates,
+            confirmed=np.concatenate([*similar, np.zeros(0)]),
+            rejected=np.concatenate([*rejected, np.zeros(0)]),
+            skipped=sum(int((s & o.skipped).sum()) for o, s in self._outcomes),
+            missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
+        )
+
+
+def _rows_of(buckets: Buckets, chosen: Flags) -> Buckets:
+    """Return the buckets of the *chosen* documents."""
+    kept = np.repeat(chosen, buckets.counts.sum(axis=1, dtype=np.int64))
+    return Buckets(buckets.counts[chosen], buckets.ordinals[kept])

@@ -1,62 +1,177 @@
 """A micro-batch of texts as columns: what remains of a text once it is no longer needed.
 
-(Interface first; the body follows.)
+Texts are sketched in chunks that stay in the processor's cache, ASCII apart from the rest (its
+shortcuts give the same tokens). The result is a value that can be written, sent and read back:
+nothing after it sees text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.bands import Bander
+from streamfilter.similarity.hashing import I64, U8, U64
+from streamfilter.similarity.minhash import MinHasher
+from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
+from streamfilter.similarity.shingles import Shingler, Tokens
+from streamfilter.similarity.text import Normaliser
+
+U32 = NDArray[np.uint32]
+
+CHUNK_BYTES = 128 * 1024
+"""Texts sketched together: columns of a chunk stay in cache, call overhead stays small."""
+
+SEED_BYTES = 16
+_HEAD = struct.Struct("<4sIIIQ")
+_MAGIC = b"SFK1"
 
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """The sketches of n documents; nothing after this sees text."""
+    """The sketches of n documents, row i for document i."""
 
-    fingerprints: NDArray[np.uint8]
+    fingerprints: U8
     """(n, 16) keyed BLAKE2b-128 of the normalised text."""
-    signatures: NDArray[np.uint8]
-    """(n, k) low 8 bits of each slot."""
-    keys: NDArray[np.uint64]
+    signatures: U8
+    """(n, k) low 8 bits of each slot; zero where ``set_sizes`` is."""
+    keys: U64
     """(n, bands + 1) band keys, and the folded fingerprint as the last column."""
-    set_sizes: NDArray[np.int64]
+    set_sizes: I64
     """(n,) number of distinct tokens; 0: the text is shorter than a shingle (exact tier only)."""
-    tokens: NDArray[np.uint32]
-    token_starts: NDArray[np.int64]
+    tokens: U32
+    """Token samples one after the other: the smallest distinct 32-bit tokens of each text."""
+    token_starts: I64
     """(n + 1,) sample i is tokens[token_starts[i]:token_starts[i + 1]], strictly rising."""
+
+    def __len__(self) -> int:
+        return len(self.set_sizes)
 
     def to_bytes(self) -> bytes:
         """Serialise, so that another process can judge what this one sketched."""
-        raise NotImplementedError
+        n, slots = self.signatures.shape
+        head = _HEAD.pack(_MAGIC, n, slots, self.keys.shape[1], len(self.tokens))
+        columns = (
+            self.fingerprints,
+            self.signatures,
+            self.keys.astype("<u8"),
+            self.set_sizes.astype("<i8"),
+            self.token_starts.astype("<i8"),
+            self.tokens.astype("<u4"),
+        )
+        return head + b"".join(np.ascontiguousarray(column).tobytes() for column in columns)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Sketches:
-        """Read back what `to_bytes` wrote."""
-        raise NotImplementedError
+        """Read back what `to_bytes` wrote; raises ValueError for anything else."""
+        if len(data) < _HEAD.size or data[:4] != _MAGIC:
+            raise ValueError("these bytes are no sketches: they lack the mark SFK1")
+        _, n, slots, columns, tokens = _HEAD.unpack_from(data)
+        shapes: list[tuple[str, tuple[int, ...]]] = [
+            ("u1", (n, 16)),
+            ("u1", (n, slots)),
+            ("<u8", (n, columns)),
+        ]
+        shapes += [("<i8", (n,)), ("<i8", (n + 1,)), ("<u4", (tokens,))]
+        sizes = [np.dtype(kind).itemsize * int(np.prod(shape)) for kind, shape in shapes]
+        if len(data) != _HEAD.size + sum(sizes):
+            raise ValueError(f"these sketches are cut: {len(data)} bytes")
+        arrays, at = [], _HEAD.size
+        for (kind, shape), size in zip(shapes, sizes, strict=True):
+            column = np.frombuffer(data, kind, offset=at, count=int(np.prod(shape)))
+            arrays.append(column.reshape(shape))
+            at += size
+        fingerprints, signatures, keys, set_sizes, token_starts, sample = arrays
+        return cls(fingerprints, signatures, keys, set_sizes, sample, token_starts)
 
 
 class Sketcher:
-    """Sketches texts under one scheme and one secret seed."""
+    """Sketches texts under one scheme and one secret seed of 16 bytes."""
 
     def __init__(self, scheme: Scheme, *, seed: bytes) -> None:
+        if len(seed) != SEED_BYTES:
+            raise ValueError(f"a seed has {SEED_BYTES} bytes, not {len(seed)}")
         self.scheme = scheme
-        raise NotImplementedError
+        self._fingerprint_key = hashlib.blake2b(seed, person=b"fingerprint").digest()
+        self.normalise = Normaliser(scheme.normalisation)
+        self.shingler = Shingler(scheme.shingling, seed=seed)
+        self._minhasher = MinHasher(scheme.slots, seed=seed)
+        self._bander = Bander(scheme.bands, scheme.rows, seed=seed)
 
     def sketch(self, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts*, in order."""
-        raise NotImplementedError
+        n = len(texts)
+        normalised = [self.normalise(text) for text in texts]
+        fingerprints = self._fingerprints(normalised)
+        signatures = np.zeros((n, self.scheme.slots), np.uint8)
+        set_sizes = np.zeros(n, np.int64)
+        samples: list[U32] = [_NO_TOKENS] * n
+        for chosen, ascii_only in _chunks(normalised):
+            tokens = self.shingler.tokens([normalised[i] for i in chosen], ascii_only=ascii_only)
+            signed = np.diff(tokens.starts) > 0
+            full = self._minhasher.sign(tokens.values, tokens.starts)
+            signatures[chosen] = full.astype(np.uint8) * signed[:, None]
+            set_sizes[chosen], parts = _samples(tokens)
+            for i, part in zip(chosen, parts, strict=True):
+                samples[i] = part
+        starts = np.concatenate(([0], np.cumsum([len(sample) for sample in samples], dtype=int)))
+        flat = np.concatenate(samples) if n else _NO_TOKENS
+        keys = self.keys_of(signatures, fingerprints)
+        return Sketches(fingerprints, signatures, keys, set_sizes, flat, starts)
 
-    def keys_of(
-        self, signatures: NDArray[np.uint8], fingerprints: NDArray[np.uint8]
-    ) -> NDArray[np.uint64]:
+    def keys_of(self, signatures: U8, fingerprints: U8) -> U64:
         """Return (n, bands + 1) keys as a function of stored columns: restore needs no text."""
-        raise NotImplementedError
+        return self._bander.keys(signatures, fingerprints)
 
     def is_empty(self, text: str) -> bool:
         """Return True if nothing is left of *text* after normalisation."""
-        raise NotImplementedError
+        return not self.normalise(text).strip()
+
+    def _fingerprints(self, normalised: Sequence[bytes]) -> U8:
+        key = self._fingerprint_key
+        digests = b"".join(
+            hashlib.blake2b(data, digest_size=16, key=key).digest() for data in normalised
+        )
+        return np.frombuffer(digests, np.uint8).reshape(len(normalised), 16)
+
+
+_NO_TOKENS: U32 = np.empty(0, np.uint32)
+
+
+def _chunks(normalised: Sequence[bytes]) -> Iterator[tuple[list[int], bool]]:
+    """Yield (rows, all ASCII?) so that a chunk's texts stay near `CHUNK_BYTES` together."""
+    for wanted in (True, False):
+        chunk: list[int] = []
+        size = 0
+        for i, data in enumerate(normalised):
+            if data.isascii() is not wanted:
+                continue
+            if chunk and size + len(data) > CHUNK_BYTES:
+                yield chunk, wanted
+                chunk, size = [], 0
+            chunk.append(i)
+            size += len(data)
+        if chunk:
+            yield chunk, wanted
+
+
+def _samples(tokens: Tokens) -> tuple[I64, list[U32]]:
+    """Return each text's number of distinct 32-bit tokens, and the smallest of them."""
+    sizes = np.diff(tokens.starts)
+    owners = np.repeat(np.arange(len(sizes), dtype=np.uint64) << np.uint64(32), sizes)
+    ordered = np.sort(owners | (tokens.values >> np.uint64(32)))
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    distinct = ordered[first]
+    bounds = np.searchsorted(distinct, np.arange(len(sizes) + 1, dtype=np.uint64) << np.uint64(32))
+    flat = distinct.astype(np.uint32)
+    parts = [
+        flat[begin : min(end, begin + SAMPLE_TOKENS)]
+        for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+    ]
+    return np.diff(bounds), parts

@@ -1,0 +1,114 @@
+"""Verification on sets: the Jaccard similarity of many pairs of token samples at once.
+
+A sample is the 1,024 smallest distinct 32-bit tokens of a text. Where both samples are whole
+sets the result is exact. Where one is cut, both are read up to the largest token of the cut one:
+below that limit each holds every token of its set, and the share of common ones estimates the
+similarity (a bottom-k sketch; the tokens below the limit are a uniform sample of the union).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import erf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.similarity.scheme import SAMPLE_TOKENS
+
+I64 = NDArray[np.int64]
+U32 = NDArray[np.uint32]
+
+TOKENS_MAX = 1 << 18
+"""Tokens of one side compared at a time: temporaries stay below 8 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The token samples of n texts, as columns."""
+
+    tokens: U32
+    starts: I64
+    """(n + 1,) sample i is tokens[starts[i]:starts[i + 1]], strictly rising."""
+    set_sizes: I64
+    """(n,) distinct tokens of the whole text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The similarity of p pairs."""
+
+    similarity: NDArray[np.float64]
+    whole: NDArray[np.bool_]
+    """True where both samples were whole sets: the similarity is exact."""
+    union: I64
+    """Tokens of the union that were looked at: the sample size of an estimate."""
+
+
+def jaccard(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> Compared:
+    """Return the similarity of each pair (left[left_rows[p]], right[right_rows[p]]).
+
+    Two empty sets have similarity 0: nothing in common is no evidence.
+    """
+    pairs = len(left_rows)
+    common, union = np.zeros(pairs, np.int64), np.zeros(pairs, np.int64)
+    sizes = np.diff(left.starts)[left_rows] + np.diff(right.starts)[right_rows]
+    ends, begin = np.cumsum(sizes), 0
+    while begin < pairs:
+        done = ends[begin - 1] if begin else 0
+        stop = max(int(np.searchsorted(ends, done + TOKENS_MAX, "right")), begin + 1)
+        part = slice(begin, stop)
+        common[part], union[part] = _count(left, left_rows[part], right, right_rows[part])
+        begin = stop
+    whole = (left.set_sizes[left_rows] <= SAMPLE_TOKENS) & (
+        right.set_sizes[right_rows] <= SAMPLE_TOKENS
+    )
+    similarity = common / np.maximum(union, 1)
+    return Compared(similarity, whole, union)
+
+
+def _count(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> tuple[I64, I64]:
+    """Return the sizes of intersection and union of each pair below its limit."""
+    limits = np.minimum(_limits(left)[left_rows], _limits(right)[right_rows])
+    ours, theirs = _keyed(left, left_rows, limits), _keyed(right, right_rows, limits)
+    # Both are sorted runs, which the stable sort merges.
+    merged = np.concatenate((ours, theirs))
+    merged.sort(kind="stable")
+    same = merged[1:][merged[1:] == merged[:-1]]
+    pairs = len(left_rows)
+    common = np.bincount((same >> np.uint64(32)).astype(np.int64), minlength=pairs)
+    total = np.bincount((merged >> np.uint64(32)).astype(np.int64), minlength=pairs)
+    return common, total - common
+
+
+def _limits(samples: Samples) -> NDArray[np.uint64]:
+    """Return the largest token up to which each sample is complete."""
+    limits = np.full(len(samples.set_sizes), 2**32 - 1, np.uint64)
+    cut = np.flatnonzero(samples.set_sizes > SAMPLE_TOKENS)
+    limits[cut] = samples.tokens[samples.starts[cut + 1] - 1]
+    return limits
+
+
+def _keyed(samples: Samples, rows: I64, limits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the tokens of *rows* up to their limits, each with its pair's number on top."""
+    firsts, sizes = samples.starts[rows], np.diff(samples.starts)[rows]
+    ends = np.cumsum(sizes)
+    gather = np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
+    tokens = samples.tokens[gather].astype(np.uint64)
+    owners = np.repeat(np.arange(len(rows), dtype=np.uint64), sizes)
+    if (limits < 2**32 - 1).any():
+        kept = tokens <= np.repeat(limits, sizes)
+        tokens, owners = tokens[kept], owners[kept]
+    keyed: NDArray[np.uint64] = (owners << np.uint64(32)) | tokens
+    return keyed
+
+
+def chance_below(threshold: float, estimate: float, sample: int) -> float:
+    """Return P(true similarity < *threshold*) given an *estimate* from *sample* trials.
+
+    The normal approximation of a binomial share, with half a trial added on each side so that
+    an estimate of 1.0 does not claim certainty.
+    """
+    share = (estimate * sample + 0.5) / (sample + 1.0)
+    deviation = sqrt(share * (1.0 - share) / (sample + 1.0))
+    return 0.5 * (1.0 + erf((threshold - share) / (deviation * sqrt(2.0))))

@@ -1,0 +1,105 @@
+"""Signatures: k slots, each holding the minimum of the set under its own random order.
+
+P(slot equal) = Jaccard similarity. Classical MinHash visits k slots a token. Here, as in Fast
+Similarity Sketching (Dahlgaard, Knudsen, Thorup 2017), a token visits one slot a round: in each
+of three rounds every token falls into one random slot with a random value, and an earlier round
+always wins. Slots that are still empty take the minimum over all tokens under an order of
+their own. The round stands in the value's top bits, so that one comparison respects it; sets of
+30 and of 3,000 tokens stay comparable, and the estimate is unbiased with a variance at or below
+MinHash's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.similarity.hashing import I64, U64, constants
+
+U32 = NDArray[np.uint32]
+
+ROUNDS = 3
+VALUE_BITS = 30
+"""Bits of a slot's random value; the round takes the two above."""
+
+EMPTY = np.uint32(2**32 - 1)
+"""A slot no token reached: only in the signature of an empty set."""
+
+CELLS_MAX = 1 << 19
+"""Token x slot products at a time in the fallback: temporaries stay below 8 MiB."""
+
+
+class MinHasher:
+    """Signs sets of tokens with *slots* slots under one secret seed."""
+
+    def __init__(self, slots: int, *, seed: bytes) -> None:
+        self.slots = slots
+        self._round_factors = constants(seed, "round", ROUNDS)
+        self._slot_factors = constants(seed, "slot factor", slots)
+        self._slot_offsets = constants(seed, "slot offset", slots)
+
+    def sign(self, tokens: U64, starts: I64) -> U32:
+        """Return (n, slots) signatures of n sets; set i is tokens[starts[i]:starts[i + 1]].
+
+        Repeated tokens change nothing. An empty set gets EMPTY in every slot.
+        """
+        sizes = np.diff(starts)
+        signatures = np.full((len(sizes), self.slots), EMPTY, np.uint32)
+        chosen, owners = tokens, np.repeat(np.arange(len(sizes)), sizes)
+        for number in range(ROUNDS):
+            self._round(number, chosen, owners, signatures)
+            open_sets = (signatures == EMPTY).any(axis=1)
+            kept = open_sets[owners]
+            if not kept.any():
+                return signatures
+            chosen, owners = chosen[kept], owners[kept]
+        self._fill(tokens, starts, signatures, np.flatnonzero(open_sets & (sizes > 0)))
+        return signatures
+
+    def _round(self, number: int, tokens: U64, owners: I64, signatures: U32) -> None:
+        """Let every token fall into one slot of its set, where the slot is open to the round."""
+        # An odd multiple of a finalised token is a fresh order in its high bits; folding them
+        # down makes the low bits fresh too. Slot from the high half, value from the low half.
+        mixed = tokens * self._round_factors[number]
+        mixed ^= mixed >> np.uint64(32)
+        slots = ((mixed >> np.uint64(32)) * np.uint64(self.slots)) >> np.uint64(32)
+        values = (mixed & np.uint64((1 << VALUE_BITS) - 1)).astype(np.uint32)
+        values |= np.uint32(number << VALUE_BITS)
+        cells = owners * self.slots + slots.astype(np.int64)
+        np.minimum.at(signatures.reshape(-1), cells, values)
+
+    def _fill(self, tokens: U64, starts: I64, signatures: U32, sets: I64) -> None:
+        """Give each slot still empty the minimum over its set under the slot's own order."""
+        rows, slots = np.nonzero(signatures[sets] == EMPTY)
+        owners = sets[rows]
+        sizes = (starts[1:] - starts[:-1])[owners]
+        ends = np.cumsum(sizes)
+        begin = 0
+        while begin < len(owners):
+            done = ends[begin - 1] if begin else 0
+            stop = max(int(np.searchsorted(ends, done + CELLS_MAX, "right")), begin + 1)
+            part = slice(begin, stop)
+            signatures[owners[part], slots[part]] = self._minima(
+                tokens, starts[owners[part]], sizes[part], slots[part]
+            )
+            begin = stop
+
+    def _minima(self, tokens: U64, firsts: I64, sizes: I64, slots: I64) -> U32:
+        """Return the minimum of each (set, slot) pair's own affine order."""
+        begins = np.cumsum(sizes) - sizes
+        gather = np.repeat(firsts - begins, sizes) + np.arange(begins[-1] + sizes[-1])
+        values = tokens[gather]
+        values *= np.repeat(self._slot_factors[slots], sizes)
+        values += np.repeat(self._slot_offsets[slots], sizes)
+        values >>= np.uint64(64 - VALUE_BITS)
+        minima = np.minimum.reduceat(values, begins).astype(np.uint32)
+        return minima | np.uint32(ROUNDS << VALUE_BITS)
+
+
+def estimate(equal_slots: NDArray[np.int64], slots: int) -> NDArray[np.float64]:
+    """Return the estimate of Jaccard from equal 8-bit slots, freed of chance equalities.
+
+    Two different minima agree in 8 bits once in 256, so E[equal / k] = J + (1 - J) / 256.
+    """
+    share = equal_slots / slots
+    return np.clip((share - 1 / 256) / (1 - 1 / 256), 0.0, 1.0)

@@ -1,0 +1,206 @@
+r"""Shingles: a text as the set of its runs of n words or k characters.
+
+A chunk of normalised texts lies in one byte buffer. Words and characters become byte spans,
+found and hashed as columns; a shingle's token is the finalised combination of its words'
+hashes. ASCII takes shortcuts that give the same tokens. A word is a run of ``\w`` as Python's
+``re`` has it; in scripts written without spaces each pair of neighbouring characters stands
+for a word.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.similarity.hashing import (
+    I64,
+    MASKS,
+    U8,
+    U64,
+    WORD,
+    SpanHasher,
+    constants,
+    finalise,
+)
+from streamfilter.similarity.scheme import Shingling
+
+SEPARATOR = b"\x00"
+"""Between texts: in no word."""
+
+LETTER, UNSPACED = 1, 2
+"""Classes of code points: part of a word; a character of a script without spaces."""
+
+UNSPACED_RANGES = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x3005, 0x3007),  # ideographic iteration mark, closing mark, zero
+    (0x3040, 0x30FF),  # Hiragana, Katakana
+    (0x31F0, 0x31FF),  # Katakana extensions
+    (0x3400, 0x4DBF),  # CJK extension A
+    (0x4E00, 0x9FFF),  # CJK
+    (0xF900, 0xFAFF),  # CJK compatibility
+    (0x20000, 0x3FFFF),  # CJK extensions B and later
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of n texts, one after the other; repeats are kept."""
+
+    values: U64
+    starts: I64
+    """(n + 1,) text i has values[starts[i]:starts[i + 1]]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Byte spans in a buffer, and which of them belong to which text."""
+
+    starts: I64
+    lengths: I64
+    text_starts: I64
+    """(n + 1,) text i has spans text_starts[i] to text_starts[i + 1]."""
+
+
+class Shingler:
+    """Turns normalised texts into tokens under one `Shingling` and one secret seed."""
+
+    def __init__(self, shingling: Shingling, *, seed: bytes) -> None:
+        self._size = shingling.size
+        self._words = shingling.kind == "word"
+        self._hash = SpanHasher(seed)
+        self._factor, self._key = constants(seed, "shingle", 2)
+
+    def tokens(self, texts: Sequence[bytes], *, ascii_only: bool) -> Tokens:
+        """Return the tokens of *texts*; with *ascii_only* all of them must be ASCII."""
+        # The spare bytes let every span be read as 8-byte views.
+        buffer = SEPARATOR + SEPARATOR.join(texts) + SEPARATOR + bytes(WORD)
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        bounds = np.concatenate(([1], 1 + np.cumsum(lengths + 1)))
+        if self._words:
+            find = _ascii_words if ascii_only else _unicode_words
+            spans = find(buffer, bounds)
+            hashes = self._hash(buffer, spans.starts, spans.lengths)
+            return self._runs(hashes, spans.text_starts)
+        if ascii_only and self._size <= WORD:
+            return self._ascii_characters(buffer, bounds)
+        spans = _character_runs(buffer, bounds, self._size)
+        hashes = self._hash(buffer, spans.starts, spans.lengths)
+        return Tokens(self._finalised(hashes), spans.text_starts)
+
+    def _finalised(self, hashes: U64) -> U64:
+        hashes ^= self._key
+        return finalise(hashes)
+
+    def _runs(self, hashes: U64, text_starts: I64) -> Tokens:
+        """Combine each *size* consecutive words of a text into one token."""
+        runs = max(len(hashes) - self._size + 1, 0)
+        combined = hashes[:runs].copy()
+        for i in range(1, self._size):
+            combined *= self._factor
+            combined += hashes[i : i + runs]
+        inside, starts = _starts_of_runs(text_starts, self._size)
+        return Tokens(self._finalised(combined[inside[:runs]]), starts)
+
+    def _ascii_characters(self, buffer: bytes, bounds: I64) -> Tokens:
+        """Read each *size* <= 8 ASCII characters as one masked integer."""
+        view: U64 = np.ndarray((len(buffer) - WORD,), "<u8", buffer=buffer, strides=(1,))
+        lengths = np.diff(bounds) - 1
+        counts = np.maximum(lengths - self._size + 1, 0)
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        values = np.empty(starts[-1], np.uint64)
+        for begin, to, count in zip(
+            bounds[:-1].tolist(), starts[:-1].tolist(), counts.tolist(), strict=True
+        ):
+            values[to : to + count] = view[begin : begin + count]
+        values &= MASKS[self._size]
+        return Tokens(self._finalised(self._hash.fixed(values, self._size)), starts)
+
+
+def _starts_of_runs(text_starts: I64, size: int) -> tuple[NDArray[np.bool_], I64]:
+    """Return which units start a run of *size* units inside their text, and runs per text."""
+    counts = np.maximum(np.diff(text_starts) - size + 1, 0)
+    inside = np.ones(text_starts[-1], bool)
+    for back in range(1, size):
+        last = text_starts[1:] - back
+        inside[last[last >= text_starts[:-1]]] = False
+    return inside, np.concatenate(([0], np.cumsum(counts)))
+
+
+@cache
+def _ascii_classes() -> NDArray[np.bool_]:
+    """Return for each byte whether it is an ASCII word character."""
+    return np.array([c < 128 and (chr(c).isalnum() or c == ord("_")) for c in range(256)])
+
+
+@cache
+def _classes() -> U8:
+    """Return the class of every code point: 0, LETTER or UNSPACED (built once, about 0.1 s)."""
+    table = np.zeros(0x110000, np.uint8)
+    # No letter or digit is assigned above plane 3.
+    table[:0x40000] = np.fromiter((chr(c).isalnum() for c in range(0x40000)), np.uint8, 0x40000)
+    table[ord("_")] = LETTER
+    for first, last in UNSPACED_RANGES:
+        block = range(first, last + 1)
+        # isprintable leaves out the unassigned; these scripts' vowel signs are no ``\w``.
+        table[first : last + 1] = [
+            UNSPACED * (chr(c).isprintable() and (chr(c).isalnum() or _is_mark(c))) for c in block
+        ]
+    return table
+
+
+def _is_mark(code_point: int) -> bool:
+    """Return True for a combining mark."""
+    return unicodedata.category(chr(code_point)).startswith("M")
+
+
+def _ascii_words(buffer: bytes, bounds: I64) -> Spans:
+    classes = _ascii_classes().take(np.frombuffer(buffer, np.uint8))
+    # A buffer begins and ends outside words, so edges alternate: start, end, start, end.
+    edges = np.flatnonzero(classes[1:] != classes[:-1]) + 1
+    starts, ends = edges[0::2], edges[1::2]
+    return Spans(starts, ends - starts, np.searchsorted(starts, bounds))
+
+
+def _code_points(buffer: bytes) -> tuple[NDArray[np.uint32], I64]:
+    """Return the code points of UTF-8 *buffer*, and the byte each starts at (one more: the end)."""
+    points = np.frombuffer(
+        buffer.decode("utf-8", "surrogatepass").encode("utf-32-le", "surrogatepass"), "<u4"
+    )
+    octets = np.frombuffer(buffer, np.uint8)
+    return points, np.append(np.flatnonzero((octets & 0xC0) != 0x80), len(buffer))
+
+
+def _unicode_words(buffer: bytes, bounds: I64) -> Spans:
+    """Find words, and pairs of characters in scripts without spaces, as byte spans."""
+    points, at = _code_points(buffer)
+    classes = _classes().take(points)
+    letters = classes == LETTER
+    edges = np.flatnonzero(letters[1:] != letters[:-1]) + 1
+    unspaced = classes == UNSPACED
+    units = np.flatnonzero(unspaced)
+    paired, follows = unspaced[units + 1], unspaced[units - 1]
+    # The last character of a run starts no pair, unless it is the whole run.
+    keep = paired | ~follows
+    begins = np.concatenate((edges[0::2], units[keep]))
+    ends = np.concatenate((edges[1::2], units[keep] + 1 + paired[keep]))
+    order = np.argsort(begins, kind="stable")
+    starts = at[begins[order]]
+    return Spans(starts, at[ends[order]] - starts, np.searchsorted(starts, bounds))
+
+
+def _character_runs(buffer: bytes, bounds: I64, size: int) -> Spans:
+    """Find every run of *size* code points inside a text, as byte spans."""
+    at = np.append(np.flatnonzero((np.frombuffer(buffer, np.uint8) & 0xC0) != 0x80), len(buffer))
+    firsts = np.searchsorted(at, bounds)
+    counts = np.maximum(np.diff(firsts) - 1 - size + 1, 0)
+    text_starts = np.concatenate(([0], np.cumsum(counts)))
+    first = np.repeat(firsts[:-1] - text_starts[:-1], counts) + np.arange(text_starts[-1])
+    starts = at[first]
+    return Spans(starts, at[first + size] - starts, text_starts)

@@ -1,0 +1,188 @@
+"""Verification: from candidates to confirmed matches, and from these to a decision.
+
+Candidates come ordered by shared bands. Those whose signature estimate is hopeless are
+rejected, at most ``max_candidates`` of the others are compared on their sets. An equal content
+fingerprint, all 128 bits of it, decides before anything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.candidates import Candidates, ranks
+from streamfilter.index.protocol import Documents
+from streamfilter.similarity.exact import Samples, jaccard
+from streamfilter.similarity.minhash import estimate
+from streamfilter.similarity.sketch import Sketches
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+HOPELESS_DEVIATIONS = 3.5
+"""How many standard errors an estimate may lie below the threshold and still be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchPolicy:
+    """What counts as a duplicate."""
+
+    threshold: float = 0.8
+    method: str = "exact"
+    """``exact`` (on sets) or ``signature`` (the estimate alone)."""
+    max_candidates: int = 8
+    short_text: str = "exact_only"
+    """A text shorter than one shingle: ``exact_only``, ``forward`` (unjudged) or ``drop``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Candidates with their fate: confirmed, rejected, skipped or missing.
+
+    The other candidates of a document that has an equal text have none: nobody asked.
+    """
+
+    candidates: Candidates
+    similarity: F64
+    """(p,) of the sets where they were compared, else the signature's estimate."""
+    whole: Flags
+    """(p,) True where the similarity is exact, False where it is estimated."""
+    sample: I64
+    """(p,) trials behind an estimated similarity: tokens looked at, or slots."""
+    equal_text: Flags
+    confirmed: Flags
+    rejected: Flags
+    skipped: Flags
+    """(p,) hopeful, but beyond ``max_candidates``."""
+    missing: Flags
+    """(p,) the index no longer has the candidate's record."""
+
+
+class Verifier:
+    """Compares documents of a micro-batch with candidates: stored ones, and the batch's own.
+
+    A pair is compared once, however many rounds ask for it.
+    """
+
+    def __init__(
+        self, stored: Documents, sketches: Sketches, policy: MatchPolicy, *, first_ordinal: int
+    ) -> None:
+        self.policy = policy
+        self._stored, self._sketches, self._first = stored, sketches, first_ordinal
+        self._ours = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
+        theirs = Samples(stored.tokens, stored.token_starts, stored.set_sizes)
+        self._all = _joined(theirs, self._ours)
+        self._compared: tuple[I64, F64, Flags, I64] = (
+            np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool), np.zeros(0, np.int64),
+        )  # fmt: skip
+
+    def verify(self, candidates: Candidates) -> Outcome:
+        """Compare as many of *candidates* as the policy allows."""
+        at, known = self._positions(candidates.ordinals)
+        equal_text = self._equal_texts(candidates, at, known)
+        exact_rows = np.zeros(len(self._sketches), bool)
+        exact_rows[candidates.rows[equal_text]] = True
+        near = known & ~exact_rows[candidates.rows]
+        estimated = np.zeros(len(candidates))
+        estimated[near] = self._estimates(candidates.rows[near], at[near])
+        hopeful = near & (estimated >= self._hopeless())
+        turn = np.zeros(len(candidates), np.int64)
+        turn[hopeful] = ranks(candidates.rows[hopeful])
+        chosen = hopeful & (turn < self.policy.max_candidates)
+        similarity, whole, sample = self._similarities(candidates.rows, at, chosen, estimated)
+        confirmed = chosen & (similarity >= self.policy.threshold)
+        similarity[equal_text], whole[equal_text] = 1.0, True
+        return Outcome(
+            candidates, similarity, whole, sample, equal_text,
+            confirmed=confirmed | equal_text,
+            rejected=(chosen & ~confirmed) | (near & ~hopeful),
+            skipped=hopeful & ~chosen,
+            missing=~known,
+        )  # fmt: skip
+
+    def _positions(self, ordinals: I64) -> tuple[I64, Flags]:
+        """Return each candidate's row among stored + own documents, and whether it is there."""
+        stored = len(self._stored)
+        at = np.searchsorted(self._stored.ordinals, ordinals).astype(np.int64)
+        own = ordinals >= self._first
+        inside = np.minimum(at, max(stored - 1, 0))
+        known = own.copy()
+        if stored:
+            known |= self._stored.ordinals[inside] == ordinals
+        return np.where(own, stored + ordinals - self._first, inside), known
+
+    def _column(self, name: str, at: I64) -> NDArray[np.uint8]:
+        """Return the rows *at* of a byte column over stored + own documents."""
+        stored, own = getattr(self._stored, name), getattr(self._sketches, name)
+        ours = at >= len(stored)
+        rows = np.empty((len(at), own.shape[1]), np.uint8)
+        rows[ours] = own[at[ours] - len(stored)]
+        rows[~ours] = stored[at[~ours]]
+        return rows
+
+    def _equal_texts(self, candidates: Candidates, at: I64, known: Flags) -> Flags:
+        """Return the oldest candidate of each row that has the very same normalised text."""
+        equal = candidates.same_text & known
+        asked = np.flatnonzero(equal)
+        ours = self._sketches.fingerprints[candidates.rows[asked]]
+        equal[asked] = (ours == self._column("fingerprints", at[asked])).all(axis=1)
+        hits = np.flatnonzero(equal)
+        order = hits[np.lexsort((candidates.ordinals[hits], candidates.rows[hits]))]
+        equal[order[ranks(candidates.rows[order]) > 0]] = False
+        return equal
+
+    def _estimates(self, rows: I64, at: I64) -> F64:
+        theirs = self._column("signatures", at)
+        equal = (self._sketches.signatures[rows] == theirs).sum(axis=1)
+        return estimate(equal, self._sketches.signatures.shape[1])
+
+    def _hopeless(self) -> float:
+        """Return the estimate below which a pair of the threshold's similarity hardly falls."""
+        threshold, slots = self.policy.threshold, self._sketches.signatures.shape[1]
+        if self.policy.method == "signature":
+            return threshold
+        return threshold - HOPELESS_DEVIATIONS * sqrt(threshold * (1 - threshold) / slots)
+
+    def _similarities(
+        self, rows: I64, at: I64, chosen: Flags, estimated: F64
+    ) -> tuple[F64, Flags, I64]:
+        """Return similarity, whole?, sample of each pair; only *chosen* ones are compared."""
+        similarity, whole = estimated.copy(), np.zeros(len(rows), bool)
+        sample = np.full(len(rows), self._sketches.signatures.shape[1], np.int64)
+        if self.policy.method == "signature" or not chosen.any():
+            return similarity, whole, sample
+        keys = rows[chosen] * len(self._all.set_sizes) + at[chosen]
+        self._compare(keys)
+        found = np.searchsorted(self._compared[0], keys)
+        similarity[chosen], whole[chosen], sample[chosen] = (
+            column[found] for column in self._compared[1:]
+        )
+        return similarity, whole, sample
+
+    def _compare(self, keys: I64) -> None:
+        """Compare the pairs in *keys* that were not compared before."""
+        fresh = np.setdiff1d(keys, self._compared[0], assume_unique=True)
+        if not fresh.size:
+            return
+        rows, at = np.divmod(fresh, len(self._all.set_sizes))
+        result = jaccard(self._ours, rows, self._all, at)
+        columns = (fresh, result.similarity, result.whole, result.union)
+        order = np.argsort(np.concatenate((self._compared[0], fresh)), kind="stable")
+        joined = zip(self._compared, columns, strict=True)
+        a, b, c, d = (np.concatenate(pair)[order] for pair in joined)
+        self._compared = (a, b, c, d)
+
+
+def _joined(first: Samples, second: Samples) -> Samples:
+    """Return the samples of both, *first*'s rows before *second*'s."""
+    if not len(first.set_sizes):
+        return second
+    return Samples(
+        np.concatenate((first.tokens, second.tokens)),
+        np.concatenate((first.starts, second.starts[1:] + first.starts[-1])),
+        np.concatenate((first.set_sizes, second.set_sizes)),
+    )
