@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from streamfilter.model import Verdict
-
 
 class State(StrEnum):
     """What the process is doing; also the reason why it is not ready."""
@@ -36,7 +34,7 @@ READY = frozenset({State.RUNNING, State.STANDBY})
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What ``/status`` tells. Holds no payload, no seed and no setting's value."""
+    """What ``/status`` tells beside the counts of the metrics: no payload, no seed, no secret."""
 
     state: State = State.STARTING
     detail: str = ""
@@ -50,12 +48,6 @@ class Status:
     """Next offset to judge, by ``topic/partition``."""
     lag: Mapping[str, int] = field(default_factory=dict)
     """Records behind the end, by ``topic/partition``."""
-    verdicts: Mapping[Verdict, int] = field(default_factory=dict)
-    """Records since the start of the process, by verdict."""
-    restore_remaining: int = 0
-    """Changelog records still to be applied."""
-    documents: int = 0
-    """Documents in the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +93,6 @@ class Health:
         """Replace fields of the status (``positions=…``, ``lag=…``); unknown ones raise."""
         with self._lock:
             self._status = replace(self._status, **changes)  # type: ignore[arg-type]
-
-    def count(self, verdicts: Mapping[Verdict, int]) -> None:
-        """Add one batch's verdicts to those since the start."""
-        with self._lock:
-            total = dict(self._status.verdicts)
-            for verdict, number in verdicts.items():
-                total[verdict] = total.get(verdict, 0) + number
-            self._status = replace(self._status, verdicts=total)
 
     @property
     def status(self) -> Status:
