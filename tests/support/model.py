@@ -32,9 +32,7 @@ class Verdict:
 
 
 def jaccard(a: Stored, b: Stored) -> float:
-    limit = min(
-        [s.tokens[-1] for s in (a, b) if s.set_size > SAMPLE_TOKENS], default=2**32
-    )
+    limit = min([s.tokens[-1] for s in (a, b) if s.set_size > SAMPLE_TOKENS], default=2**32)
     left, right = ({t for t in s.tokens if t <= limit} for s in (a, b))
     return len(left & right) / max(len(left | right), 1)
 
@@ -94,5 +92,7 @@ class SequentialModel:
                 confirmed.append((-similarity, ordinal))
         if not confirmed:
             return Verdict("unique")
-        matches = [(self.documents[o].id, round(-s, ROUND), shared[o]) for s, o in sorted(confirmed)]
+        matches = [
+            (self.documents[o].id, round(-s, ROUND), shared[o]) for s, o in sorted(confirmed)
+        ]
         return Verdict("near_duplicate", matches, len(hopeful) > self.max_candidates)

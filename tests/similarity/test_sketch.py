@@ -1,0 +1,142 @@
+"""Normalisation, samples and exact similarity; sketches that survive being written."""
+
+import random
+
+import numpy as np
+import pytest
+
+from streamfilter.similarity.exact import Samples, chance_below, jaccard
+from streamfilter.similarity.scheme import SAMPLE_TOKENS, Normalisation, Scheme, Shingling
+from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.similarity.text import Normaliser
+
+SEED = bytes(range(16))
+SKETCHER = Sketcher(Scheme(16, 6), seed=SEED)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("  Hello\t\nWORLD  ", "hello world"),
+        ("a\x1cb\x0bc", "a b c"),
+        ("Straße ＡＢＣ ﬁne", "strasse abc fine"),
+        ("zero\u200bwidth soft\u00adhyphen \ufeffbom", "zerowidth softhyphen bom"),
+        ("e\u0301 \u00e9", "\u00e9 \u00e9"),
+        ("ΣΑΣ\u3000x\u00a0y", "σασ x y"),
+        ("\ufdfa", "صلى الله عليه وسلم"),
+    ],
+)
+def test_normalisation_known_answers(text, normal):
+    assert Normaliser(Normalisation())(text) == normal.encode()
+
+
+def test_each_step_of_normalisation_is_a_switch():
+    text = "Caf\u00e9 \uff11 2\u200b  x"
+    off = Normalisation("none", casefold=False, whitespace=False, invisible=False)
+    assert Normaliser(off)(text) == text.encode()
+    assert Normaliser(Normalisation(digits=True))("\uff11 A2 ٣") == b"0 a0 0"
+    assert Normaliser(Normalisation("NFC"))("\uff11") == "\uff11".encode()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_ascii_normalises_as_unicode_does(seed):
+    rng = random.Random(seed)
+    text = "".join(chr(rng.randrange(128)) for _ in range(200))
+    for how in (Normalisation(), Normalisation(digits=True), Normalisation(casefold=False)):
+        normaliser = Normaliser(how)
+        assert normaliser._ascii(text.encode()) == normaliser._unicode(text), (seed, how)
+
+
+def plain_jaccard(a: set, b: set) -> float:
+    return len(a & b) / max(len(a | b), 1)
+
+
+def samples_of(sketches: Sketches) -> Samples:
+    return Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_exact_similarity_equals_set_arithmetic(seed):
+    rng = random.Random(seed)
+    texts = [[f"w{rng.randrange(60)}" for _ in range(rng.randrange(3, 200))] for _ in range(40)]
+    sets = [{tuple(w[i : i + 3]) for i in range(len(w) - 2)} for w in texts]
+    sketches = SKETCHER.sketch([" ".join(w) for w in texts])
+    assert sketches.set_sizes.tolist() == [len(s) for s in sets]
+    left, right = (np.array([rng.randrange(40) for _ in range(500)]) for _ in range(2))
+    found = jaccard(samples_of(sketches), left, samples_of(sketches), right)
+    assert found.whole.all()
+    for a, b, similarity in zip(left, right, found.similarity, strict=True):
+        assert similarity == plain_jaccard(sets[a], sets[b]), seed
+
+
+@pytest.mark.parametrize("truth", [0.5, 0.8, 0.95])
+def test_above_the_sample_size_similarity_is_a_tight_estimate(truth):
+    rng = random.Random(1)
+    size = 6_000
+    common = round(size * 2 * truth / (1 + truth))
+    shared = [f"w{rng.getrandbits(60)}" for _ in range(common)]
+    one, other = (shared + [f"w{rng.getrandbits(60)}" for _ in range(size - common)] for _ in "ab")
+    sketcher = Sketcher(Scheme(16, 6, shingling=Shingling("word", 1)), seed=SEED)
+    samples = samples_of(sketcher.sketch([" ".join(one), " ".join(other)]))
+    found = jaccard(samples, np.array([0]), samples, np.array([1]))
+    assert not found.whole[0]
+    assert found.union[0] >= SAMPLE_TOKENS
+    exact = plain_jaccard(set(one), set(other))
+    assert abs(found.similarity[0] - exact) < 4 * (exact * (1 - exact) / found.union[0]) ** 0.5
+
+
+def test_empty_sets_have_nothing_in_common():
+    samples = samples_of(SKETCHER.sketch(["", "two words", "👍"]))
+    assert samples.set_sizes.tolist() == [0, 0, 0]
+    rows = np.array([0, 0, 1])
+    assert jaccard(samples, rows, samples, rows[::-1]).similarity.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_the_chance_of_being_below_falls_with_distance_and_sample():
+    assert chance_below(0.8, 0.8, 1_000) == pytest.approx(0.5, abs=0.02)
+    assert chance_below(0.8, 0.83, 1_000) == pytest.approx(0.0066, abs=0.003)
+    assert chance_below(0.8, 0.83, 128) > chance_below(0.8, 0.83, 1_000)
+    assert 0 <= chance_below(0.8, 1.0, 128) < 1e-6
+
+
+def test_sketches_survive_being_written_and_read_back():
+    texts = ["the quick brown fox jumps over the lazy dog", "", "春眠不覺曉 處處聞啼鳥", "x y"]
+    sketches = SKETCHER.sketch(texts)
+    again = Sketches.from_bytes(sketches.to_bytes())
+    for name in Sketches.__slots__:
+        assert np.array_equal(getattr(sketches, name), getattr(again, name)), name
+    with pytest.raises(ValueError, match="cut"):
+        Sketches.from_bytes(sketches.to_bytes()[:-1])
+    with pytest.raises(ValueError, match="no sketches"):
+        Sketches.from_bytes(b"something else")
+
+
+def test_a_sketch_does_not_depend_on_its_company():
+    rng = random.Random(9)
+    texts = [" ".join(f"w{rng.randrange(99)}é"[: rng.randrange(2, 6)] for _ in range(80))
+             for _ in range(30)]  # fmt: skip
+    together = SKETCHER.sketch(texts)
+    for row, text in enumerate(texts):
+        alone = SKETCHER.sketch([text])
+        assert np.array_equal(alone.signatures[0], together.signatures[row])
+        assert np.array_equal(alone.keys[0], together.keys[row])
+
+
+def test_keys_are_a_function_of_what_is_stored():
+    sketches = SKETCHER.sketch(["one two three four five", "six seven eight nine"])
+    keys = SKETCHER.keys_of(sketches.signatures, sketches.fingerprints)
+    assert np.array_equal(keys, sketches.keys)
+
+
+def test_the_scheme_fingerprint_names_every_setting():
+    base = Scheme(16, 6)
+    others = [
+        Scheme(20, 6), Scheme(16, 5), Scheme(16, 6, slots=256),
+        Scheme(16, 6, shingling=Shingling("char", 3)),
+        Scheme(16, 6, normalisation=Normalisation(digits=True)),
+    ]  # fmt: skip
+    prints = {scheme.fingerprint for scheme in [base, *others]}
+    assert len(prints) == 6
+    assert Scheme(16, 6).fingerprint == base.fingerprint
+    with pytest.raises(ValueError, match="20 bands x 8 rows = 160"):
+        Scheme(20, 8)
