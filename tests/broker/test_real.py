@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -57,12 +58,10 @@ def test_a_launcher_that_is_killed_takes_its_broker_along(own_kafka, tmp_path):
 
 
 def wait_until_gone(pid: int) -> None:
-    from time import monotonic, sleep
-
-    deadline = monotonic() + 20
+    deadline = time.monotonic() + 20
     while Path(f"/proc/{pid}").exists() and "kafka" in Path(f"/proc/{pid}/cmdline").read_text():
-        assert monotonic() < deadline, f"broker {pid} outlived its launcher"
-        sleep(0.1)
+        assert time.monotonic() < deadline, f"broker {pid} outlived its launcher"
+        time.sleep(0.1)
 
 
 def test_a_topic_that_does_not_exist_is_an_error(kafka):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -107,10 +108,11 @@ def _read_to_the_end(consumer: Consumer, topic: str, partitions: set[int]) -> li
     consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
     records: list[Record] = []
     unfinished = set(partitions)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while unfinished:
-        messages = consumer.consume(1_000, timeout=TIMEOUT_SECONDS)
-        assert messages, f"{topic}: nothing came, and {unfinished} have not ended"
-        for message in messages:
+        assert time.monotonic() < deadline, f"{topic}: {unfinished} have not ended"
+        # `consume` waits for all 1,000 or for its whole timeout: hence a short one.
+        for message in consumer.consume(1_000, timeout=0.05):
             if (error := message.error()) is None:
                 records.append(_record(message))
             elif error.code() == KafkaError._PARTITION_EOF:
