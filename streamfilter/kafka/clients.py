@@ -1,0 +1,194 @@
+"""librdkafka's clients with the properties that the promises rest on.
+
+Four kinds: the ownership consumer (in the group, holds the changelog's partitions paused), the
+data consumer (same group id, never subscribes), the private changelog reader, and the
+transactional producer. An operator's raw properties come first and ours on top; which ones an
+operator may not touch is `config_checks.REFUSED_PROPERTIES`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.config import Config
+
+logger = logging.getLogger("streamfilter.kafka")
+_librdkafka = logging.getLogger("streamfilter.librdkafka")
+
+RETRY_BACKOFF_MS = 5  # by default 100: what send_offsets would sleep after nearly every commit
+FETCH_BACKOFF_MS = 20  # by default 1000: a full local queue would then starve us for a second
+QUEUE_KBYTES_MIN = 16 * 1024
+COOPERATIVE = "cooperative-sticky"
+_CLASSIC_ONLY = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
+_OF_THE_MEMBER = (*_CLASSIC_ONLY, "group.protocol", "group.instance.id", "group.remote.assignor")
+
+Properties = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bounds on what is produced, in bytes."""
+
+    message: int
+    """Largest record the producer must take."""
+    batch: int
+    """Largest batch of records that every topic takes."""
+
+
+def _noticed(error: KafkaError) -> None:
+    """Log what librdkafka reports on the side; what matters comes back from the calls too."""
+    _librdkafka.warning("%s: %s", error.name(), error.str())
+
+
+def _base(config: Config, role: str) -> Properties:
+    mine: Properties = {
+        "client.id": f"streamfilter-{role}-{socket.gethostname()}-{os.getpid()}",
+        "error_cb": _noticed,
+        "logger": _librdkafka,
+        "allow.auto.create.topics": False,
+    }
+    return mine
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def ownership_properties(config: Config) -> Properties:
+    """Return the properties of the consumer that is in the group."""
+    theirs = config.kafka.properties("consumer")
+    session = _milliseconds(config.kafka.session_timeout.total_seconds())
+    mine: Properties = {
+        "group.id": config.kafka.group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "latest",  # nothing of the changelog is read here
+        "queued.min.messages": 1,
+    }
+    if theirs.get("group.protocol", "classic").lower() == "classic":
+        mine["session.timeout.ms"] = session
+        theirs.setdefault("heartbeat.interval.ms", str(max(100, min(3_000, session // 4))))
+        # With `range` a joining standby takes the healthy owner's task more often than not.
+        theirs.setdefault("partition.assignment.strategy", COOPERATIVE)
+    else:
+        theirs = {name: value for name, value in theirs.items() if name not in _CLASSIC_ONLY}
+    return {**theirs, **_base(config, "owner"), **mine}
+
+
+def _reading_properties(config: Config, role: str) -> Properties:
+    theirs = config.kafka.properties("consumer")
+    for name in _OF_THE_MEMBER:
+        theirs.pop(name, None)
+    theirs.setdefault("fetch.queue.backoff.ms", str(FETCH_BACKOFF_MS))
+    return {
+        **theirs,
+        **_base(config, role),
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",  # retention that passed us is a stop, not a silent jump
+    }
+
+
+def data_properties(config: Config) -> Properties:
+    """Return the properties of the consumer that reads the input."""
+    queue = max(QUEUE_KBYTES_MIN, 2 * config.batch.bytes // 1024)
+    return {
+        "queued.max.messages.kbytes": queue,
+        **_reading_properties(config, "data"),
+        "group.id": config.kafka.group,
+        "enable.partition.eof": False,
+    }
+
+
+def reader_properties(config: Config) -> Properties:
+    """Return the properties of a private consumer of the changelog."""
+    return {
+        **_reading_properties(config, "restore"),
+        "group.id": f"{config.kafka.group}.restore",
+        "enable.partition.eof": True,
+    }
+
+
+def producer_properties(config: Config, *, transactional_id: str, sizes: Sizes) -> Properties:
+    """Return the properties of a task's transactional producer."""
+    theirs = config.kafka.properties("producer")
+    timeout = _milliseconds(config.kafka.transaction_timeout.total_seconds())
+    theirs.setdefault("retry.backoff.ms", str(RETRY_BACKOFF_MS))
+    theirs.setdefault("linger.ms", "0")
+    theirs.setdefault("message.max.bytes", str(sizes.message))
+    theirs.setdefault("batch.size", str(sizes.batch))
+    theirs.setdefault("message.timeout.ms", str(timeout))
+    # librdkafka refuses a socket timeout above the transaction's; below it, a lost reply of
+    # EndTxn shows in time to replace the producer.
+    theirs.setdefault("socket.timeout.ms", str(min(60_000, timeout)))
+    return {
+        **theirs,
+        **_base(config, "producer"),
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": timeout,
+        "enable.idempotence": True,
+    }
+
+
+def transactional_id(config: Config, task: int) -> str:
+    """Return the id that fences: one for each task of a group."""
+    return f"{config.kafka.group}.{task}"
+
+
+def admin_client(config: Config) -> AdminClient:
+    """Return an admin client. Keep a reference until its futures are done."""
+    return AdminClient({**config.kafka.properties("common"), **_admin_base(config)})
+
+
+def _admin_base(config: Config) -> Properties:
+    base = _base(config, "admin")
+    base.pop("allow.auto.create.topics")
+    return base
+
+
+def consumer(properties: Properties) -> Consumer:
+    """Return a consumer; its log lines go to ours."""
+    return Consumer(properties)
+
+
+def producer(properties: Properties) -> Producer:
+    """Return a producer; its log lines go to ours."""
+    properties = {k: v for k, v in properties.items() if k != "allow.auto.create.topics"}
+    return Producer(properties)
+
+
+def validate_clients(config: Config) -> list[str]:
+    """Construct every client once, without a network; return what librdkafka refuses.
+
+    The messages name properties, never values that may be secret.
+    """
+    refused: list[str] = []
+    sizes = Sizes(message=1_000_000, batch=1_000_000)
+    attempts: tuple[tuple[str, Any], ...] = (
+        ("consumer", lambda: consumer(ownership_properties(config))),
+        ("consumer", lambda: consumer(data_properties(config))),
+        (
+            "producer",
+            lambda: producer(producer_properties(config, transactional_id="check", sizes=sizes)),
+        ),
+    )
+    for kind, construct in attempts:
+        try:
+            client = construct()
+        except Exception as error:  # KafkaException, ValueError or TypeError, by property
+            refused.append(f"kafka.{kind}: {_text(error)}")
+        else:
+            client.close()
+    return list(dict.fromkeys(refused))
+
+
+def _text(error: Exception) -> str:
+    cause = error.args[0] if error.args else error
+    return cause.str() if isinstance(cause, KafkaError) else str(cause)

@@ -1,0 +1,110 @@
+"""One table: what a `KafkaError` means for us.
+
+librdkafka tells three things about an error of a transactional call: fatal, the transaction
+must be aborted, the call may be repeated. They are asked in this order, after the codes that
+name a fence or a refusal. Calls outside transactions (metadata, offsets, admin) carry no flags:
+there the codes of a broker that is away, or still choosing a leader, mean "again".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streamfilter.kafka.ports import (
+    Abortable,
+    Denied,
+    Fenced,
+    InputLost,
+    LogError,
+    OutcomeUnknown,
+    Retriable,
+)
+
+FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+    }
+)
+DENIED = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+INPUT_LOST = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+AGAIN = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._RESOLVE,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._WAIT_COORD,
+        KafkaError._WAIT_CACHE,
+        KafkaError._RETRY,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+    }
+)
+
+
+def classify(error: KafkaError) -> type[LogError]:
+    """Return the class that says what may be done after *error*."""
+    code = error.code()
+    if code in FENCED:
+        return Fenced
+    if code in DENIED:
+        return Denied
+    if error.fatal():
+        return OutcomeUnknown
+    if error.txn_requires_abort():
+        return Abortable
+    if error.retriable() or code in AGAIN:
+        return Retriable
+    return InputLost if code in INPUT_LOST else OutcomeUnknown
+
+
+def translated(error: KafkaError, doing: str) -> LogError:
+    """Return *error* as one of ours; *doing* says what was tried, with the resource's name."""
+    return classify(error)(f"{doing}: {error.name()}: {error.str()}")
+
+
+@contextmanager
+def kafka_errors(doing: str) -> Iterator[None]:
+    """Turn what confluent_kafka raises inside the block into a `LogError`."""
+    try:
+        yield
+    except KafkaException as error:
+        cause = error.args[0]
+        if isinstance(cause, KafkaError):
+            raise translated(cause, doing) from error
+        raise OutcomeUnknown(f"{doing}: {cause}") from error
+    except (BufferError, SystemError) as error:
+        # SystemError: the binding's answer to a produce on a fenced producer (kafka.md).
+        raise OutcomeUnknown(f"{doing}: {error}") from error

@@ -1,0 +1,260 @@
+"""One task's side of Kafka on librdkafka: `ports.Log`, and nothing decided here.
+
+Every call has a finite timeout and raises one of the exceptions of `ports`. A delivery callback
+hangs on a transaction's last changelog record only: its offset is the largest, and a callback
+per record would cost more than producing does. Callbacks note and never raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from streamfilter.kafka.clients import logger
+from streamfilter.kafka.errors import kafka_errors, translated
+from streamfilter.kafka.ports import (
+    Abortable,
+    Bounds,
+    Member,
+    OutcomeUnknown,
+    Outgoing,
+    Retriable,
+    StartAt,
+)
+from streamfilter.kafka.reader import Reader
+from streamfilter.kafka.records import record_of
+from streamfilter.model import Positions, Record
+
+CALL_SECONDS = 10.0  # offsets, metadata, admin: a caller repeats what is retriable
+QUEUE_FULL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which partitions a task's log speaks of."""
+
+    input_topic: str
+    partitions: tuple[int, ...]
+    changelog: str
+    task: int
+    """The changelog's partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """How to make the clients; a producer and a reader are made more than once."""
+
+    admin: AdminClient
+    data: Callable[[], Consumer]
+    reader: Callable[[], Consumer]
+    producer: Callable[[], Producer]
+    transaction_seconds: float
+
+
+class KafkaLog:
+    """`streamfilter.kafka.ports.Log` on real clients."""
+
+    def __init__(self, place: Place, clients: Clients) -> None:
+        self._place, self._clients = place, clients
+        self._seconds = clients.transaction_seconds
+        self._data = clients.data()
+        self._producer: Producer | None = None
+        self._last: tuple[KafkaError | None, int] | None = None
+
+    def open_producer(self) -> None:
+        """Replace the producer and fence every other with our transactional id (step 1)."""
+        self._close_producer()
+        with kafka_errors("initialising transactions"):
+            self._producer = self._clients.producer()
+            self._producer.init_transactions(self._seconds)
+
+    @property
+    def _open(self) -> Producer:
+        if self._producer is None:
+            raise OutcomeUnknown("there is no producer: init_transactions did not succeed")
+        return self._producer
+
+    def committed(self) -> Positions:
+        """Return the group's stable offsets (step 2)."""
+        wanted = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
+        doing = f"reading the group's offsets of {self._place.input_topic}"
+        with kafka_errors(doing):
+            found = self._data.committed(wanted, timeout=CALL_SECONDS)
+        for each in found:
+            if each.error is not None:
+                raise translated(each.error, doing)
+        return {each.partition: each.offset for each in found if each.offset >= 0}
+
+    def changelog_bounds(self) -> Bounds:
+        """Return the changelog's first offset and its end, read uncommitted (step 3)."""
+        spot = [TopicPartition(self._place.changelog, self._place.task)]
+        # Not get_watermark_offsets: under read_committed it returns the last stable offset.
+        level = IsolationLevel.READ_UNCOMMITTED
+        start = self._list_offsets(spot, OffsetSpec.earliest(), level)
+        end = self._list_offsets(spot, OffsetSpec.latest(), level)
+        return Bounds(start[self._place.task], end[self._place.task])
+
+    def start_positions(self, start: StartAt) -> Positions:
+        """Return where a fresh task begins (step 4)."""
+        spots = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
+        level = IsolationLevel.READ_COMMITTED
+        if start == "earliest":
+            return self._list_offsets(spots, OffsetSpec.earliest(), level)
+        ends = self._list_offsets(spots, OffsetSpec.latest(), level)
+        if not isinstance(start, datetime):
+            return ends
+        spec = OffsetSpec.for_timestamp(round(start.timestamp() * 1000))
+        found = self._list_offsets(spots, spec, level)
+        return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
+
+    def _list_offsets(
+        self, spots: Sequence[TopicPartition], spec: OffsetSpec, level: IsolationLevel
+    ) -> Positions:
+        topic = spots[0].topic
+        with kafka_errors(f"asking for the offsets of {topic}"):
+            futures = self._clients.admin.list_offsets(
+                dict.fromkeys(spots, spec), isolation_level=level, request_timeout=CALL_SECONDS
+            )
+            return {spot.partition: future.result().offset for spot, future in futures.items()}
+
+    def read_changelog(self, start: int, end: int) -> Reader:
+        """Return a private reader of the changelog (step 5)."""
+        with kafka_errors("opening the changelog's reader"):
+            consumer = self._clients.reader()
+        return Reader(consumer, self._place.changelog, self._place.task, start=start, end=end)
+
+    def assign(self, positions: Positions) -> None:
+        """Make `consume` begin at *positions* (step 6)."""
+        topic = self._place.input_topic
+        with kafka_errors(f"assigning {topic}"):
+            self._data.assign([TopicPartition(topic, p, o) for p, o in positions.items()])
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        """Return up to *count* records (step 7)."""
+        with kafka_errors(f"consuming {self._place.input_topic}"):
+            messages = self._data.consume(count, timeout)
+        return [record_of(message) for message in messages if self._sound(message)]
+
+    def _sound(self, message: Message) -> bool:
+        """Return True for a record; raise what an error event says unless it passes by itself."""
+        error = message.error()
+        if error is None:
+            return True
+        where = f"{message.topic()}/{message.partition()} at {message.offset()}"
+        trouble = translated(error, f"consuming {where}")
+        if not isinstance(trouble, Retriable):
+            raise trouble
+        logger.warning("%s", trouble)
+        return False
+
+    def begin(self) -> None:
+        """Open a transaction (step 10)."""
+        self._last = None
+        with kafka_errors("beginning a transaction"):
+            self._open.begin_transaction()
+
+    def produce(self, records: Sequence[Outgoing]) -> None:
+        """Add output records to the transaction."""
+        for record in records:
+            extra = {"timestamp": record.timestamp} if record.timestamp >= 0 else {}
+            if record.headers:
+                extra["headers"] = list(record.headers)  # type: ignore[assignment]
+            self._produce(
+                record.topic,
+                value=record.value,
+                key=record.key,
+                partition=record.partition,
+                **extra,
+            )
+
+    def produce_changelog(self, values: Sequence[bytes]) -> None:
+        """Add changelog records to the transaction."""
+        topic, task = self._place.changelog, self._place.task
+        for value in values[:-1]:
+            self._produce(topic, value=value, partition=task)
+        for value in values[-1:]:
+            self._produce(topic, value=value, partition=task, on_delivery=self._delivered)
+
+    def _produce(self, topic: str, **arguments: object) -> None:
+        producer = self._open
+        with kafka_errors(f"producing to {topic}"):
+            for _ in range(round(self._seconds / QUEUE_FULL_SECONDS)):
+                try:
+                    producer.produce(topic, **arguments)
+                    return
+                except BufferError:
+                    producer.poll(QUEUE_FULL_SECONDS)
+        raise Abortable(f"producing to {topic}: the local queue stayed full")
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        self._last = (error, message.offset() or 0)
+
+    def flush(self) -> int:
+        """Wait until all is delivered (the end of step 10)."""
+        with kafka_errors("delivering a transaction's records"):
+            waiting = self._open.flush(self._seconds)
+        if waiting:
+            raise Abortable(f"{waiting} records were not delivered in {self._seconds:g} s")
+        if self._last is None:
+            return -1
+        error, offset = self._last
+        if error is not None:
+            # Not the error's own class: a lost record always costs its transaction, and if the
+            # producer is fenced the abort will say so.
+            raise Abortable(f"delivering to {self._place.changelog}: {error.str()}")
+        return offset
+
+    def send_offsets(self, positions: Positions, member: Member) -> None:
+        """Make the next offsets a part of the transaction (step 11)."""
+        topic = self._place.input_topic
+        offsets = [TopicPartition(topic, p, o) for p, o in positions.items()]
+        with kafka_errors(f"sending the offsets of {topic}"):
+            self._open.send_offsets_to_transaction(offsets, member.token, self._seconds)
+
+    def commit(self) -> None:
+        """Commit the transaction (step 12)."""
+        with kafka_errors("committing a transaction"):
+            self._open.commit_transaction(self._seconds)
+
+    def abort(self) -> None:
+        """Abort the transaction."""
+        with kafka_errors("aborting a transaction"):
+            self._open.abort_transaction(self._seconds)
+
+    def lag(self) -> Positions:
+        """Return how many records each partition is behind, from what was last fetched."""
+        behind: Positions = {}
+        with suppress(KafkaException):
+            for spot in self._data.position(self._data.assignment()):
+                _, high = self._data.get_watermark_offsets(spot, cached=True)
+                if high >= 0 and spot.offset >= 0:
+                    behind[spot.partition] = max(0, high - spot.offset)
+        return behind
+
+    def close(self) -> None:
+        """Close every client of this task."""
+        self._close_producer()
+        with suppress(KafkaException):
+            self._data.close()
+
+    def _close_producer(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        with suppress(KafkaException):
+            # What is queued belongs to a transaction that will never be committed.
+            producer.purge()
+            producer.close()

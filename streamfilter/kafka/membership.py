@@ -1,0 +1,96 @@
+"""Who owns a task: whoever the group gave its changelog partition.
+
+The consumer subscribes to the changelog topic and keeps what it is given paused: it is there
+for the assignment, not for the records. Callbacks run inside `poll` only, and only note what
+happened; the binding then assigns by itself, by whichever protocol the group agreed on. A
+callback must never raise, so there is nothing in them that could.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from streamfilter.kafka.clients import logger
+from streamfilter.kafka.errors import kafka_errors, translated
+from streamfilter.kafka.group_metadata import parse_member
+from streamfilter.kafka.ports import Member, Moves, Retriable
+
+_HARMLESS = frozenset(
+    {
+        KafkaError._PARTITION_EOF,
+        KafkaError._MAX_POLL_EXCEEDED,  # on_lost came with the same poll
+        KafkaError._AUTO_OFFSET_RESET,
+    }
+)
+
+
+class GroupMembership:
+    """`streamfilter.kafka.ports.Membership` on the ownership consumer."""
+
+    def __init__(self, consumer: Consumer, changelog: str) -> None:
+        self._consumer = consumer
+        self._what = f"keeping ownership by {changelog}"
+        self._gained: set[int] = set()
+        self._gone: set[int] = set()
+        self._lost = False
+        self._topic = changelog
+        with kafka_errors(self._what):
+            consumer.subscribe(
+                [changelog],
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_lost,
+            )
+
+    def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._gained |= {partition.partition for partition in partitions}
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = {partition.partition for partition in partitions}
+        self._gone |= gone
+        self._gained -= gone
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._on_revoke(consumer, partitions)
+        self._lost = True
+
+    def poll(self, timeout: float) -> Moves:
+        """Serve the group; return what moved since the last call."""
+        self._serve(timeout)
+        while self._gained or self._gone or self._lost:
+            moves = Moves(frozenset(self._gained), frozenset(self._gone), self._lost)
+            self._pause()
+            self._serve(0)  # a revoke is often followed by an assign at once
+            if moves == Moves(frozenset(self._gained), frozenset(self._gone), self._lost):
+                self._gained, self._gone, self._lost = set(), set(), False
+                return moves
+        return Moves()
+
+    def _serve(self, timeout: float) -> None:
+        with kafka_errors(self._what):
+            message = self._consumer.poll(timeout)
+        error = message.error() if message is not None else None
+        if error is None or error.code() in _HARMLESS:
+            return
+        trouble = translated(error, self._what)
+        if isinstance(trouble, Retriable):
+            logger.debug("%s", trouble)
+            return
+        raise trouble
+
+    def _pause(self) -> None:
+        # It may be revoked again before we get here; then there is nothing to pause.
+        with suppress(KafkaException):
+            self._consumer.pause(self._consumer.assignment())
+
+    def member(self) -> Member:
+        """Return our generation and member id as the client knows them now."""
+        with kafka_errors(self._what):
+            return parse_member(self._consumer.consumer_group_metadata())
+
+    def close(self) -> None:
+        """Leave the group, so that the next owner need not wait for a timeout."""
+        with kafka_errors(self._what):
+            self._consumer.close()

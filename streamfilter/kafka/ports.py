@@ -1,0 +1,203 @@
+"""What the engine asks of the world: a membership, a log and a clock; a store is `store.Store`.
+
+The engine (`task.py`, `restore.py`, `service.py`) is one thread of plain calls on these
+protocols. It never sleeps, starts a thread or reads a clock but through them, so that a
+simulator can stand behind them and crash, delay, fence and rebalance between any two calls.
+`clients.py` is the real thing. Trouble comes as one of the exceptions below; what a caller may
+do next depends on the class alone, never on a library's error code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from streamfilter.model import Headers, Positions, Record
+
+
+class LogError(Exception):
+    """Trouble with Kafka; the subclass says what may be done about it."""
+
+
+class Retriable(LogError):
+    """Nothing is decided yet: make the very same call again."""
+
+
+class Abortable(LogError):
+    """The transaction is lost: abort it, poll the membership, perhaps try the batch again."""
+
+
+class Fenced(LogError):
+    """The broker has a newer owner of our transactional id, or timed our transaction out.
+
+    The producer is dead for good; nothing of the open transaction will ever be visible.
+    """
+
+
+class OutcomeUnknown(LogError):
+    """The producer cannot go on, and what became of the transaction only the broker knows."""
+
+
+class Denied(LogError):
+    """The broker knows us and refuses: an ACL or a credential is missing."""
+
+
+class InputLost(LogError):
+    """The input does not hold what was asked for: retention passed it, or it was recreated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """What happened to the tasks of this process since the last poll of the membership."""
+
+    gained: frozenset[int] = frozenset()
+    """Tasks assigned (also again): each starts over with step 1."""
+    gone: frozenset[int] = frozenset()
+    """Tasks revoked or lost: whatever they hold is to be dropped."""
+    lost: bool = False
+    """True if the group threw us out, so that somebody else may already work."""
+
+    def __bool__(self) -> bool:
+        return bool(self.gained or self.gone or self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Our place in the group at this moment, as the transaction will present it."""
+
+    generation: int
+    member_id: str
+    token: bytes
+    """What `Log.send_offsets` wants, unread by the engine."""
+
+
+class Membership(Protocol):
+    """Who owns which task: the group's assignment of the changelog's partitions."""
+
+    def poll(self, timeout: float) -> Moves:
+        """Serve the group for at most *timeout* seconds; return what moved."""
+
+    def member(self) -> Member:
+        """Return our place in the group now."""
+
+    def close(self) -> None:
+        """Leave the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The changelog partition: first offset, and the offset after the last record or marker."""
+
+    start: int
+    end: int
+    """Read uncommitted: a bound that no open transaction can shorten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One committed record of the changelog."""
+
+    offset: int
+    value: bytes
+
+
+class ChangelogReader(Protocol):
+    """Reads committed changelog records from one offset to another."""
+
+    def read(self, count: int, timeout: float) -> Sequence[Entry]:
+        """Return up to *count* records; none may mean that an open transaction is in the way."""
+
+    @property
+    def done(self) -> bool:
+        """Return True when everything before the end was read."""
+
+    @property
+    def position(self) -> int:
+        """Return the offset read next."""
+
+    def close(self) -> None:
+        """Release the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One record to produce; the partition is always decided by us."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp: int = -1
+    """Milliseconds since the epoch; -1: the present."""
+
+
+StartAt = datetime | str
+"""Where a fresh group begins: ``earliest``, ``latest``, or a time."""
+
+
+class Log(Protocol):
+    """One task's side of Kafka. The steps are those of `task.py`."""
+
+    def open_producer(self) -> None:
+        """Replace the producer, fence every predecessor and end its transaction (step 1)."""
+
+    def committed(self) -> Positions:
+        """Return the group's stable offsets; a partition without one is left out (step 2)."""
+
+    def changelog_bounds(self) -> Bounds:
+        """Return the changelog's bounds, read uncommitted (step 3)."""
+
+    def start_positions(self, start: StartAt) -> Positions:
+        """Return where a fresh task begins, for every input partition (step 4)."""
+
+    def read_changelog(self, start: int, end: int) -> ChangelogReader:
+        """Return a reader of the committed records with start <= offset < end (step 5)."""
+
+    def assign(self, positions: Positions) -> None:
+        """Make `consume` begin at *positions*, dropping whatever it had fetched (step 6)."""
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        """Return up to *count* records, each partition's in rising order (step 7)."""
+
+    def begin(self) -> None:
+        """Open a transaction (step 10)."""
+
+    def produce(self, records: Sequence[Outgoing]) -> None:
+        """Add output records to the transaction."""
+
+    def produce_changelog(self, values: Sequence[bytes]) -> None:
+        """Add changelog records to the transaction; the last one's offset is remembered."""
+
+    def flush(self) -> int:
+        """Wait until all is delivered; return the last changelog record's offset, or -1."""
+
+    def send_offsets(self, positions: Positions, member: Member) -> None:
+        """Make the next offsets a part of the transaction (step 11)."""
+
+    def commit(self) -> None:
+        """Commit the transaction (step 12). Returned means committed."""
+
+    def abort(self) -> None:
+        """Abort the transaction."""
+
+    def lag(self) -> Positions:
+        """Return how many records each partition is behind its end, as far as it is known."""
+
+    def close(self) -> None:
+        """Close every client of this task; an open transaction is aborted if possible."""
+
+
+class Clock(Protocol):
+    """Time, which only the edges of the engine may know."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never jump."""
+
+    def wall_milliseconds(self) -> int:
+        """Return milliseconds since the epoch."""
+
+    def sleep(self, seconds: float) -> None:
+        """Do nothing for a while."""

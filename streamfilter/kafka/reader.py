@@ -1,0 +1,69 @@
+"""A private consumer of one changelog partition: committed records up to a fixed end.
+
+The end was asked for read uncommitted. If an open transaction of somebody else holds the last
+stable offset below it, the reader waits: stopping there would restore less than was committed.
+Markers and aborted records occupy offsets but are never delivered, so the end is recognised by
+the end-of-partition event, whose offset counts them.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from streamfilter.kafka.errors import kafka_errors, translated
+from streamfilter.kafka.ports import Entry, OutcomeUnknown, Retriable
+
+
+class Reader:
+    """`streamfilter.kafka.ports.ChangelogReader` on a consumer of its own."""
+
+    def __init__(
+        self, consumer: Consumer, topic: str, partition: int, *, start: int, end: int
+    ) -> None:
+        self._consumer, self._end = consumer, end
+        self._what = f"reading {topic}/{partition}"
+        self._position = start
+        if not self.done:
+            with kafka_errors(self._what):
+                consumer.assign([TopicPartition(topic, partition, start)])
+
+    @property
+    def done(self) -> bool:
+        """Return True when everything before the end was read."""
+        return self._position >= self._end
+
+    @property
+    def position(self) -> int:
+        """Return the offset read next."""
+        return self._position
+
+    def read(self, count: int, timeout: float) -> list[Entry]:
+        """Return up to *count* records below the end, after at most *timeout* seconds."""
+        entries: list[Entry] = []
+        with kafka_errors(self._what):
+            messages = self._consumer.consume(count, timeout)
+        for message in messages:
+            error, offset = message.error(), message.offset()
+            if error is not None:
+                self._notice(error, offset)
+            elif offset is not None and offset < self._end:
+                value = message.value()
+                entries.append(Entry(offset, value if isinstance(value, bytes) else b""))
+                self._position = offset + 1
+            else:
+                self._position = self._end
+        return entries
+
+    def _notice(self, error: KafkaError, offset: int | None) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._position = max(self._position, offset or 0)
+            return
+        trouble = translated(error, self._what)
+        if isinstance(trouble, Retriable):
+            return  # the consumer goes on by itself
+        raise OutcomeUnknown(str(trouble))
+
+    def close(self) -> None:
+        """Close the consumer."""
+        with kafka_errors(self._what):
+            self._consumer.close()

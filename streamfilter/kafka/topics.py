@@ -1,0 +1,198 @@
+"""The topics: what must exist, what `run` makes itself, and what is wrong with the rest.
+
+`run` creates its changelog when it is missing (and the group has not worked yet), never inputs
+or outputs: a typing mistake must not make a topic. `check --connect` lists everything that is
+wrong, with cures, and `check --apply` creates missing outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from streamfilter.config import Config
+from streamfilter.kafka.clients import admin_client
+from streamfilter.kafka.errors import kafka_errors
+from streamfilter.stops import Problem
+
+CALL_SECONDS = 10.0
+MESSAGE_BYTES = 1_048_588
+"""Kafka's default for ``max.message.bytes``, used where a broker does not tell."""
+
+CHANGELOG_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""What the changelog must have: the broker may never delete from it, only we do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What the cluster says about one topic."""
+
+    partitions: int
+    settings: Mapping[str, str]
+
+    @property
+    def message_bytes(self) -> int:
+        """Return the largest batch of records that it takes."""
+        return int(self.settings.get("max.message.bytes", MESSAGE_BYTES))
+
+
+Topics = Mapping[str, Topic]
+
+
+def roles(config: Config) -> dict[str, str]:
+    """Return the topics by the settings that name them."""
+    output = config.output
+    named = {
+        "input.topic": config.input.topic,
+        "output.unique": output.unique,
+        "output.duplicates": output.duplicates,
+        "output.dead_letter": output.dead_letter,
+        "index.changelog": config.changelog_topic,
+    }
+    return {role: topic for role, topic in named.items() if topic is not None}
+
+
+def describe(config: Config, admin: AdminClient) -> dict[str, Topic]:
+    """Return those of our topics that exist.
+
+    Raises:
+        LogError: the cluster does not answer, or refuses us.
+    """
+    # All topics are asked for: asking for one by name creates it on brokers that allow that.
+    with kafka_errors("asking the brokers for their topics"):
+        metadata = admin.list_topics(timeout=CALL_SECONDS).topics
+    found = {
+        topic: len(metadata[topic].partitions)
+        for topic in roles(config).values()
+        if topic in metadata and metadata[topic].error is None
+    }
+    return {topic: Topic(n, _settings(admin, topic)) for topic, n in found.items()}
+
+
+def _settings(admin: AdminClient, topic: str) -> dict[str, str]:
+    """Return a topic's settings; empty where the broker does not tell (no right, or a mock)."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        entries = admin.describe_configs([resource], request_timeout=CALL_SECONDS)[
+            resource
+        ].result()
+    except KafkaException:
+        return {}
+    return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
+
+
+def tasks_of(config: Config, topics: Topics) -> int:
+    """Return how many tasks there are: one, or one for each input partition."""
+    return 1 if config.index.scope == "topic" else topics[config.input.topic].partitions
+
+
+def create_changelog(config: Config, admin: AdminClient, tasks: int) -> None:
+    """Create the changelog with the settings it must have and the broker's replication."""
+    topic = NewTopic(config.changelog_topic, num_partitions=tasks, config=CHANGELOG_SETTINGS)
+    _create(admin, topic)
+
+
+def _create(admin: AdminClient, topic: NewTopic) -> None:
+    with kafka_errors(f"creating topic {topic.topic}"):
+        future = admin.create_topics([topic], operation_timeout=CALL_SECONDS)[topic.topic]
+        try:
+            future.result()
+        except KafkaException as error:
+            # Another process of ours may be starting too.
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+def problems_of(config: Config, topics: Topics) -> list[Problem]:
+    """Return what keeps `run` from starting; a changelog that is missing does not."""
+    problems = [
+        Problem(role, f"topic {topic!r} does not exist", _cure_of_missing(role, topic))
+        for role, topic in roles(config).items()
+        if topic not in topics and role != "index.changelog"
+    ]
+    changelog = topics.get(config.changelog_topic)
+    if changelog is not None and config.input.topic in topics:
+        problems += _problems_of_changelog(config, changelog, tasks_of(config, topics))
+    return problems
+
+
+def _cure_of_missing(role: str, topic: str) -> str:
+    if role == "input.topic":
+        return "check the name; streamfilter never creates its input"
+    return f"`streamfilter check --connect --apply` creates it, or create {topic!r} yourself"
+
+
+def _problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list[Problem]:
+    name, key = config.changelog_topic, "index.changelog"
+    problems = [
+        Problem(
+            key,
+            f"topic {name!r} has {setting}={changelog.settings[setting]}; expected {value}",
+            f"kafka-configs.sh --alter --topic {name} --add-config {setting}={value}",
+        )
+        for setting, value in CHANGELOG_SETTINGS.items()
+        if changelog.settings.get(setting, value) != value
+    ]
+    if changelog.partitions != tasks:
+        problems.append(
+            Problem(
+                key,
+                f"topic {name!r} has {changelog.partitions} partitions; expected {tasks} "
+                f"(index.scope {config.index.scope})",
+                "name another changelog, or another kafka.group to begin anew",
+            )
+        )
+    return problems
+
+
+def warnings_of(config: Config, topics: Topics) -> list[Problem]:
+    """Return what works, but not as a reader of the manual may expect."""
+    warnings = []
+    source = topics.get(config.input.topic)
+    for role, topic in roles(config).items():
+        known = topics.get(topic)
+        if known is None or source is None or role in ("input.topic", "index.changelog"):
+            continue
+        if known.settings.get("message.timestamp.type") == "LogAppendTime":
+            got = f"topic {topic!r} has message.timestamp.type=LogAppendTime"
+            warnings.append(Problem(role, got, "use CreateTime to keep the records' timestamps"))
+        if known.partitions != source.partitions:
+            got = f"{topic!r} has {known.partitions} partitions, the input {source.partitions}"
+            cure = "records are placed by key (murmur2); equal counts keep the partition number"
+            warnings.append(Problem(role, got, cure))
+    return warnings
+
+
+def inspect(config: Config) -> list[Problem]:
+    """Return everything wrong with the topics of a reachable cluster, warnings last.
+
+    Raises:
+        LogError: the cluster does not answer, or refuses us.
+    """
+    topics = describe(config, admin_client(config))
+    return problems_of(config, topics) + warnings_of(config, topics)
+
+
+def create_outputs(config: Config) -> list[str]:
+    """Create the missing output topics with the input's partition count; return their names.
+
+    Raises:
+        LogError: the cluster does not answer, or refuses us.
+    """
+    admin = admin_client(config)
+    topics = describe(config, admin)
+    source = topics.get(config.input.topic)
+    if source is None:
+        return []
+    outputs = {topic for role, topic in roles(config).items() if role.startswith("output.")}
+    missing = sorted(outputs - topics.keys())
+    settings = {
+        "message.timestamp.type": "CreateTime",
+        "max.message.bytes": str(source.message_bytes),
+    }
+    for name in missing:
+        _create(admin, NewTopic(name, num_partitions=source.partitions, config=settings))
+    return missing

@@ -1,0 +1,53 @@
+"""Kill points: a crash at a named line, so that crashes are test data.
+
+``STREAMFILTER_KILL_POINT=transaction.committed:3`` makes the process send itself SIGKILL when it
+passes that line for the third time: no cleanup runs, nothing is flushed, exactly as when the
+machine takes it. Unset, a kill point is one comparison. The numbers are the steps of the
+transactional loop (`kafka/task.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+VARIABLE = "STREAMFILTER_KILL_POINT"
+
+KILL_POINTS = (
+    "start.producer",  # 1 done: predecessor fenced, its open transaction ended
+    "start.committed",  # 2 done
+    "start.bounds",  # 3 done
+    "start.identity",  # 4 done: nothing restored yet
+    "restore.read",  # 5: a chunk was read, not applied
+    "restore.applied",  # 5: a chunk was applied
+    "start.assigned",  # 6 done
+    "batch.consumed",  # 7 done
+    "batch.member",  # 8 done
+    "batch.decided",  # 9 done
+    "transaction.begun",  # 10: nothing produced
+    "transaction.producing",  # 10: half of the outputs produced
+    "transaction.outputs",  # 10: outputs produced, changelog not
+    "transaction.produced",  # 10: everything produced, not flushed
+    "transaction.flushed",  # 10 done
+    "transaction.offsets",  # 11 done
+    "transaction.committed",  # 12 done, 13 not
+    "index.applied",  # 13 done
+    "transaction.aborted",  # an abortable error was answered
+    "close.begun",
+    "close.done",
+)
+
+_name, _, _nth = os.environ.get(VARIABLE, "").partition(":")
+if _name and _name not in KILL_POINTS:
+    raise SystemExit(f"{VARIABLE}={_name}: no such kill point; known: {', '.join(KILL_POINTS)}")
+_left = int(_nth or 1)
+
+
+def kill_point(name: str) -> None:
+    """Die here if the environment says so; otherwise do nothing."""
+    global _left
+    if name != _name:
+        return
+    _left -= 1
+    if _left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
