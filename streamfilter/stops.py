@@ -38,10 +38,12 @@ class Problem:
     """What is wrong: what was found and what was expected. Never a secret."""
     cure: str
     """What to do about it."""
+    warning: bool = False
+    """It works, but not as a reader of the manual may expect; never a reason to stop."""
 
     def __str__(self) -> str:
         cure = f"\n    cure: {self.cure}" if self.cure else ""
-        return f"{self.key}: {self.got}{cure}"
+        return f"{'warning: ' if self.warning else ''}{self.key}: {self.got}{cure}"
 
 
 class Stop(Exception):

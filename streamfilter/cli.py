@@ -1,0 +1,125 @@
+"""The table of verbs, and the one place where an exception becomes an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+import streamfilter
+from streamfilter import logs
+from streamfilter.stops import ExitCode, Stop
+
+VERBS = {
+    "run": "Filter between Kafka topics, exactly once, until stopped.",
+    "filter": "Filter JSON Lines files; needs no broker.",
+    "check": "Say everything that is wrong with a configuration, before it runs.",
+    "demo": "See it work on an embedded broker, with nothing installed.",
+    "plan": "Show which bands and rows find how many duplicates.",
+    "compare": "Say how similar two texts are, and how that was decided.",
+    "evaluate": "Measure recall, precision and conservation against a truth.",
+    "bench": "Measure speed, stage by stage.",
+    "query": "Find the near-duplicates of a text in an index.",
+    "explain": "Show each step of one document's verdict.",
+    "pairs": "Find all near-duplicate pairs of a file.",
+    "backup": "Copy a running index.",
+    "restore": "Bring an index back from a copy.",
+    "verify": "Say whether an index is whole.",
+}
+"""Every verb is ``commands/VERB.py`` with a click command called ``command``; a verb whose
+file is not there yet is not shown. Files are imported when their verb is used, so that one
+that is broken, or slow to import, costs the others nothing."""
+
+EPILOG = """\b
+Examples:
+  streamfilter demo                                  watch it find near-duplicates
+  streamfilter filter news.jsonl --text /body --id /id \\
+      --unique once.jsonl --duplicates again.jsonl   filter a file
+  streamfilter check --config streamfilter.yaml      what is wrong, all at once
+  streamfilter run --config streamfilter.yaml --set kafka.group=news
+
+\b
+Settings: defaults < --config files < STREAMFILTER_SECTION__KEY < --set section.key=value
+Exit codes: 0 ok, 64 usage, 65 broken input line, 70 bug, 75 try again later,
+            76 another process took over, 78 configuration or index mismatch
+"""
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+def module_of(verb: str) -> str:
+    """Return the module that holds *verb*."""
+    return f"streamfilter.commands.{verb}"
+
+
+class Verbs(click.Group):
+    """Imports a verb when it is called, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs that are there, in the order of the table."""
+        return [verb for verb in VERBS if importlib.util.find_spec(module_of(verb))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the verb's command, or None for an unknown one."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(module_of(cmd_name)).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs from the table, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, VERBS[verb]) for verb in self.list_commands(ctx)])
+
+
+@click.command(
+    cls=Verbs,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(streamfilter.__version__, prog_name="streamfilter")
+def group() -> None:
+    """Let each story through once: a near-duplicate filter between two Kafka topics.
+
+    What comes out has no near-duplicates, and nothing is lost: duplicates go to a side topic
+    with the ids they match, the similarity and the reason.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code."""
+    try:
+        code = group.main(args=arguments, prog_name="streamfilter", standalone_mode=False)
+    except Stop as stop:
+        click.echo(logs.MASKER.mask(f"streamfilter: {stop}"), err=True)
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone; give the interpreter's last flush somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except Exception:
+        _report_bug()
+        return ExitCode.BUG
+    return code if isinstance(code, int) else ExitCode.OK
+
+
+def _report_bug() -> None:
+    """Log the traceback, masked; set up plain logging first if the verb had not come so far."""
+    if not logging.getLogger().handlers:
+        logs.configure()
+    logging.getLogger("streamfilter").critical("this is a bug in streamfilter", exc_info=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""What the verbs share: reading the configuration from the command line, and JSON for its answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from streamfilter import logs
+from streamfilter.config import Config, Reading, load_config, read_config
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FILES = click.option(
+    "--config",
+    "-c",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    envvar="STREAMFILTER_CONFIG",
+    help="YAML file; may be given again, later files win.",
+)
+_SETTINGS = click.option(
+    "--set",
+    "-s",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting, such as similarity.threshold=0.9; wins over files and environment.",
+)
+_OUTPUT = click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Form of the answer on standard output.",
+)
+
+
+def config_options(command: Command) -> Command:
+    """Add ``--config`` and ``--set`` (parameters ``files`` and ``overrides``)."""
+    return _FILES(_SETTINGS(command))
+
+
+def output_option(command: Command) -> Command:
+    """Add ``-o text|json`` (parameter ``output``)."""
+    return _OUTPUT(command)
+
+
+def load(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Config:
+    """Return the configuration and set up logging by it.
+
+    Raises:
+        ConfigError: with every problem found.
+    """
+    config = load_config(files, overrides=overrides)
+    set_up_logging(config)
+    return config
+
+
+def read(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Reading:
+    """Return the configuration as far as it can be read, with its problems."""
+    reading = read_config(files, overrides=overrides)
+    set_up_logging(reading.config)
+    return reading
+
+
+def set_up_logging(config: Config) -> None:
+    """Log by the settings; from here on no secret is written."""
+    logs.configure(config.log.level, config.log.format, secrets=config.secrets())
+
+
+def as_json(value: object) -> str:
+    """Return *value* as indented JSON for standard output."""
+    return json.dumps(value, indent=2, ensure_ascii=False)

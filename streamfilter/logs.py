@@ -1,0 +1,144 @@
+"""Logging to standard error: one JSON object a line, or text on a terminal.
+
+Two promises: a secret of the configuration is replaced wherever it turns up, in a message, a
+field or a traceback; and a line that repeats is written a few times, then counted. Payloads
+are never handed to a logger in the first place.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import IO
+
+MASK = "********"
+SECRET_CHARACTERS_MIN = 4  # shorter "secrets" (1, no) would eat ordinary words
+REPEATS = 5
+"""Equal lines written within `REPEAT_SECONDS`; further ones are only counted."""
+REPEAT_SECONDS = 10.0
+REPEATS_REMEMBERED_MAX = 1_000
+MESSAGE_CHARACTERS_MAX = 8_000
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "suppressed"}
+
+
+class Masker:
+    """Replaces known secrets in texts."""
+
+    def __init__(self) -> None:
+        self._secrets: tuple[str, ...] = ()
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Remember *secrets*, and how they look inside JSON and Python quotes."""
+        known = {each for each in secrets if len(each) >= SECRET_CHARACTERS_MIN}
+        known |= {json.dumps(each)[1:-1] for each in known} | {repr(each)[1:-1] for each in known}
+        known |= set(self._secrets)
+        self._secrets = tuple(sorted(known, key=len, reverse=True))  # the longest first
+
+    def mask(self, text: str) -> str:
+        """Return *text* without any known secret."""
+        for secret in self._secrets:
+            text = text.replace(secret, MASK)
+        return text
+
+
+MASKER = Masker()
+"""One for the process: secrets must be masked by whoever prints, also before logging is set up."""
+
+
+class Repeats(logging.Filter):
+    """Lets a line through `REPEATS` times in `REPEAT_SECONDS`, then counts what it holds back."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Decide by logger, level and message before its arguments are filled in."""
+        key = (record.name, record.levelno, str(record.msg)[:200])
+        now = self._clock()
+        with self._lock:
+            since, number = self._seen.pop(key, (now, 0))
+            if now - since >= REPEAT_SECONDS:
+                record.suppressed = max(0, number - REPEATS)
+                since, number = now, 0
+            self._seen[key] = (since, number + 1)
+            if len(self._seen) > REPEATS_REMEMBERED_MAX:
+                del self._seen[next(iter(self._seen))]
+        return number < REPEATS
+
+
+class _Formatter(logging.Formatter):
+    """What both forms share: the fields of a line, masked."""
+
+    def fields(self, record: logging.LogRecord) -> dict[str, object]:
+        extra = {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        suppressed = getattr(record, "suppressed", 0)
+        return extra | ({"suppressed": suppressed} if suppressed else {})
+
+    def trace(self, record: logging.LogRecord) -> str:
+        return self.formatException(record.exc_info) if record.exc_info else ""
+
+
+class JsonFormatter(_Formatter):
+    """``{"time": …, "level": …, "logger": …, "message": …}`` and the caller's extra fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line of ASCII JSON."""
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": MASKER.mask(record.getMessage()[:MESSAGE_CHARACTERS_MAX]),
+        }
+        for key, value in self.fields(record).items():
+            number = isinstance(value, int | float | bool) or value is None
+            line.setdefault(key, value if number else MASKER.mask(str(value)))
+        if record.exc_info:
+            line["exception"] = MASKER.mask(self.trace(record))
+        return json.dumps(line)
+
+
+class TextFormatter(_Formatter):
+    """``12:00:00 warning kafka: message key=value``, for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, with a traceback below if there is one."""
+        at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        message = record.getMessage()[:MESSAGE_CHARACTERS_MAX]
+        extra = "".join(f" {key}={value}" for key, value in self.fields(record).items())
+        trace = f"\n{self.trace(record)}" if record.exc_info else ""
+        name = record.name.removeprefix("streamfilter.")
+        return MASKER.mask(f"{at} {record.levelname.lower()} {name}: {message}{extra}{trace}")
+
+
+def configure(
+    level: str = "info",
+    format: str = "auto",
+    *,
+    secrets: Iterable[str] = (),
+    stream: IO[str] | None = None,
+) -> None:
+    """Send all logging of the process to *stream* (standard error), once and for all loggers.
+
+    Args:
+        level: ``debug``, ``info``, ``warning`` or ``error``.
+        format: ``json``, ``text``, or ``auto``: text on a terminal.
+        secrets: texts that must never be written.
+        stream: where to write.
+    """
+    MASKER.learn(secrets)
+    target = stream or sys.stderr
+    text = format == "text" or (format == "auto" and target.isatty())
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(TextFormatter() if text else JsonFormatter())
+    handler.addFilter(Repeats())
+    logging.raiseExceptions = False  # a closed standard error must not print tracebacks about it
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
