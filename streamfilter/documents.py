@@ -44,7 +44,7 @@ from streamfilter.strict_json import (
 ID_BYTES_MAX = 1_024
 """Longest id in bytes of UTF-8: ids are stored in the index and travel in headers."""
 
-DEPTH_MAX = 500
+DEPTH_MAX = 512
 """Highest limit of nesting: half of Python's recursion limit, so that no parser reaches it."""
 
 Fields = tuple[str, str | int | None]

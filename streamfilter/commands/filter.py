@@ -1,0 +1,128 @@
+"""``streamfilter filter``: the filter over files, no broker needed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streamfilter import envelope
+from streamfilter.commands.similarity_options import overrides_of, similarity_options
+from streamfilter.config import load_config
+from streamfilter.files.lines import STDIN
+from streamfilter.files.run import Job, filter_files, no_progress
+from streamfilter.files.summary import Summary
+
+INTERRUPTED = 130
+"""What a shell expects of a program that Ctrl-C ended."""
+
+EPILOG = """\b
+Example:
+  streamfilter filter news.jsonl.gz --unique unique.jsonl --duplicates duplicates.jsonl
+\b
+  unique.jsonl      each story's first line, byte for byte
+  duplicates.jsonl  {"verdict":"near_duplicate","id":"doc-9","similarity":0.914,
+                     "matches":[{"id":"doc-4", ...}], ..., "payload":"<the line>"}
+
+With --state DIR the index is kept: later runs know what earlier ones saw, lines added to an
+input are judged against all of it, and a run that was stopped or killed is simply run again,
+with the same result. Outputs are written whole, and appear only when complete.
+"""
+
+
+@click.command("filter", epilog=EPILOG)
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--unique", required=True, metavar="PATH", help="Lines to keep (- for stdout).")
+@click.option(
+    "--duplicates", required=True, metavar="PATH", help="Withheld lines with their evidence."
+)
+@click.option(
+    "--dead-letter",
+    metavar="PATH",
+    help="Lines that cannot be read. Without it the first one stops the command (exit 65).",
+)
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the index here. Without it, it is forgotten with the run.",
+)
+@click.option(
+    "--stdin-name", default=STDIN, metavar="NAME", help="What --state knows standard input by."
+)
+@similarity_options
+@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text",
+              help="How to print the summary; json goes to standard output.")  # fmt: skip
+def command(
+    inputs: tuple[str, ...],
+    unique: str,
+    duplicates: str,
+    dead_letter: str | None,
+    state: Path | None,
+    stdin_name: str,
+    output: str,
+    **similarity: Any,
+) -> None:
+    """Keep the first of every group of near-duplicate lines of JSON Lines files.
+
+    INPUT is plain or gzip, - is standard input. An output whose name ends in .gz is compressed.
+    """
+    if output == "json" and STDIN in (unique, duplicates, dead_letter):
+        raise click.UsageError("-o json and an output both want standard output; name a file")
+    files, overrides = overrides_of(similarity)
+    config = load_config(files, overrides=overrides)
+    job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name)
+    started = time.monotonic()
+    try:
+        with _progress(inputs) as advanced:
+            summary = filter_files(config, job, advanced=advanced)
+    except KeyboardInterrupt:
+        click.echo("\nStopped. The outputs are as they were; run it again to finish.", err=True)
+        sys.exit(INTERRUPTED)
+    _print(summary, time.monotonic() - started, output)
+
+
+@contextmanager
+def _progress(inputs: tuple[str, ...]) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal; standard input has no length to show."""
+    if not sys.stderr.isatty() or STDIN in inputs:
+        yield no_progress
+        return
+    size = sum(Path(path).stat().st_size for path in inputs if Path(path).is_file())
+    with click.progressbar(length=size, label="filtering", file=sys.stderr) as bar:
+        yield bar.update
+
+
+def _print(summary: Summary, seconds: float, output: str) -> None:
+    rate = summary.records / seconds if seconds > 0 else 0.0
+    if output == "json":
+        figures = {"seconds": round(seconds, 3), "records_per_second": round(rate)}
+        click.echo(envelope.pretty({**summary.as_json(), **figures}))
+    else:
+        click.echo(summary_line(summary, seconds, rate), err=True)
+
+
+def summary_line(summary: Summary, seconds: float, rate: float) -> str:
+    """Return the counts as a line: what came in, and each place with what went there."""
+    places = summary.places
+    verdicts = {verdict.value: count for verdict, count in summary.verdicts.items()}
+    parts = [
+        f"{places['unique']:,} unique",
+        f"{places['duplicates']:,} duplicates ({verdicts.get('exact_duplicate', 0):,} exact, "
+        f"{verdicts.get('near_duplicate', 0):,} near)",
+        f"{places['dead_letter']:,} broken",
+    ]
+    if places["dropped"]:
+        parts.append(f"{places['dropped']:,} dropped")
+    unjudged = verdicts.get("passthrough", 0)
+    note = f"; {unjudged:,} of the unique were not judged (empty)" if unjudged else ""
+    again = f"; {summary.reread:,} re-read" if summary.reread else ""
+    return (
+        f"{summary.records:,} records = {' + '.join(parts)}{note}{again}; "
+        f"{seconds:.1f} s, {rate:,.0f} records/s"
+    )

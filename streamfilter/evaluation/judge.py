@@ -1,0 +1,157 @@
+"""The judging itself: match outputs with inputs, then ask the truth about each document."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from streamfilter.evaluation.report import Example, Report
+from streamfilter.evaluation.run import Given, Placed, Run, Truth
+from streamfilter.model import Verdict
+
+
+def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: float) -> Report:
+    """Judge *run* against *truth*."""
+    report = Report(given=len(run.given))
+    outcomes = _match_up(run, report)
+    judge = _Judge(run.given, outcomes, truth, report)
+    report.unknown = len(truth.ids() - judge.rows.keys())
+    for row, placed in enumerate(outcomes):
+        if placed is None or placed.place == "dead_letter":
+            continue
+        judge.recall(row, placed, recall_from)
+        if placed.place == "duplicates":
+            judge.soundness(row, placed)
+            judge.precision(row, placed, precision_from)
+    return report
+
+
+def _match_up(run: Run, report: Report) -> list[Placed | None]:
+    """Return what became of each given record; count what is missing or extra.
+
+    Evidence names its source; a forwarded record is known by its bytes, and so is evidence
+    whose source goes by another name now.
+    """
+    outcomes: list[Placed | None] = [None] * len(run.given)
+    by_source = {given.source: row for row, given in enumerate(run.given)}
+    by_raw: defaultdict[bytes, list[int]] = defaultdict(list)
+    for row in range(len(run.given) - 1, -1, -1):
+        by_raw[run.given[row].raw].append(row)
+    for placed in sorted(run.placed, key=lambda each: each.source is None):
+        report.verdicts[placed.verdict.value] += 1
+        row = by_source.get(placed.source, -1) if placed.source is not None else -1
+        if row < 0 or placed.raw not in (None, run.given[row].raw):
+            rows = by_raw[placed.raw] if placed.raw is not None else []
+            while rows and outcomes[rows[-1]] is not None:
+                rows.pop()
+            row = rows.pop() if rows else -1
+        if row < 0 or outcomes[row] is not None:
+            report.extra += 1
+            report.example(Example("extra", _name(placed), placed.place, None))
+        else:
+            outcomes[row] = placed
+    for given, outcome in zip(run.given, outcomes, strict=True):
+        if outcome is None and given.droppable:
+            report.verdicts[Verdict.DROPPED.value] += 1
+        elif outcome is None:
+            report.missing += 1
+            report.example(Example("missing", given.id or str(given.source), "nowhere", None))
+    return outcomes
+
+
+def _name(placed: Placed) -> str:
+    return str(placed.source) if placed.source else placed.verdict.value
+
+
+class _Judge:
+    """Holds what judging one document needs of the others."""
+
+    def __init__(
+        self,
+        given: Sequence[Given],
+        outcomes: Sequence[Placed | None],
+        truth: Truth,
+        report: Report,
+    ) -> None:
+        self.given = given
+        self.outcomes = outcomes
+        self.truth = truth
+        self.report = report
+        self.by_source = {each.source: row for row, each in enumerate(given)}
+        counts = Counter(each.id for each in given if each.id is not None)
+        self.rows = {
+            each.id: row
+            for row, each in enumerate(given)
+            if each.id is not None and counts[each.id] == 1
+        }
+        report.ambiguous = sum(count for count in counts.values() if count > 1)
+
+    def _kept(self, row: int) -> bool:
+        outcome = self.outcomes[row]
+        return outcome is not None and outcome.place == "unique"
+
+    def recall(self, row: int, placed: Placed, recall_from: float) -> None:
+        """Count the document if an earlier kept one is similar enough."""
+        given = self.given[row]
+        best, best_id = 0.0, ""
+        if given.id is None or given.id not in self.rows:
+            return
+        for other, similarity in self.truth.neighbours(given.id).items():
+            there = self.rows.get(other)
+            if there is None or similarity <= best or not self._kept(there):
+                continue
+            if self.given[there].order < given.order:
+                best, best_id = similarity, other
+        if not best_id:
+            return
+        withheld = placed.place == "duplicates"
+        bucket = self.report.buckets.setdefault(int(best * 10 + 1e-9), [0, 0])
+        bucket[0] += 1
+        bucket[1] += withheld
+        if best >= recall_from:
+            self.report.expected += 1
+            self.report.found += withheld
+            if not withheld:
+                self.report.example(Example("missed", given.id, best_id, best))
+
+    def precision(self, row: int, placed: Placed, precision_from: float) -> None:
+        """Count the withheld document, and whether its match is similar enough."""
+        given = self.given[row]
+        similarity = self._true_similarity(row, placed)
+        self.report.withheld += 1
+        if similarity is not None and similarity >= precision_from:
+            self.report.right += 1
+        else:
+            other = placed.match_id or "nothing"
+            name = given.id or str(given.source)
+            example = Example("wrong", name, other, similarity, placed.similarity)
+            self.report.example(example)
+
+    def _true_similarity(self, row: int, placed: Placed) -> float | None:
+        given = self.given[row]
+        there = self._row_of_match(placed)
+        if there is not None and self.given[there].text == given.text:
+            return 1.0
+        if given.id is None or placed.match_id is None:
+            return None
+        return self.truth.neighbours(given.id).get(placed.match_id)
+
+    def _row_of_match(self, placed: Placed) -> int | None:
+        if placed.match_sources and placed.match_sources[0] in self.by_source:
+            return self.by_source[placed.match_sources[0]]
+        return self.rows.get(placed.match_id) if placed.match_id is not None else None
+
+    def soundness(self, row: int, placed: Placed) -> None:
+        """Count matches that can never be: itself, a later one, one that was not forwarded."""
+        if not placed.match_sources:
+            self.report.unkept_matches += 1
+        for source in placed.match_sources:
+            there = self.by_source.get(source, self._row_of_match(placed))
+            if there is None:
+                self.report.unkept_matches += 1
+            elif there == row:
+                self.report.self_matches += 1
+            elif self.given[there].order > self.given[row].order:
+                self.report.later_matches += 1
+            elif not self._kept(there):
+                self.report.unkept_matches += 1

@@ -1,0 +1,155 @@
+"""One whole run over files: from a configuration and some paths to outputs and their counts."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamfilter.config import Config
+from streamfilter.documents import Limits, Reader
+from streamfilter.files.engine import Engine, Settings
+from streamfilter.files.lines import STDIN, Input
+from streamfilter.files.outputs import Outputs
+from streamfilter.files.placement import Placement
+from streamfilter.files.sources import Sources
+from streamfilter.files.summary import Summary
+from streamfilter.index.options import Memory
+from streamfilter.index.protocol import Index
+from streamfilter.index.rocks import RocksIndex
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import SEED_BYTES, Sketcher
+from streamfilter.stops import ExitCode, Stop
+from streamfilter.verification import MatchPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to filter, and where to."""
+
+    inputs: Sequence[str]
+    unique: str
+    duplicates: str
+    dead_letter: str | None = None
+    state: Path | None = None
+    """Directory of the index; None forgets it with the run."""
+    stdin_name: str = STDIN
+    """What the state directory knows standard input by."""
+
+
+def no_progress(_: int) -> None:
+    """Hear how far a run has come, and do nothing about it."""
+
+
+def filter_files(
+    config: Config, job: Job, *, advanced: Callable[[int], None] = no_progress
+) -> Summary:
+    """Run *job* and return its counts; ``advanced`` hears the stored bytes read since last time.
+
+    Raises:
+        Stop: what went wrong and what to do; the outputs are then as they were before.
+    """
+    _check_paths(job)
+    with ExitStack() as stack:
+        inputs = [_opened(stack, path, job) for path in job.inputs]
+        outputs = stack.enter_context(Outputs(job.unique, job.duplicates, job.dead_letter))
+        index, seed = stack.enter_context(_index(config, job.state))
+        sketcher = Sketcher(config.scheme(), seed=seed)
+        placement = Placement(
+            outputs,
+            scheme=sketcher.scheme.fingerprint,
+            threshold=config.similarity.threshold,
+            payload=config.output.duplicates_mode != "reference",
+        )
+        Engine(
+            settings=_settings(config),
+            reader=reader_of(config, sketcher),
+            sketcher=sketcher,
+            index=index,
+            sources=Sources(job.state),
+            placement=placement,
+        ).run(inputs, advanced)
+    return placement.summary
+
+
+def reader_of(config: Config, sketcher: Sketcher) -> Reader:
+    """Return the reader that *config* describes; what is empty, the normalisation says."""
+    return Reader(
+        config.input.format,
+        text_pointer=config.input.text,
+        id_pointer=config.input.id,
+        limits=Limits(
+            document_bytes=config.limits.document,
+            text_characters=config.limits.text_characters,
+            depth=config.limits.depth,
+        ),
+        empty_text=config.input.empty_text,
+        tombstones=config.input.tombstones,
+        is_empty=sketcher.is_empty,
+    )
+
+
+def _settings(config: Config) -> Settings:
+    return Settings(
+        policy=MatchPolicy(
+            threshold=config.similarity.threshold,
+            method=config.verify.method,
+            max_candidates=config.verify.max_candidates,
+            short_text=config.input.short_text,
+        ),
+        bucket_cap=config.index.bucket_cap,
+        batch_documents=config.batch.documents,
+        batch_bytes=config.batch.bytes,
+    )
+
+
+def _opened(stack: ExitStack, path: str, job: Job) -> Input:
+    input_ = Input(path, name=job.stdin_name if path == STDIN else None)
+    stack.callback(input_.close)
+    return input_
+
+
+def _check_paths(job: Job) -> None:
+    """Refuse paths that would be read twice, or overwrite each other or an input."""
+    outputs = [path for path in (job.unique, job.duplicates, job.dead_letter) if path is not None]
+    seen: dict[str, str] = {}
+    for path in (*job.inputs, *outputs):
+        is_output = len(seen) >= len(job.inputs)
+        key = f"- ({is_output})" if path == STDIN else str(Path(path).resolve())
+        if key in seen and key != "/dev/null":
+            raise Stop(
+                f"{path} is given twice (as {seen[key]} and as {path}); "
+                "every input and output needs its own path",
+                exit_code=ExitCode.USAGE,
+            )
+        seen[key] = path
+
+
+@contextmanager
+def _index(config: Config, state: Path | None) -> Iterator[tuple[Index, bytes]]:
+    """Yield the index and its secret seed."""
+    scheme = config.scheme()
+    if state is None:
+        with tempfile.TemporaryDirectory(prefix="streamfilter-") as directory:
+            yield from _opened_index(config, scheme, Path(directory))
+    else:
+        yield from _opened_index(config, scheme, state)
+
+
+def _opened_index(config: Config, scheme: Scheme, state: Path) -> Iterator[tuple[Index, bytes]]:
+    seed_file = config.index.seed_file
+    seed = seed_file.read_bytes() if seed_file else secrets.token_bytes(SEED_BYTES)
+    index = RocksIndex(
+        state / "index",
+        slots=scheme.slots,
+        bucket_cap=config.index.bucket_cap,
+        memory=Memory(config.memory.index_cache, config.memory.memtable),
+        create=True,
+    )
+    try:
+        yield index, seed
+    finally:
+        index.close()
