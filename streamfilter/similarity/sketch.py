@@ -128,6 +128,11 @@ class Sketcher:
         """Return (n, bands + 1) keys as a function of stored columns: restore needs no text."""
         return self._bander.keys(signatures, fingerprints)
 
+    def tokens(self, text: str) -> U64:
+        """Return the tokens of one text, repeats kept."""
+        data = self.normalise(text)
+        return self.shingler.tokens([data], ascii_only=data.isascii()).values
+
     def is_empty(self, text: str) -> bool:
         """Return True if nothing is left of *text* after normalisation."""
         return not self.normalise(text).strip()

@@ -1,0 +1,84 @@
+"""``plan`` and ``compare``: the numbers of the theory, from the command line."""
+
+import json
+
+import pytest
+
+from streamfilter.cli import main
+
+
+def run(capsys, *arguments):
+    code = main(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def run_json(capsys, *arguments):
+    code, out, err = run(capsys, *arguments, "-o", "json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_the_default_plan_is_16_by_6(capsys):
+    plan = run_json(capsys, "plan")
+    assert (plan["bands"], plan["rows"], plan["slots"], plan["threshold"]) == (16, 6, 128, 0.8)
+    assert plan["recall_at_threshold"] == pytest.approx(0.9923, abs=1e-4)
+    assert [point["similarity"] for point in plan["curve"]] == [
+        round(i * 0.05, 2) for i in range(21)
+    ]
+    assert plan["curve"][0]["candidate_probability"] == 0
+    assert plan["curve"][-1]["candidate_probability"] == 1
+
+
+def test_plan_refuses_a_shape_that_misses_the_wanted_recall(capsys):
+    code, _, err = run(capsys, "plan", "--bands", "9", "--rows", "13", "--recall", "0.99")
+    assert code == 78
+    assert "9 x 13 finds 0.399 of the pairs at 0.8, wanted 0.99" in err
+    assert "cure:" in err
+
+
+def test_plan_refuses_what_cannot_be(capsys):
+    code, _, err = run(capsys, "plan", "--bands", "20", "--rows", "8")
+    assert (code, "= 160 slots, but there are 128" in err) == (78, True)
+    code, _, err = run(capsys, "plan", "--bands", "20")
+    assert (code, "--bands and --rows belong together" in err) == (64, True)
+    assert run(capsys, "plan", "--threshold", "1.5")[0] == 64
+    code, _, err = run(capsys, "plan", "--threshold", "0.05", "--slots", "8")
+    assert (code, "cannot reach recall" in err) == (78, True)
+
+
+def test_plan_draws_the_curve(capsys):
+    code, out, _ = run(capsys, "plan")
+    assert code == 0
+    assert "16 bands x 6 rows" in out
+    assert [line for line in out.splitlines() if "<- threshold" in line][0].split()[0] == "0.80"
+
+
+@pytest.mark.parametrize(("k", "answer"), [(2, 0.8095), (3, 0.75), (4, 0.6923), (5, 0.6154)])
+def test_compare_gives_the_known_answers_on_raw_text(capsys, k, answer):
+    one, other = "The cat sat on the mat.", "The red cat sat on the mat."
+    found = run_json(capsys, "compare", one, other, "--shingle", f"char:{k}", "--raw")
+    assert found["jaccard"] == pytest.approx(answer, abs=5e-5)
+    low, high = found["interval"]
+    assert 0 <= low <= found["estimate"] <= high <= 1
+    assert found["containment"] >= found["jaccard"]
+
+
+def test_compare_reads_files_and_normalises(capsys, tmp_path):
+    text = tmp_path / "a.txt"
+    text.write_text("Straße nach\n  Rom und zurück")
+    found = run_json(capsys, "compare", f"@{text}", "STRASSE NACH ROM UND ZURÜCK")
+    assert (found["jaccard"], found["shared_bands"], found["equal_text"]) == (1.0, 16, True)
+    assert found["shingles"] == [3, 3]
+
+
+def test_compare_says_what_is_wrong(capsys):
+    code, _, err = run(capsys, "compare", "@/no/such/file", "x")
+    assert (code, "/no/such/file" in err) == (64, True)
+    code, _, err = run(capsys, "compare", "a", "b", "--shingle", "word:0")
+    assert (code, "write word:3 or char:5" in err) == (64, True)
+
+
+def test_texts_shorter_than_a_shingle_share_nothing(capsys):
+    found = run_json(capsys, "compare", "hello", "hello there")
+    assert (found["jaccard"], found["shared_bands"], found["shingles"]) == (0.0, 0, [0, 0])
