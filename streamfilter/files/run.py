@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamfilter.config import Config
-from streamfilter.documents import Limits, Reader
+from streamfilter.documents import Limits, Reader, is_blank
 from streamfilter.files.engine import Engine, Settings
 from streamfilter.files.lines import STDIN, Input
 from streamfilter.files.outputs import Outputs
@@ -66,7 +66,7 @@ def filter_files(
         )
         Engine(
             settings=_settings(config),
-            reader=reader_of(config, sketcher),
+            reader=reader_for(config, sketcher.is_empty),
             sketcher=sketcher,
             index=index,
             sources=Sources(job.state),
@@ -75,8 +75,8 @@ def filter_files(
     return placement.summary
 
 
-def reader_of(config: Config, sketcher: Sketcher) -> Reader:
-    """Return the reader that *config* describes; what is empty, the normalisation says."""
+def reader_for(config: Config, is_empty: Callable[[str], bool] = is_blank) -> Reader:
+    """Return the reader that *config* describes."""
     return Reader(
         config.input.format,
         text_pointer=config.input.text,
@@ -88,7 +88,7 @@ def reader_of(config: Config, sketcher: Sketcher) -> Reader:
         ),
         empty_text=config.input.empty_text,
         tombstones=config.input.tombstones,
-        is_empty=sketcher.is_empty,
+        is_empty=is_empty,
     )
 
 

@@ -1,0 +1,136 @@
+"""``streamfilter evaluate``: was a run right?"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streamfilter import envelope
+from streamfilter.commands.evaluation_report import as_json, as_text
+from streamfilter.commands.similarity_options import overrides_of, similarity_options
+from streamfilter.config import Config, load_config
+from streamfilter.evaluation import Report, Run, evaluate
+from streamfilter.files.finished_run import read_run
+from streamfilter.files.lines import STDIN
+from streamfilter.files.run import Job, filter_files, reader_for
+from streamfilter.files.truth import read_truth
+
+UNSOUND = 1
+"""Exit code of a run that broke a promise, or missed a required share."""
+
+EPILOG = """\b
+Examples:
+  streamfilter evaluate --pairs truth.tsv.gz news.jsonl.gz
+  streamfilter evaluate --pairs truth.tsv.gz news.jsonl.gz \\
+      --unique unique.jsonl --duplicates duplicates.jsonl
+
+Without outputs the filter runs first, in a temporary directory. TRUTH has a pair a line,
+parted by tabs: id_a, id_b, Jaccard similarity; pairs that are not there are dissimilar.
+
+Exit code 1 if a record is lost or doubled, matched with itself, a later one or one that was
+withheld, or if a share is below its --min.
+"""
+
+
+@click.command("evaluate", epilog=EPILOG)
+@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.option("--pairs", required=True, metavar="TRUTH", help="The true pairs (TSV, also .gz).")
+@click.option("--unique", metavar="PATH", help="What a run of filter kept.")
+@click.option("--duplicates", metavar="PATH", help="What it withheld.")
+@click.option("--dead-letter", metavar="PATH", help="What it could not read, if it had that.")
+@click.option("--topics", is_flag=True, help="Judge the topics of --config instead of files.")
+@click.option("--recall-from", type=click.FloatRange(0, 1), default=0.84, show_default=True,
+              metavar="J", help="A better earlier kept document makes one expected.")  # fmt: skip
+@click.option("--precision-from", type=click.FloatRange(0, 1), default=0.76, show_default=True,
+              metavar="J", help="A better match makes a withheld one right.")  # fmt: skip
+@click.option("--min-recall", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE")
+@click.option("--min-precision", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE")
+@similarity_options
+@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text")
+def command(
+    inputs: tuple[str, ...],
+    pairs: str,
+    topics: bool,
+    recall_from: float,
+    precision_from: float,
+    min_recall: float,
+    min_precision: float,
+    output: str,
+    **others: Any,
+) -> None:
+    """Judge a run against the true similarities: lost records, recall, precision.
+
+    INPUT are the files that the run was given, in their order.
+    """
+    _check_usage(inputs, topics, others)
+    files, overrides = overrides_of(others)
+    config = load_config(files, overrides=overrides)
+    truth = read_truth(pairs)
+    run = _topics_run(config) if topics else _files_run(config, inputs, others)
+    report = evaluate(run, truth, recall_from=recall_from, precision_from=precision_from)
+    if output == "json":
+        click.echo(envelope.pretty(as_json(report)))
+    else:
+        click.echo(as_text(report, recall_from=recall_from, precision_from=precision_from))
+    if not _passes(report, min_recall, min_precision):
+        sys.exit(UNSOUND)
+
+
+def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) -> None:
+    outputs = [others["unique"], others["duplicates"]]
+    if topics and (inputs or any(outputs)):
+        raise click.UsageError("--topics reads the topics of --config; leave the files out")
+    if not topics and not inputs:
+        raise click.UsageError("name the INPUT files that the run was given, or use --topics")
+    if any(outputs) and not all(outputs):
+        raise click.UsageError("give both --unique and --duplicates, or neither")
+    if others["dead_letter"] and not all(outputs):
+        raise click.UsageError("--dead-letter goes with --unique and --duplicates")
+    if STDIN in inputs:
+        raise click.UsageError("an input is read twice: give a file, not standard input")
+
+
+def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) -> Run:
+    """Return the run whose outputs are given; without them, filter now."""
+    reader = reader_for(config)
+    short_dropped = config.input.short_text == "drop"
+    if others["unique"]:
+        return read_run(
+            inputs,
+            reader,
+            unique=others["unique"],
+            duplicates=others["duplicates"],
+            dead_letter=others["dead_letter"],
+            short_dropped=short_dropped,
+        )
+    with tempfile.TemporaryDirectory(prefix="streamfilter-") as directory:
+        unique, duplicates, dead = (
+            str(Path(directory, name)) for name in ("unique", "duplicates", "dead")
+        )
+        filter_files(config, Job(inputs, unique, duplicates, dead))
+        return read_run(
+            inputs,
+            reader,
+            unique=unique,
+            duplicates=duplicates,
+            dead_letter=dead,
+            short_dropped=short_dropped,
+        )
+
+
+def _topics_run(config: Config) -> Run:
+    """Return the run that the topics of *config* hold, read committed."""
+    from streamfilter.kafka.outputs import read_run as read_topics  # the wire only when wanted
+
+    return read_topics(config, reader_for(config))
+
+
+def _passes(report: Report, min_recall: float, min_precision: float) -> bool:
+    """Return True if nothing is broken and no share too low; a share of nothing is not."""
+    recall = 1.0 if report.recall is None else report.recall
+    precision = 1.0 if report.precision is None else report.precision
+    return report.sound and recall >= min_recall and precision >= min_precision

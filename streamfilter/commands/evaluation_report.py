@@ -1,0 +1,87 @@
+"""How a report of `evaluate` is printed: a table for a person, JSON for a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamfilter.evaluation import Example, Report
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Return the report as JSON values; a share of nothing is null."""
+    return {
+        "sound": report.sound,
+        "records": report.given,
+        "verdicts": dict(sorted(report.verdicts.items())),
+        "missing": report.missing,
+        "extra": report.extra,
+        "self_matches": report.self_matches,
+        "later_matches": report.later_matches,
+        "unkept_matches": report.unkept_matches,
+        "recall": {"share": report.recall, "of": report.expected, "found": report.found},
+        "precision": {"share": report.precision, "of": report.withheld, "right": report.right},
+        "ambiguous_ids": report.ambiguous,
+        "unknown_ids": report.unknown,
+        "buckets": [
+            {"from": tenth / 10, "documents": documents, "withheld": withheld}
+            for tenth, (documents, withheld) in sorted(report.buckets.items())
+        ],
+        "examples": [
+            {"kind": each.kind, "id": each.id, "other": each.other,
+             "similarity": each.similarity, "claimed": each.claimed}
+            for each in report.examples
+        ],
+    }  # fmt: skip
+
+
+def as_text(report: Report, *, recall_from: float, precision_from: float) -> str:
+    """Return the report as lines for a terminal."""
+    lines = [
+        f"conservation   {_conservation(report)}",
+        f"matches        {_soundness(report)}",
+        f"recall         {_share(report.recall)}  "
+        f"({report.found:,} of {report.expected:,} documents whose best earlier kept one "
+        f"has J >= {recall_from:g})",
+        f"precision      {_share(report.precision)}  "
+        f"({report.right:,} of {report.withheld:,} withheld ones whose match "
+        f"has J >= {precision_from:g})",
+        "verdicts       "
+        + ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(report.verdicts.items())),
+    ]
+    if report.ambiguous:
+        lines.append(f"not judged     {report.ambiguous:,} documents share an id with another")
+    if report.unknown:
+        lines.append(f"not given      {report.unknown:,} ids of the truth")
+    lines += ["", "best earlier kept   documents   withheld   share"]
+    for tenth, (documents, withheld) in sorted(report.buckets.items()):
+        label = f"{tenth / 10:.1f} to {tenth / 10 + 0.1:.1f}" if tenth < 10 else "1.0"
+        lines.append(f"{label:<17}{documents:>12,}{withheld:>11,}{withheld / documents:>8.1%}")
+    if report.examples:
+        lines += ["", "errors (some)", *map(_example, report.examples)]
+    return "\n".join(lines)
+
+
+def _conservation(report: Report) -> str:
+    if not report.missing + report.extra:
+        return f"ok  ({report.given:,} records, each in exactly one place)"
+    return f"BROKEN  ({report.missing:,} lost, {report.extra:,} too many, of {report.given:,})"
+
+
+def _soundness(report: Report) -> str:
+    wrong = report.self_matches + report.later_matches + report.unkept_matches
+    if not wrong:
+        return "ok  (none with itself, a later document, or one that was withheld)"
+    return (
+        f"BROKEN  ({report.self_matches:,} with itself, {report.later_matches:,} with a later "
+        f"document, {report.unkept_matches:,} with one that was not kept)"
+    )
+
+
+def _share(share: float | None) -> str:
+    return "  –   " if share is None else f"{share:.4f}"
+
+
+def _example(example: Example) -> str:
+    true = "below the truth's floor" if example.similarity is None else f"{example.similarity:.3f}"
+    claimed = "" if example.claimed is None else f", claimed {example.claimed:.3f}"
+    return f"  {example.kind:<8} {example.id}  with {example.other}  (J {true}{claimed})"
