@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands.options import config_options, load, output_option, print_json
+from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
@@ -66,7 +66,7 @@ def command(
         scheme = replace(scheme, normalisation=RAW)
     found = compare(text_of(a), text_of(b), scheme, seed=SEED)
     if output == "json":
-        print_json(_fields(found))
+        click.echo(as_json(_fields(found)))
     else:
         click.echo(_report(found, scheme, config.similarity.threshold))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands.options import config_options, load, output_option, print_json
+from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.similarity.curve import (
     collision_probability,
     false_negative_share,
@@ -74,7 +74,7 @@ def command(
     at, width = threshold or similarity.threshold, slots or similarity.slots
     chosen = Plan(*_shape(at, width, wanted, bands, rows), slots=width, threshold=at)
     if output == "json":
-        print_json(_fields(chosen))
+        click.echo(as_json(_fields(chosen)))
     else:
         click.echo(_report(chosen, wanted))
     if recall is not None and chosen.probability(at) < recall:

@@ -51,7 +51,7 @@ def test_plan_draws_the_curve(capsys):
     code, out, _ = run(capsys, "plan")
     assert code == 0
     assert "16 bands x 6 rows" in out
-    assert [line for line in out.splitlines() if "<- threshold" in line][0].split()[0] == "0.80"
+    assert next(line for line in out.splitlines() if "<- threshold" in line).split()[0] == "0.80"
 
 
 @pytest.mark.parametrize(("k", "answer"), [(2, 0.8095), (3, 0.75), (4, 0.6923), (5, 0.6154)])
