@@ -1,0 +1,99 @@
+"""The mock cluster inside librdkafka as a broker in our own process: to watch, not to prove.
+
+It needs nothing installed and speaks enough of the protocol for consumer groups and
+transactional producers, also of other processes. What it lacks: it drops the offsets that a
+transaction sends, shows open and aborted data to every reader, never fences anybody, keeps
+5 MiB per partition, and forgets all at the end. So a demo can run on it in one sitting; a
+promise about crashes cannot be tested on it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from types import TracebackType
+
+from confluent_kafka import cimpl
+
+PRODUCER = 0
+ERROR_TEXT_BYTES = 512
+FIRST_REBALANCE_DELAY_MILLISECONDS = 100  # 3 s by default: a long silence in a short demo
+
+
+def _library() -> ctypes.CDLL:
+    """Return the librdkafka that confluent_kafka itself runs on.
+
+    Looking a symbol up in the extension module also searches the libraries it is linked to, so
+    this finds the wheel's bundled copy and a system-wide one alike.
+    """
+    library = ctypes.CDLL(cimpl.__file__)
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    signatures: dict[str, tuple[object, list[object]]] = {
+        "rd_kafka_conf_new": (pointer, []),
+        "rd_kafka_new": (pointer, [number, pointer, text, ctypes.c_size_t]),
+        "rd_kafka_destroy": (None, [pointer]),
+        "rd_kafka_err2str": (text, [number]),
+        "rd_kafka_mock_cluster_new": (pointer, [pointer, number]),
+        "rd_kafka_mock_cluster_destroy": (None, [pointer]),
+        "rd_kafka_mock_cluster_bootstraps": (text, [pointer]),
+        "rd_kafka_mock_topic_create": (number, [pointer, text, number, number]),
+        "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, [pointer, ctypes.c_int32]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class EmbeddedBroker:
+    """One mock broker on a free loopback port, from construction until `close`."""
+
+    def __init__(self) -> None:
+        self._library = _library()
+        error = ctypes.create_string_buffer(ERROR_TEXT_BYTES)
+        self._client = self._library.rd_kafka_new(
+            PRODUCER, self._library.rd_kafka_conf_new(), error, ERROR_TEXT_BYTES
+        )
+        if not self._client:
+            raise RuntimeError(f"librdkafka refused a client: {error.value.decode()}")
+        self._cluster = self._library.rd_kafka_mock_cluster_new(self._client, 1)
+        if not self._cluster:
+            raise RuntimeError("librdkafka refused a mock cluster")
+        self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(
+            self._cluster, FIRST_REBALANCE_DELAY_MILLISECONDS
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        """Return ``bootstrap.servers`` for clients, of this process or another."""
+        return str(self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode())
+
+    def create_topics(self, partitions: Mapping[str, int]) -> None:
+        """Create each topic with its number of partitions.
+
+        Not by an AdminClient: the mock has no CreateTopics, and a topic that merely appears by
+        being asked for has four partitions.
+        """
+        for topic, count in partitions.items():
+            code = self._library.rd_kafka_mock_topic_create(self._cluster, topic.encode(), count, 1)
+            if code:
+                why = self._library.rd_kafka_err2str(code).decode()
+                raise RuntimeError(f"the embedded broker refused topic {topic}: {why}")
+
+    def close(self) -> None:
+        """End the broker; a second call does nothing."""
+        if self._cluster:
+            self._library.rd_kafka_mock_cluster_destroy(self._cluster)
+            self._library.rd_kafka_destroy(self._client)
+            self._cluster = self._client = None
+
+    def __enter__(self) -> EmbeddedBroker:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
