@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from streamfilter import config_process as process
 from streamfilter import config_sections as sections
 from streamfilter.config_checks import check_meaning
 from streamfilter.config_problems import explain, without
@@ -38,12 +39,12 @@ class Config(BaseSettings):
     similarity: sections.Similarity = sections.Similarity()
     verify: sections.Verify = sections.Verify()
     index: sections.Index = sections.Index()
-    kafka: sections.Kafka = sections.Kafka()
-    http: sections.Http = sections.Http()
-    batch: sections.Batch = sections.Batch()
-    limits: sections.Limits = sections.Limits()
-    memory: sections.Memory = sections.Memory()
-    log: sections.Log = sections.Log()
+    kafka: process.Kafka = process.Kafka()
+    http: process.Http = process.Http()
+    batch: process.Batch = process.Batch()
+    limits: process.Limits = process.Limits()
+    memory: process.Memory = process.Memory()
+    log: process.Log = process.Log()
 
     @classmethod
     def settings_customise_sources(

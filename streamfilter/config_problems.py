@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails, PydanticUndefined
+from pydantic_core import ErrorDetails
 
-from streamfilter.config_types import SECRET_PROPERTY, format_duration
+from streamfilter.config_types import SECRET_PROPERTY
 from streamfilter.stops import Problem
 
 SHOWN_CHARACTERS_MAX = 80
@@ -137,8 +136,7 @@ def _problem(
     if unbuilt is not None:
         return Problem(key, f"got {show(details['input'])}", unbuilt)
     got = spelled.get(path) or _shown(path, details["input"])
-    field = owner.model_fields.get(path[-1]) if owner is not None else None
-    return Problem(key, f"got {got}; {_expected(details)}", _cure(field))
+    return Problem(key, f"got {got}; {_expected(details)}", _cure(owner, path[-1]))
 
 
 def _shown(path: tuple[str, ...], value: object) -> str:
@@ -157,17 +155,23 @@ def _expected(details: ErrorDetails) -> str:
     )
 
 
-def _cure(field: FieldInfo | None) -> str:
+def _cure(owner: type[BaseModel] | None, name: str) -> str:
     """Return the setting's default and reason: enough to choose a value without the manual."""
-    if field is None:
+    field = owner.model_fields.get(name) if owner is not None else None
+    if owner is None or field is None:
         return "use a text, a number, true or false"
-    default = field.default
-    such = "" if default in (PydanticUndefined, None) else f"the default is {plain(default)}. "
+    default = defaults(owner)[name]
+    such = "" if isinstance(default, dict) else f"the default is {plain(default)}. "
     return f"{such}{field.description or ''}".strip()
 
 
+def defaults(section: type[BaseModel]) -> dict[str, Any]:
+    """Return the section's defaults, spelled as one writes them: ``8Mi``, ``20ms``."""
+    return section().model_dump(mode="json")
+
+
 def plain(value: object) -> str:
-    """Return a default the way one writes it in YAML."""
-    if isinstance(value, timedelta):
-        return format_duration(value)
+    """Return a value of `defaults` the way one writes it in YAML."""
+    if value is None:
+        return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)

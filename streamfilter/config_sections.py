@@ -1,7 +1,7 @@
-"""The settings, one section a class: name, type, default, bounds, and why one would change it.
+"""What the filter does: input, output, similarity, verify, index; one section a class.
 
-The descriptions are the manual: `config/reference.yaml` is generated from them. Attribute
-names are the keys of the YAML. Everything is frozen.
+Name, type, default, bounds, and why one would change it. The descriptions are the manual:
+`config/reference.yaml` is generated from them. Attribute names are the keys of the YAML.
 """
 
 from __future__ import annotations
@@ -9,19 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AwareDatetime, Field
 
-from streamfilter.config_types import Duration, Pointer, Properties, Ratio, Size, Topic
-from streamfilter.config_types import parse_duration as duration
-from streamfilter.config_types import parse_size as size
-
-
-class Section(BaseModel):
-    """Frozen, unknown keys refused, and no value ever quoted in an error by pydantic itself."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
-    )
+from streamfilter.config_types import Pointer, Ratio, Section, Topic
 
 
 class Input(Section):
@@ -47,8 +37,8 @@ class Input(Section):
     )
     tombstones: Literal["forward", "drop"] = Field(
         default="forward",
-        description="Records with a null value: forward or drop. forget (delete the id from the "
-        "index) is not built yet.",
+        description="Records with a null value. forget (delete the id from the index) is not "
+        "built yet.",
     )
     empty_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",
@@ -121,7 +111,11 @@ class Normalise(Section):
 
 
 class Similarity(Section):
-    """What "similar" means and how surely it is found. Shapes the index: fixed once it exists."""
+    """What "similar" means and how surely it is found.
+
+    An existing index refuses a change that leads to other bands, rows, slots, shingles or
+    normalisation: it could not be compared with what it holds.
+    """
 
     threshold: Ratio = Field(
         default=0.8, description="Jaccard similarity from which on two texts are the same story."
@@ -192,103 +186,4 @@ class Index(Section):
         default=None,
         description="File with the secret that keys the hashes. null: made at random, kept in the "
         "changelog and the state directory.",
-    )
-
-
-class Kafka(Section):
-    """The clients. The three maps are librdkafka's own properties, passed through."""
-
-    group: Annotated[str, Field(min_length=1, max_length=200)] = Field(
-        default="streamfilter",
-        description="Consumer group; also names transactions and the changelog.",
-    )
-    common: Properties = Field(
-        default={"bootstrap.servers": "localhost:9092"},
-        description="For every client: brokers, TLS, SASL.",
-    )
-    consumer: Properties = Field(default={}, description="For consumers only.")
-    producer: Properties = Field(default={}, description="For producers only.")
-    session_timeout: Duration = Field(
-        default=duration("10s"), description="A silent process loses its task after this."
-    )
-    transaction_timeout: Duration = Field(
-        default=duration("10s"),
-        description="The broker aborts an abandoned transaction after this.",
-    )
-    start_timeout: Duration = Field(
-        default=duration("60s"),
-        description="No broker for this long at start: exit 75, try again later.",
-    )
-
-    def properties(self, client: Literal["common", "consumer", "producer"]) -> dict[str, str]:
-        """Return the librdkafka map of *client* (common included) with its secrets in plain."""
-        merged = self.common if client == "common" else self.common | getattr(self, client)
-        return {name: _librdkafka(value) for name, value in merged.items()}
-
-
-def _librdkafka(value: bool | int | float | str | SecretStr) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-
-
-class Http(Section):
-    """Metrics, health and status. Plain HTTP without passwords: keep it on a private network."""
-
-    host: str = Field(
-        default="127.0.0.1", description="Address to listen on; 0.0.0.0 inside a container."
-    )
-    port: int = Field(default=9464, ge=0, le=65_535, description="Port; 0 takes any free one.")
-    stalled_after: Duration = Field(
-        default=duration("60s"), description="The loop was silent for this long: /livez fails."
-    )
-
-
-class Batch(Section):
-    """A micro-batch: one consume, one transaction. Whatever bound is reached first closes it."""
-
-    documents: int = Field(
-        default=1_000, ge=1, le=10_000, description="Records in a batch at most."
-    )
-    bytes: Size = Field(
-        default=size("8Mi"), ge=1_024, description="Bytes of values in a batch at most."
-    )
-    latency: Duration = Field(
-        default=duration("20ms"),
-        description="How long to wait for a fuller batch; 0 takes what is there.",
-    )
-
-
-class Limits(Section):
-    """Bounds on hostile input; what exceeds them is a dead letter."""
-
-    document: Size = Field(default=size("10Mi"), ge=1, description="Bytes of a record's value.")
-    text_characters: int = Field(
-        default=2_000_000, ge=1, le=100_000_000, description="Characters of a text."
-    )
-    depth: int = Field(default=64, ge=1, le=512, description="Nesting of a JSON value.")
-    dead_letter_share: Ratio = Field(
-        default=0.5, description="A larger share of rejected records pauses the service."
-    )
-
-
-class Memory(Section):
-    """Bounds on the index's memory, whatever its size on disk."""
-
-    index_cache: Size = Field(default=size("128Mi"), ge=1 << 20, description="RocksDB block cache.")
-    memtable: Size = Field(default=size("64Mi"), ge=1 << 20, description="RocksDB write buffers.")
-    miss_filter: Size = Field(
-        default=size("128Mi"), description="Front that answers 'never seen' without RocksDB."
-    )
-
-
-class Log(Section):
-    """Logging to standard error. Payloads and secrets are never logged."""
-
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least important level that is written."
-    )
-    format: Literal["auto", "json", "text"] = Field(
-        default="auto",
-        description="json: one object a line; auto: text on a terminal, json otherwise.",
     )

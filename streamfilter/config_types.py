@@ -10,7 +10,15 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+)
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
 _MILLISECONDS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
@@ -141,3 +149,11 @@ Properties = Annotated[
     PlainSerializer(lambda value: {name: _plain_property(v) for name, v in value.items()}),
 ]
 """A raw librdkafka map. Plain values come from `Kafka.properties` only."""
+
+
+class Section(BaseModel):
+    """Frozen, unknown keys refused, and no value ever quoted in an error by pydantic itself."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
+    )

@@ -1,4 +1,4 @@
-"""What the verbs share: reading the configuration from the command line, and JSON for its answers."""
+"""What the verbs share: the configuration from the command line, JSON for the answers."""
 
 from __future__ import annotations
 
