@@ -1,0 +1,117 @@
+"""Buckets as columns: spread what a read found, and merge what a write adds.
+
+A bucket holds the smallest ordinals that ever had its key, at most *cap* of them, and counts
+the others. That makes it a function of the set of documents alone: whatever way they were cut
+into batches, live or in a restore, the bytes come out the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.format import ORDINAL_BYTES, Lists
+from streamfilter.index.protocol import I64, U64, Additions, Buckets, Flags
+
+_ORDINAL_BITS = 8 * ORDINAL_BYTES
+_ORDINAL_MASK = np.uint64((1 << _ORDINAL_BITS) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Keys as a sorted set: each distinct key is read and written once."""
+
+    keys: U64
+    """Distinct, rising."""
+    inverse: NDArray[np.intp]
+    """For every original key, its place in ``keys``."""
+    first: NDArray[np.intp]
+    """For every distinct key, one original place that has it."""
+
+    @classmethod
+    def of(cls, keys: U64) -> Grouped:
+        """Group *keys* (any order, with repeats)."""
+        order = np.argsort(keys)
+        ranked = keys[order]
+        heads = _heads(ranked)
+        inverse = np.empty(len(keys), np.intp)
+        inverse[order] = np.cumsum(heads) - 1
+        return cls(ranked[heads], inverse, order[heads])
+
+    def key_bytes(self) -> list[bytes]:
+        """Return the distinct keys as they are stored: big-endian, so that bytes sort as they."""
+        return encoded_integers(self.keys)
+
+
+def _heads(ranked: U64) -> Flags:
+    """Return where a new value begins in sorted values."""
+    heads = np.ones(len(ranked), np.bool_)
+    np.not_equal(ranked[1:], ranked[:-1], out=heads[1:])
+    return heads
+
+
+def encoded_integers(values: NDArray[np.uint64] | I64) -> list[bytes]:
+    """Return integers >= 0 as 8 big-endian bytes each."""
+    encoded: list[bytes] = values.astype(">u8").view("V8").tolist()
+    return encoded
+
+
+def slices(starts: I64, counts: I64) -> I64:
+    """Return the indices start, start + 1, ... of each slice, one slice after the other."""
+    before = np.cumsum(counts) - counts
+    return np.repeat(starts - before, counts) + np.arange(counts.sum())
+
+
+def taken(lists: Lists, places: NDArray[np.intp]) -> Lists:
+    """Return the buckets at *places*, in that order (a place may come again)."""
+    starts = np.cumsum(lists.counts) - lists.counts
+    counts = lists.counts[places]
+    return Lists(counts, lists.ordinals[slices(starts[places], counts)], lists.overflows[places])
+
+
+def spread(lists: Lists, present: Flags) -> Buckets:
+    """Return *lists*, one for each True of *present* (n, c), as a probe's answer."""
+    counts = np.zeros(present.shape, np.uint8)
+    counts[present] = lists.counts
+    return Buckets(counts, lists.ordinals)
+
+
+def written(additions: Additions) -> Flags:
+    """Return which of the (n, c) keys exist: an unsigned document has only the last."""
+    present = np.repeat(additions.documents.set_sizes[:, None] > 0, additions.keys.shape[1], axis=1)
+    present[:, -1] = True
+    return present
+
+
+def found(buckets: Buckets, present: Flags) -> Lists:
+    """Return what a probe found, for each True of *present*: the opposite of `spread`.
+
+    Overflow counters are not part of a probe's answer and are given as 0.
+    """
+    counts = buckets.counts.astype(np.int64).ravel()
+    everything = Lists(counts, buckets.ordinals, np.zeros(len(counts), np.int64))
+    return taken(everything, np.flatnonzero(present.ravel()))
+
+
+def merged(old: Lists, groups: NDArray[np.intp], ordinals: I64, *, cap: int) -> tuple[Lists, int]:
+    """Add ordinal j to bucket ``groups[j]`` for every j.
+
+    Returns:
+        The new buckets, and how many ordinals were counted but not listed.
+    """
+    size = len(old.counts)
+    owners = np.concatenate((np.repeat(np.arange(size), old.counts), groups)).astype(np.uint64)
+    members = np.concatenate((old.ordinals, ordinals)).astype(np.uint64)
+    # One integer for (bucket, ordinal): a plain sort brings repeats together (np.unique goes
+    # through a hash table first, at twice the time). The caller keeps bucket numbers in 24 bits.
+    pairs = np.sort(owners << np.uint64(_ORDINAL_BITS) | members)
+    pairs = pairs[_heads(pairs)]
+    owner = (pairs >> np.uint64(_ORDINAL_BITS)).astype(np.int64)
+    counts = np.bincount(owner, minlength=size)
+    rank = np.arange(len(pairs)) - (np.cumsum(counts) - counts)[owner]
+    listed = rank < cap
+    dropped = counts - np.minimum(counts, cap)
+    kept = (pairs[listed] & _ORDINAL_MASK).astype(np.int64)
+    return Lists(counts - dropped, kept, old.overflows + dropped), int(dropped.sum())

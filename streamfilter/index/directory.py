@@ -1,0 +1,173 @@
+"""The index's directory: ours alone, locked, and marked as ours.
+
+    state/              0700, no symbolic link
+      lock              held (flock) as long as an index is open; names the process
+      index.json        the marker: identity and bucket cap; says that a database must be here
+      rocksdb/          the database
+
+The marker stands beside the database so that "files are missing" and "there never was one" are
+different things: RocksDB itself opens an emptied directory as a new database.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamfilter.index.errors import IndexDamaged, IndexLocked, IndexRefused
+
+LOCK_NAME = "lock"
+MARKER_NAME = "index.json"
+DATABASE_NAME = "rocksdb"
+OURS = frozenset({LOCK_NAME, MARKER_NAME, MARKER_NAME + ".new", DATABASE_NAME})
+MARKER_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What the marker file says."""
+
+    identity: bytes
+    """As `identity.Identity.encode` wrote it."""
+    bucket_cap: int
+    complete: bool
+    """False while the database is being made: a crash then leaves nothing worth keeping."""
+
+
+class Lock:
+    """The right to use a directory. One holder on this machine, in this process or another."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock of the directory *path*.
+
+        Raises:
+            IndexLocked: somebody else has it.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(path / LOCK_NAME, flags, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            raise IndexLocked(
+                f"{path}: process {holder or 'unknown'} has this index open; "
+                "give each process its own index.path, or stop the other one"
+            ) from error
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Give the lock back; the file stays, since removing it would race with others."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+def claim(path: Path) -> None:
+    """Make the directory *path* if it is missing, and make sure that it is ours to use.
+
+    Raises:
+        IndexRefused: it is a link, no directory, another user's, or holds what we never wrote.
+    """
+    if not path.is_symlink() and not path.exists():
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_ours(path)
+    if stat.S_IMODE(path.stat().st_mode) != 0o700:
+        path.chmod(0o700)  # it is our user's, and it will hold the seed
+
+
+def check_ours(path: Path) -> None:
+    """Refuse an existing *path* that is not ours to read, write or wipe.
+
+    Raises:
+        IndexRefused: it is a link, no directory, another user's, or holds what we never wrote.
+    """
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        raise IndexRefused(f"{path}: is a symbolic link; name the directory itself in index.path")
+    if not stat.S_ISDIR(status.st_mode):
+        raise IndexRefused(f"{path}: is no directory; choose another index.path")
+    if status.st_uid != os.geteuid():
+        raise IndexRefused(
+            f"{path}: belongs to user {status.st_uid}, this process runs as {os.geteuid()}; "
+            "let index.path name a directory of its own inside it"
+        )
+    for entry in os.scandir(path):
+        if entry.name not in OURS or entry.is_symlink():
+            raise IndexRefused(
+                f"{path}: holds {entry.name!r}, which no index of ours wrote; "
+                "choose an empty directory as index.path"
+            )
+
+
+def read_marker(path: Path) -> Marker | None:
+    """Return what the marker in *path* says, or None if there is none.
+
+    Raises:
+        IndexDamaged: there is one, and it cannot be read.
+    """
+    try:
+        descriptor = os.open(path / MARKER_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        data = file.read(MARKER_BYTES_MAX)
+    try:
+        fields = json.loads(data)
+        return Marker(
+            identity=canonical(fields["identity"]),
+            bucket_cap=int(fields["bucket_cap"]),
+            complete=fields["complete"] is True,
+        )
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise IndexDamaged(f"{path / MARKER_NAME}: cannot be read as a marker") from None
+
+
+def write_marker(path: Path, marker: Marker) -> None:
+    """Put *marker* in place whole and durably: a crash leaves the old one or the new one."""
+    fields = {
+        "about": "streamfilter index; delete only together with the directory",
+        "identity": json.loads(marker.identity),
+        "bucket_cap": marker.bucket_cap,
+        "complete": marker.complete,
+    }
+    new = path / (MARKER_NAME + ".new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
+        file.write(json.dumps(fields, indent=1).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path / MARKER_NAME)
+    _sync_directory(path)
+
+
+def canonical(fields: object) -> bytes:
+    """Return *fields* as the one JSON text that `identity.Identity.encode` also writes."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def clear(path: Path) -> None:
+    """Delete the marker and the database; the caller holds the lock.
+
+    The marker goes last: a crash in between leaves a database that is missing, not a fresh start
+    that forgets to be loud.
+    """
+    if (path / DATABASE_NAME).exists():
+        shutil.rmtree(path / DATABASE_NAME)  # follows no links
+    for name in (MARKER_NAME + ".new", MARKER_NAME):
+        (path / name).unlink(missing_ok=True)
+    _sync_directory(path)

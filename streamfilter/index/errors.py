@@ -1,0 +1,87 @@
+"""What can go wrong with an index, as exceptions that say what to do about it.
+
+rocksdict raises bare ``Exception`` with RocksDB's text. This is the one place that reads that
+text, so that everyone else can catch a kind of trouble instead of comparing strings.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class IndexFault(Exception):
+    """Trouble with an index; the message is for the person who runs it."""
+
+
+class IndexRefused(IndexFault):
+    """The directory is not ours to use: a symbolic link, another user's, another program's."""
+
+
+class IndexLocked(IndexFault):
+    """Another process has the index open."""
+
+
+class IndexDamaged(IndexFault):
+    """The database cannot be trusted: wipe it and restore it from the changelog, loudly."""
+
+
+class IndexMismatch(IndexFault):
+    """The index was built with another scheme or format; `differences` names what differs."""
+
+    def __init__(self, message: str, differences: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.differences = differences
+
+
+class DiskFull(IndexFault):
+    """A write found no space. Nothing of it is visible; apply the same changes again later."""
+
+
+class FormatError(ValueError):
+    """Bytes that this version did not write: truncated, garbage, or of another format."""
+
+
+_FULL = ("no space left", "disk quota exceeded", "enospc", "space limit reached")
+_LOCKED = ("lock file", "lock hold by current process")
+
+
+def translated(error: Exception, path: Path) -> IndexFault:
+    """Return the fault that RocksDB's text in *error* speaks of, naming *path*."""
+    text = str(error)
+    lowered = text.lower()
+    if any(phrase in lowered for phrase in _FULL):
+        return DiskFull(
+            f"{path}: the disk is full; free some space and it goes on by itself ({text})"
+        )
+    if any(phrase in lowered for phrase in _LOCKED):
+        return IndexLocked(f"{path}: another process has this index open ({text})")
+    return IndexDamaged(f"{path}: the database cannot be used: {text}")
+
+
+@contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Turn what the operating system raises inside the block into faults that name *path*."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"{path}: the disk is full ({error})") from error
+        raise IndexRefused(f"{path}: cannot be used as index.path: {error}") from error
+
+
+@contextmanager
+def rocks_errors(path: Path) -> Iterator[None]:
+    """Turn what rocksdict raises inside the block into faults that name *path*."""
+    try:
+        yield
+    except (IndexFault, FormatError):
+        raise
+    except Exception as error:
+        # Only rocksdict raises the bare class. Anything narrower is a bug of ours and rises as
+        # itself; DbClosedError is one too: somebody used an index after closing it.
+        if type(error) is not Exception:
+            raise
+        raise translated(error, path) from error

@@ -1,0 +1,240 @@
+"""Bytes on disk: a document's record and a bucket's value.
+
+A document is a fixed header, the signature, the id and the tokens, one after the other and
+little-endian; its ordinal is the key, not part of the value. The same bytes travel as the
+payload of the changelog's document record, so these functions are pure and know no database.
+A bucket is its ordinals, 5 bytes each, and, once it was full, a 4-byte count of those that
+came later: the length modulo 5 tells which.
+
+Whole columns are packed and unpacked at once: Python touches a document a few times, not a
+field at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.errors import FormatError
+from streamfilter.index.protocol import I64, U8, Documents, Flags
+
+FORMAT = 1
+"""Version of everything an index keeps on disk and in the changelog."""
+
+ORDINAL_BYTES = 5  # a trillion documents; 8 bytes would cost 50 B a document more
+OVERFLOW_BYTES = 4
+ORDINAL_MAX = (1 << 8 * ORDINAL_BYTES) - 1
+OVERFLOW_MAX = (1 << 8 * OVERFLOW_BYTES) - 1
+ID_BYTES_MAX = 0xFFFF
+BUCKET_CAP_MAX = 255  # `Buckets.counts` is a column of bytes
+SECONDS_MAX = 0xFFFF_FFFF
+
+_LIMITS = {
+    "batch": 0xFFFF_FFFF,
+    "partition": 0xFFFF,
+    "set_size": 0xFFFF_FFFF,
+    "n_tokens": 0xFFFF,
+    "id_len": ID_BYTES_MAX,
+}
+
+
+def _layout(slots: int) -> np.dtype[np.void]:
+    """Return the fixed part of a document: 42 bytes and the signature."""
+    return np.dtype(
+        [
+            ("batch", "<u4"),
+            ("partition", "<u2"),
+            ("offset", "<i8"),
+            ("seconds", "<u4"),
+            ("set_size", "<u4"),
+            ("n_tokens", "<u2"),
+            ("id_len", "<u2"),
+            ("fingerprint", "u1", (16,)),
+            ("signature", "u1", (slots,)),
+        ]
+    )
+
+
+def whole_seconds(milliseconds: I64) -> NDArray[np.int64]:
+    """Return what is stored of a timestamp: 0 for none, else 1 + its seconds.
+
+    A clock gone mad (a producer that sends microseconds) must not stop the service over a
+    column no verdict depends on: what does not fit in 32 bits becomes the largest that does.
+    """
+    return np.where(milliseconds < 0, 0, np.minimum(milliseconds // 1_000 + 1, SECONDS_MAX))
+
+
+def encode_documents(documents: Documents) -> list[bytes]:
+    """Return each document's record, without its ordinal.
+
+    Raises:
+        FormatError: a value does not fit its field.
+    """
+    slots = documents.signatures.shape[1]
+    ids = _encoded_ids(documents.ids)
+    columns = {
+        "batch": documents.batches,
+        "partition": documents.partitions,
+        "set_size": documents.set_sizes,
+        "n_tokens": np.diff(documents.token_starts),
+        "id_len": np.fromiter(map(len, ids), np.int64, len(ids)),
+    }
+    fixed = np.zeros(len(documents), _layout(slots))
+    for name, column in columns.items():
+        _require_fits(name, column)
+        fixed[name] = column
+    fixed["offset"] = documents.offsets
+    fixed["seconds"] = whole_seconds(documents.timestamps)
+    fixed["fingerprint"] = documents.fingerprints
+    fixed["signature"] = documents.signatures
+    head, width = fixed.tobytes(), fixed.dtype.itemsize
+    tokens = np.ascontiguousarray(documents.tokens, dtype="<u4").tobytes()
+    ends = (4 * documents.token_starts).tolist()
+    return [
+        b"".join((head[i * width : (i + 1) * width], ids[i], tokens[ends[i] : ends[i + 1]]))
+        for i in range(len(ids))
+    ]
+
+
+def _encoded_ids(ids: Sequence[str]) -> list[bytes]:
+    try:
+        return [text.encode() for text in ids]
+    except UnicodeEncodeError as error:
+        raise FormatError(f"an id is not valid Unicode: {error.reason}") from error
+
+
+def _require_fits(name: str, column: NDArray[np.int64]) -> None:
+    if len(column) and (column.min() < 0 or column.max() > _LIMITS[name]):
+        raise FormatError(f"{name} must lie in 0..{_LIMITS[name]}")
+
+
+def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Documents:
+    """Return the documents whose records are *values*; the opposite of `encode_documents`.
+
+    Raises:
+        FormatError: a value is truncated or is no record of a scheme with *slots* slots.
+    """
+    layout = _layout(slots)
+    width = layout.itemsize
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    if (lengths < width).any():
+        raise FormatError(f"a document's record is shorter than its fixed part of {width} bytes")
+    fixed = np.frombuffer(b"".join([value[:width] for value in values]), layout)
+    id_ends = width + fixed["id_len"].astype(np.int64)
+    sizes = fixed["n_tokens"].astype(np.int64)
+    _check_lengths(lengths, id_ends + 4 * sizes, fixed)
+    ends = id_ends.tolist()
+    tokens = np.frombuffer(
+        b"".join([value[end:] for value, end in zip(values, ends, strict=True)]), "<u4"
+    )
+    starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    _check_rising(tokens.astype(np.int64), starts, "token sample")
+    seconds = fixed["seconds"].astype(np.int64)
+    return Documents(
+        ordinals=np.asarray(ordinals, dtype=np.int64),
+        ids=_decoded_ids([v[width:end] for v, end in zip(values, ends, strict=True)]),
+        batches=fixed["batch"].astype(np.int64),
+        partitions=fixed["partition"].astype(np.int64),
+        offsets=fixed["offset"].astype(np.int64),
+        timestamps=np.where(seconds == 0, -1, (seconds - 1) * 1_000),
+        fingerprints=np.ascontiguousarray(fixed["fingerprint"]),
+        signatures=np.ascontiguousarray(fixed["signature"]),
+        set_sizes=fixed["set_size"].astype(np.int64),
+        tokens=tokens.astype(np.uint32),
+        token_starts=starts,
+    )
+
+
+def _check_lengths(lengths: I64, expected: I64, fixed: NDArray[np.void]) -> None:
+    if not np.array_equal(lengths, expected):
+        raise FormatError("a document's record has not the length that its header says")
+    sampled = fixed["n_tokens"]
+    if (sampled > fixed["set_size"]).any() or ((sampled == 0) != (fixed["set_size"] == 0)).any():
+        raise FormatError("a document's token sample does not go with the size of its set")
+
+
+def _check_rising(values: I64, starts: I64, what: str) -> None:
+    """Refuse groups that do not rise strictly; ``starts`` also holds the end of the last."""
+    falls = np.flatnonzero(np.diff(values) <= 0) + 1
+    if not np.isin(falls, starts).all():
+        raise FormatError(f"a {what} is not in rising order")
+
+
+def _decoded_ids(ids: list[bytes]) -> list[str]:
+    try:
+        return [text.decode() for text in ids]
+    except UnicodeDecodeError as error:
+        raise FormatError("a document's id is not UTF-8") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Many buckets as columns: bucket i lists the next ``counts[i]`` of ``ordinals``."""
+
+    counts: I64
+    ordinals: I64
+    overflows: I64
+    """How many ordinals came when the bucket was already full."""
+
+
+def encode_buckets(lists: Lists) -> list[bytes]:
+    """Return each bucket's value; no bucket may be empty.
+
+    Raises:
+        FormatError: an ordinal does not fit in 5 bytes.
+    """
+    if len(lists.ordinals) and not 0 <= lists.ordinals.min() <= lists.ordinals.max() <= ORDINAL_MAX:
+        raise FormatError(f"an ordinal must lie in 0..{ORDINAL_MAX}")
+    wide = np.ascontiguousarray(lists.ordinals, dtype="<i8").view(np.uint8).reshape(-1, 8)
+    packed = np.ascontiguousarray(wide[:, :ORDINAL_BYTES])
+    values: list[bytes] = packed.view(f"V{ORDINAL_BYTES}").ravel().tolist()
+    if len(values) != len(lists.counts):
+        data, ends = packed.tobytes(), (ORDINAL_BYTES * np.cumsum(lists.counts)).tolist()
+        values = [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    for i in np.flatnonzero(lists.overflows).tolist():
+        count = min(int(lists.overflows[i]), OVERFLOW_MAX)
+        values[i] += count.to_bytes(OVERFLOW_BYTES, "little")
+    return values
+
+
+def decode_buckets(values: Sequence[bytes | None]) -> Lists:
+    """Return the buckets behind *values*; None is an empty one (nothing was stored).
+
+    Raises:
+        FormatError: a value is truncated, too long, or its ordinals do not rise.
+    """
+    lengths = np.fromiter([len(v) if v is not None else 0 for v in values], np.int64, len(values))
+    counts, rest = np.divmod(lengths, ORDINAL_BYTES)
+    full: Flags = rest == OVERFLOW_BYTES
+    stored = [value for value in values if value is not None]
+    if ((rest != 0) & ~full).any() or counts.max(initial=0) > BUCKET_CAP_MAX:
+        raise FormatError("a bucket's value has an impossible length")
+    if np.count_nonzero(counts) != len(stored):
+        raise FormatError("a stored bucket lists nothing")
+    overflows = np.zeros(len(values), np.int64)
+    if full.any():
+        stored, overflows = _split_overflows(values, full, counts)
+    data: U8 = np.frombuffer(b"".join(stored), np.uint8)
+    wide = np.zeros((len(data) // ORDINAL_BYTES, 8), np.uint8)
+    wide[:, :ORDINAL_BYTES] = data.reshape(-1, ORDINAL_BYTES)
+    ordinals = wide.view("<i8").ravel().astype(np.int64)
+    _check_rising(ordinals, np.cumsum(counts), "bucket")
+    return Lists(counts, ordinals, overflows)
+
+
+def _split_overflows(
+    values: Sequence[bytes | None], full: Flags, counts: I64
+) -> tuple[list[bytes], I64]:
+    """Return the values without their counters, and the counters."""
+    bare = [value or b"" for value in values]
+    overflows = np.zeros(len(values), np.int64)
+    for i in np.flatnonzero(full).tolist():
+        end = ORDINAL_BYTES * int(counts[i])
+        overflows[i] = int.from_bytes(bare[i][end:], "little")
+        bare[i] = bare[i][:end]
+    if not overflows[full].all():
+        raise FormatError("a bucket counts an overflow of nothing")
+    return bare, overflows

@@ -1,0 +1,178 @@
+"""What an index is: its random id, the scheme that shaped it, and the secret that keys it.
+
+The identity stands in the state directory and in the changelog's header record, so that a lost
+disk or a new host makes the very same keys, and nothing made with another scheme is mixed in.
+When the seed comes from the operator's own file, only a keyed check of it is written down:
+enough to refuse another file, of no use to anybody who reads the changelog.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamfilter.index.errors import FormatError, IndexMismatch
+from streamfilter.index.format import FORMAT
+
+SEED_BYTES = 16
+ID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Made once, by whoever starts an index: the caller draws the id, the seed and the time."""
+
+    index_id: str
+    """32 hexadecimal digits, random."""
+    format: int
+    scheme_fingerprint: str
+    scheme: str
+    """Canonical JSON of everything that shapes a signature or a band key."""
+    seed: bytes = field(repr=False)
+    """16 random bytes that key the hash functions. Never shown: see `encode`."""
+    created: int
+    """Milliseconds since the epoch."""
+    unicode_version: str
+    external_seed: bool = False
+    """True when the seed comes from ``index.seed_file`` and may not be written down."""
+
+    def __post_init__(self) -> None:
+        if len(self.seed) != SEED_BYTES:
+            raise ValueError(f"a seed has {SEED_BYTES} bytes, not {len(self.seed)}")
+        if len(bytes.fromhex(self.index_id)) != ID_BYTES:
+            raise ValueError(f"an index id has {2 * ID_BYTES} hexadecimal digits")
+
+    @property
+    def slots(self) -> int:
+        """Return the length of a signature under the scheme."""
+        return int(json.loads(self.scheme)["slots"])
+
+    @property
+    def seed_check(self) -> bytes:
+        """Return 16 bytes that tell whether two seeds are equal, and nothing else about them."""
+        message = f"{self.index_id} {self.scheme_fingerprint}".encode()
+        return hashlib.blake2b(
+            message, key=self.seed, digest_size=16, person=b"streamfilterseed"
+        ).digest()
+
+    def encode(self) -> bytes:
+        """Return the identity as JSON, with the seed, or only its check if it is external."""
+        fields: dict[str, Any] = {
+            "format": self.format,
+            "index_id": self.index_id,
+            "scheme_fingerprint": self.scheme_fingerprint,
+            "scheme": json.loads(self.scheme),
+            "created": self.created,
+            "unicode_version": self.unicode_version,
+        }
+        if self.external_seed:
+            fields["seed_check"] = self.seed_check.hex()
+        else:
+            fields["seed"] = self.seed.hex()
+        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
+    """Return what `Identity.encode` wrote.
+
+    Args:
+        data: The encoded identity.
+        seed: What ``index.seed_file`` holds, or None if it is not set.
+
+    Raises:
+        FormatError: *data* is no identity.
+        IndexMismatch: another format; or the seed is missing, another, or not wanted.
+    """
+    fields = _fields(data)
+    if fields["format"] != FORMAT:
+        raise mismatch("the index", [f"format: it has {fields['format']}, this version {FORMAT}"])
+    external = "seed_check" in fields
+    if external and seed is None:
+        raise IndexMismatch(
+            "the index was built with a seed from a file; set index.seed_file to that file",
+            ("seed",),
+        )
+    try:
+        identity = Identity(
+            index_id=str(fields["index_id"]),
+            format=FORMAT,
+            scheme_fingerprint=str(fields["scheme_fingerprint"]),
+            scheme=json.dumps(fields["scheme"], sort_keys=True, separators=(",", ":")),
+            seed=seed if external and seed is not None else bytes.fromhex(fields["seed"]),
+            created=int(fields["created"]),
+            unicode_version=str(fields["unicode_version"]),
+            external_seed=external,
+        )
+        check = bytes.fromhex(fields["seed_check"]) if external else identity.seed_check
+        slots = identity.slots
+    except (KeyError, TypeError, ValueError):
+        # Without a cause on purpose: the original error may quote the seed.
+        raise FormatError("an identity lacks a field, or has a broken one") from None
+    if slots < 1:
+        raise FormatError("an identity's scheme has no slots")
+    if not hmac.compare_digest(check, identity.seed_check) or seed not in (None, identity.seed):
+        raise mismatch("the index", ["seed: it was built with another one than index.seed_file's"])
+    return identity
+
+
+def _fields(data: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError):
+        raise FormatError("an identity is not JSON") from None
+    if not isinstance(fields, dict) or not isinstance(fields.get("format"), int):
+        raise FormatError("an identity does not say its format")
+    return fields
+
+
+def differences(have: Identity, want: Identity) -> list[str]:
+    """Return, for a person, each way in which two identities cannot be mixed; [] if none.
+
+    The Unicode version and the time of creation are no reason to refuse.
+    """
+    named = [
+        f"{name}: it has {old}, wanted is {new}"
+        for name, old, new in (
+            ("format", have.format, want.format),
+            ("index_id", have.index_id, want.index_id),
+        )
+        if old != new
+    ]
+    named += _scheme_differences(json.loads(have.scheme), json.loads(want.scheme), "")
+    if not any(line.startswith("scheme.") for line in named) and (
+        have.scheme_fingerprint != want.scheme_fingerprint
+    ):
+        named.append(
+            f"scheme_fingerprint: it has {have.scheme_fingerprint}, "
+            f"wanted is {want.scheme_fingerprint}"
+        )
+    if not hmac.compare_digest(have.seed, want.seed):
+        named.append("seed: they differ")
+    return named
+
+
+def _scheme_differences(have: object, want: object, path: str) -> list[str]:
+    """Walk two JSON values and name the leaves that differ, by their path."""
+    if isinstance(have, dict) and isinstance(want, dict):
+        names = sorted({*have, *want})
+        pairs = ((have.get(name), want.get(name), f"{path}.{name}") for name in names)
+        return [line for pair in pairs for line in _scheme_differences(*pair)]
+    return [] if have == want else [f"scheme{path}: it has {have}, wanted is {want}"]
+
+
+def mismatch(where: str, named: list[str]) -> IndexMismatch:
+    """Return the refusal of an index that differs, with the three ways out."""
+    lines = "".join(f"\n    {line}" for line in named)
+    return IndexMismatch(
+        f"{where} does not fit the configuration:{lines}\n"
+        "    ways out: go back to the settings it was built with; or\n"
+        "    1. rebuild: delete the index directory and restore it from the changelog "
+        "(same scheme and seed only)\n"
+        "    2. new generation: give the new settings their own index.path and index.changelog, "
+        "beside the old\n"
+        "    3. reset: delete the index directory and the changelog; everything counts as new",
+        tuple(line.split(":", 1)[0] for line in named),
+    )

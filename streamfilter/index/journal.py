@@ -1,0 +1,173 @@
+"""Bytes for how far an index has come: its progress, and a mark for every judged batch.
+
+A mark is stored twice over: whole, under its number; and per span, under (partition, start),
+so that "which batch judged this offset?" is one step back from a seek. Numbers are big-endian
+in keys (bytes then sort as numbers do) and little-endian in values, as everywhere.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfilter.index.errors import FormatError
+from streamfilter.index.protocol import I64, Progress
+from streamfilter.model import BatchMark, Span
+
+_SPAN_KEY = struct.Struct(">Iq")
+_SPAN_VALUE = struct.Struct("<qQ")
+_MARK = struct.Struct("<QQI")
+_SPAN = struct.Struct("<Iqq")
+_PROGRESS = struct.Struct("<qQQqQB?I")
+_POSITION = struct.Struct("<Iq")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Progress, and what else is cheaper to remember than to count."""
+
+    progress: Progress = field(default_factory=Progress)
+    documents: int = 0
+
+
+def _packed(layout: struct.Struct, *values: int) -> bytes:
+    """Return *values* packed; a number that does not fit is the caller's mistake, said as such."""
+    try:
+        return layout.pack(*values)
+    except struct.error as error:
+        raise FormatError(f"{values} cannot be stored: {error}") from error
+
+
+def encode_standing(standing: Standing) -> bytes:
+    """Return the bytes of *standing*: positions in rising order of their partition."""
+    progress = standing.progress
+    positions = sorted((progress.positions or {}).items())
+    head = _packed(
+        _PROGRESS,
+        progress.changelog_offset,
+        progress.next_batch,
+        progress.next_ordinal,
+        progress.highest_timestamp,
+        standing.documents,
+        len(progress.record_hash),
+        progress.positions is not None,
+        len(positions),
+    )
+    tail = b"".join(_packed(_POSITION, *position) for position in positions)
+    return head + progress.record_hash + tail
+
+
+def decode_standing(data: bytes) -> Standing:
+    """Return what `encode_standing` wrote.
+
+    Raises:
+        FormatError: *data* is anything else.
+    """
+    try:
+        offset, batch, ordinal, timestamp, documents, hash_size, known, count = (
+            _PROGRESS.unpack_from(data)
+        )
+        start = _PROGRESS.size + hash_size
+        positions = dict(_POSITION.iter_unpack(data[start:]))
+    except struct.error as error:
+        raise FormatError(f"stored progress cannot be read: {error}") from error
+    if len(positions) != count or (count and not known):
+        raise FormatError("stored progress has another number of positions than it says")
+    progress = Progress(
+        changelog_offset=offset,
+        record_hash=data[_PROGRESS.size : start],
+        positions=positions if known else None,
+        next_batch=batch,
+        next_ordinal=ordinal,
+        highest_timestamp=timestamp,
+    )
+    return Standing(progress, documents)
+
+
+def encode_mark(mark: BatchMark) -> bytes:
+    """Return the bytes of *mark* without its number, which is its key."""
+    head = _packed(_MARK, mark.first_ordinal, mark.next_ordinal, len(mark.spans))
+    return head + b"".join(_packed(_SPAN, s.partition, s.start, s.end) for s in mark.spans)
+
+
+def decode_mark(number: int, data: bytes) -> BatchMark:
+    """Return the mark stored under *number*.
+
+    Raises:
+        FormatError: *data* is truncated or garbage.
+    """
+    try:
+        first, following, count = _MARK.unpack_from(data)
+        spans = tuple(Span(*fields) for fields in _SPAN.iter_unpack(data[_MARK.size :]))
+    except struct.error as error:
+        raise FormatError(f"a batch's mark cannot be read: {error}") from error
+    if len(spans) != count or first > following:
+        raise FormatError("a batch's mark contradicts itself")
+    return BatchMark(number, first, following, spans)
+
+
+def span_entries(mark: BatchMark) -> list[tuple[bytes, bytes]]:
+    """Return the entries that lead from an offset to *mark*.
+
+    An empty span covers nothing and has the same start as the next batch's span: storing it
+    would put one in the place of the other when a restore applies the first again.
+    """
+    return [
+        (
+            _packed(_SPAN_KEY, span.partition, span.start),
+            _packed(_SPAN_VALUE, span.end, mark.number),
+        )
+        for span in mark.spans
+        if span.start < span.end
+    ]
+
+
+def span_key(partition: int, offset: int) -> bytes:
+    """Return the key of a span of *partition* that starts at *offset*."""
+    return _packed(_SPAN_KEY, partition, offset)
+
+
+def numbers_covering(
+    at_or_before: Callable[[bytes], tuple[bytes, bytes] | None], partitions: I64, offsets: I64
+) -> list[int | None]:
+    """Return for each (partition, offset) the number of the batch whose span holds it, or None.
+
+    Args:
+        at_or_before: Finds the stored span with the greatest key not greater than a key.
+        partitions: Input partition of each place.
+        offsets: Offset of each place; any order, though neighbours share a span and a look-up.
+    """
+    span, number = Span(-1, 0, 0), -1
+    numbers: list[int | None] = [None] * len(offsets)
+    places = list(zip(partitions.tolist(), offsets.tolist(), strict=True))
+    for i in np.lexsort((offsets, partitions)).tolist():
+        partition, offset = places[i]
+        if not _covers(span, partition, offset):
+            entry = at_or_before(span_key(partition, offset))
+            if entry is None:
+                continue
+            span, number = decode_span(*entry)
+        if _covers(span, partition, offset):
+            numbers[i] = number
+    return numbers
+
+
+def _covers(span: Span, partition: int, offset: int) -> bool:
+    return span.partition == partition and span.start <= offset < span.end
+
+
+def decode_span(key: bytes, value: bytes) -> tuple[Span, int]:
+    """Return a span and the number of its batch.
+
+    Raises:
+        FormatError: key or value has another length.
+    """
+    try:
+        partition, start = _SPAN_KEY.unpack(key)
+        end, number = _SPAN_VALUE.unpack(value)
+    except struct.error as error:
+        raise FormatError(f"a span of a batch cannot be read: {error}") from error
+    return Span(partition, start, end), number

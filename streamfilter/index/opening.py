@@ -1,0 +1,170 @@
+"""Open, create or refuse an index: what stands between a configuration and a store.
+
+| the directory                          | what happens                                         |
+|----------------------------------------|------------------------------------------------------|
+| missing or empty                       | made new and empty; the caller restores into it      |
+| ours, same identity                    | opened                                               |
+| ours, other scheme, format, id or seed | `IndexMismatch`, naming what differs                 |
+| ours, database missing or broken       | `IndexDamaged`; the caller wipes and restores loudly |
+| open in another process                | `IndexLocked`                                        |
+| a link, another user's, other files    | `IndexRefused`                                       |
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from streamfilter.index.directory import (
+    DATABASE_NAME,
+    Lock,
+    Marker,
+    check_ours,
+    claim,
+    clear,
+    read_marker,
+    write_marker,
+)
+from streamfilter.index.errors import FormatError, IndexDamaged, file_errors
+from streamfilter.index.format import BUCKET_CAP_MAX
+from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
+from streamfilter.index.options import Memory
+from streamfilter.index.rocks import RocksIndex
+
+_IDENTITY_FACT = "identity"
+
+
+def open_index(
+    path: Path,
+    identity: Identity,
+    *,
+    bucket_cap: int = 8,
+    memory: Memory | None = None,
+) -> RocksIndex:
+    """Return the index of *identity* in the directory *path*, made new if there is none.
+
+    Raises:
+        IndexFault: see the table above.
+        ValueError: *bucket_cap* is out of bounds.
+    """
+    if not 1 <= bucket_cap <= BUCKET_CAP_MAX:
+        raise ValueError(f"index.bucket_cap is {bucket_cap}; use 1 to {BUCKET_CAP_MAX}, such as 8")
+    with file_errors(path):
+        claim(path)
+        lock = Lock(path)
+        try:
+            marker = _current_marker(path)
+            if marker is None:
+                return _created(path, identity, bucket_cap, memory, lock)
+            _refuse_other(path, marker, identity, bucket_cap)
+            return _reopened(path, marker, memory, lock, slots=identity.slots)
+        except BaseException:
+            lock.release()
+            raise
+
+
+def _current_marker(path: Path) -> Marker | None:
+    """Return the marker of a finished database, or None if nothing of value is in *path*.
+
+    Raises:
+        IndexDamaged: there is a database, and no marker tells whose.
+    """
+    marker = read_marker(path)
+    if marker is None and (path / DATABASE_NAME).exists():
+        raise IndexDamaged(f"{path}: there is a database, but its marker is missing")
+    return marker if marker is not None and marker.complete else None
+
+
+def _created(
+    path: Path, identity: Identity, bucket_cap: int, memory: Memory | None, lock: Lock
+) -> RocksIndex:
+    clear(path)  # what a crash left of a database that was being made
+    marker = Marker(identity.encode(), bucket_cap, complete=False)
+    write_marker(path, marker)
+    index = RocksIndex(
+        path / DATABASE_NAME,
+        slots=identity.slots,
+        bucket_cap=bucket_cap,
+        memory=memory,
+        create=True,
+        on_close=lock.release,
+    )
+    try:
+        index.remember(_IDENTITY_FACT, marker.identity)
+        write_marker(path, replace(marker, complete=True))
+    except BaseException:
+        index.close()
+        raise
+    return index
+
+
+def _reopened(
+    path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, slots: int
+) -> RocksIndex:
+    if not (path / DATABASE_NAME / "CURRENT").exists():
+        raise IndexDamaged(f"{path}: the database's files are missing")
+    try:
+        index = RocksIndex(
+            path / DATABASE_NAME,
+            slots=slots,
+            bucket_cap=marker.bucket_cap,
+            memory=memory,
+            on_close=lock.release,
+        )
+    except FormatError as error:
+        raise IndexDamaged(f"{path}: {error}") from error
+    if index.fact(_IDENTITY_FACT) != marker.identity:
+        index.close()
+        raise IndexDamaged(f"{path}: the database belongs to another index than its marker")
+    return index
+
+
+def _refuse_other(path: Path, marker: Marker, identity: Identity, bucket_cap: int) -> None:
+    seed = identity.seed if identity.external_seed else None
+    named = differences(_identity_of(path, marker, seed), identity)
+    if marker.bucket_cap != bucket_cap:
+        named.append(f"index.bucket_cap: it has {marker.bucket_cap}, wanted is {bucket_cap}")
+    if named:
+        raise mismatch(str(path), named)
+
+
+def _identity_of(path: Path, marker: Marker, seed: bytes | None) -> Identity:
+    try:
+        return decode_identity(marker.identity, seed=seed)
+    except FormatError as error:
+        raise IndexDamaged(f"{path}: {error}") from error
+
+
+def read_identity(path: Path, *, seed: bytes | None = None) -> Identity | None:
+    """Return whose index is in *path*, without opening it; None where a new one would be made.
+
+    Args:
+        path: The index's directory.
+        seed: What ``index.seed_file`` holds, or None if it is not set.
+
+    Raises:
+        IndexFault: the directory is not ours, or its marker is broken or of another format.
+    """
+    with file_errors(path):
+        if not path.is_symlink() and not path.exists():
+            return None
+        check_ours(path)
+        marker = _current_marker(path)
+    return None if marker is None else _identity_of(path, marker, seed)
+
+
+def wipe_index(path: Path) -> None:
+    """Delete the index in *path*, and nothing that is not ours; the directory stays.
+
+    Raises:
+        IndexFault: it is open somewhere, or the directory holds other things.
+    """
+    with file_errors(path):
+        if not path.is_symlink() and not path.exists():
+            return
+        check_ours(path)
+        lock = Lock(path)
+        try:
+            clear(path)
+        finally:
+            lock.release()

@@ -1,0 +1,268 @@
+"""The index on RocksDB: a cache of the committed changelog that survives the process.
+
+A probe is one read of the sorted, distinct keys of a whole micro-batch. An apply is one
+WriteBatch over all families: buckets, documents, marks and progress together, so that after a
+crash the database holds the effect of a prefix of the changelog and knows which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from streamfilter.index.buckets import (
+    Grouped,
+    encoded_integers,
+    found,
+    merged,
+    spread,
+    taken,
+    written,
+)
+from streamfilter.index.errors import IndexFault
+from streamfilter.index.format import (
+    Lists,
+    decode_buckets,
+    decode_documents,
+    encode_buckets,
+    encode_documents,
+)
+from streamfilter.index.journal import (
+    Standing,
+    decode_mark,
+    decode_standing,
+    encode_mark,
+    encode_standing,
+    numbers_covering,
+    span_entries,
+)
+from streamfilter.index.options import Memory
+from streamfilter.index.protocol import (
+    I64,
+    U64,
+    Additions,
+    Applied,
+    Buckets,
+    Changes,
+    Documents,
+    Flags,
+    Progress,
+)
+from streamfilter.index.selection import subset
+from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, META, SPANS, Entries, Store
+from streamfilter.model import BatchMark
+
+APPLY_KEYS_MAX = 1 << 24
+"""Keys of one write: they are numbered in 24 bits while they are merged."""
+
+_STANDING = b"standing"
+
+
+class RocksIndex:
+    """`streamfilter.index.protocol.Index` on a database directory that nobody else writes."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        slots: int,
+        bucket_cap: int = 8,
+        memory: Memory | None = None,
+        create: bool = False,
+        on_close: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Open the database at *path*; `opening.open_index` also guards what it belongs to.
+
+        Args:
+            path: RocksDB's own directory.
+            slots: Length of a signature.
+            bucket_cap: Ordinals a bucket lists before it only counts, 1 to 255.
+            memory: Bounds in bytes.
+            create: Make a new database instead of refusing when there is none.
+            on_close: Called once, after the database has been released.
+        """
+        self._slots = slots
+        self._cap = bucket_cap
+        self._store = Store(path, memory=memory or Memory(), create=create)
+        self._on_close: Callable[[], None] | None = on_close
+        self._owed: tuple[Progress, IndexFault] | None = None
+        try:
+            self._standing, self._highest = self._stored_standing()
+        except BaseException:
+            self.close()
+            raise
+
+    def _stored_standing(self) -> tuple[Standing, int]:
+        """Return how far the database has come, and its highest ordinal (-1: none)."""
+        stored = self._store.get(META, [_STANDING])[0]
+        standing = decode_standing(stored) if stored is not None else Standing()
+        last = self._store.last_key(DOCUMENTS)
+        return standing, int.from_bytes(last, "big") if last is not None else -1
+
+    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
+        """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read."""
+        self._refuse_while_owing()
+        if present is None:
+            present = np.ones(keys.shape, np.bool_)
+        grouped = Grouped.of(keys[present])
+        lists = decode_buckets(self._store.get(BANDS, grouped.key_bytes()))
+        return spread(taken(lists, grouped.inverse), present)
+
+    def fetch(self, ordinals: I64) -> Documents:
+        """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
+        self._refuse_while_owing()
+        values = self._store.get(DOCUMENTS, encoded_integers(ordinals))
+        there = np.fromiter((v is not None for v in values), np.bool_, len(values))
+        return decode_documents(ordinals[there], [v for v in values if v is not None], self._slots)
+
+    def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
+        """Return for each (partition, offset) the mark of the batch that first judged it."""
+        self._refuse_while_owing()
+        cursor = self._store.cursor(SPANS)
+        numbers = numbers_covering(cursor.at_or_before, partitions, offsets)
+        wanted = sorted({number for number in numbers if number is not None})
+        values = self._store.get(BATCHES, encoded_integers(np.array(wanted, np.uint64)))
+        marks = {
+            number: decode_mark(number, value)
+            for number, value in zip(wanted, values, strict=True)
+            if value is not None
+        }
+        return [None if number is None else marks.get(number) for number in numbers]
+
+    def apply(self, changes: Changes) -> Applied:
+        """Write *changes* atomically. Applying an ordinal that is known adds nothing.
+
+        Raises:
+            DiskFull: nothing was written. Until these very changes are applied, reads are
+                refused: what Kafka has promised must be seen by the next verdict.
+        """
+        if self._owed is not None and self._owed[0] != changes.progress:
+            self._refuse_while_owing()
+        entries, applied = self._entries(changes)
+        try:
+            self._store.write(entries)
+        except IndexFault as fault:
+            self._owed = changes.progress, fault
+            raise
+        self._owed = None
+        self._standing = Standing(changes.progress, len(self) + applied.documents)
+        if applied.documents:
+            self._highest = max(self._highest, int.from_bytes(entries.keys[DOCUMENTS][-1], "big"))
+        return applied
+
+    def _entries(self, changes: Changes) -> tuple[Entries, Applied]:
+        entries, applied = Entries(), Applied()
+        additions = self._unknown(changes.additions)
+        if additions is not None:
+            applied = self._put_additions(entries, additions)
+        for mark in changes.marks:
+            entries.put(BATCHES, [mark.number.to_bytes(8, "big")], [encode_mark(mark)])
+            for key, value in span_entries(mark):
+                entries.put(SPANS, [key], [value])
+        standing = Standing(changes.progress, len(self) + applied.documents)
+        entries.put(META, [_STANDING], [encode_standing(standing)])
+        return entries, applied
+
+    def _unknown(self, additions: Additions | None) -> Additions | None:
+        """Return the additions that are not stored yet, in rising order; None if there are none."""
+        if additions is None or not len(additions.documents):
+            return None
+        ordinals = additions.documents.ordinals
+        rising = bool((np.diff(ordinals) > 0).all())
+        if rising and ordinals[0] > self._highest:
+            return additions  # the only case outside of a repeated restore: no read at all
+        distinct, first = np.unique(ordinals, return_index=True)
+        known = self._store.get(DOCUMENTS, encoded_integers(distinct))
+        fresh = first[np.fromiter((v is None for v in known), np.bool_, len(known))]
+        return subset(additions, fresh) if len(fresh) else None
+
+    def _put_additions(self, entries: Entries, additions: Additions) -> Applied:
+        documents = additions.documents
+        present = written(additions)
+        ordinals = np.broadcast_to(documents.ordinals[:, None], present.shape)[present]
+        if len(ordinals) >= APPLY_KEYS_MAX:
+            raise ValueError(f"one write may add {APPLY_KEYS_MAX} keys, not {len(ordinals)}")
+        grouped = Grouped.of(additions.keys[present])
+        names = grouped.key_bytes()
+        old = self._present_lists(grouped, names, additions.buckets, present)
+        lists, overflows = merged(old, grouped.inverse, ordinals, cap=self._cap)
+        entries.put(BANDS, names, encode_buckets(lists))
+        entries.put(DOCUMENTS, encoded_integers(documents.ordinals), encode_documents(documents))
+        return Applied(len(documents), overflows)
+
+    def _present_lists(
+        self, grouped: Grouped, names: Sequence[bytes], buckets: Buckets | None, present: Flags
+    ) -> Lists:
+        """Return the buckets as they are: from the probe's answer, or read now."""
+        if buckets is None:
+            return decode_buckets(self._store.get(BANDS, list(names)))
+        lists = taken(found(buckets, present), grouped.first)
+        full = np.flatnonzero(lists.counts >= self._cap)
+        # A probe does not tell how often a full bucket overflowed: read those few again.
+        values = self._store.get(BANDS, [names[i] for i in full.tolist()])
+        lists.overflows[full] = decode_buckets(values).overflows
+        return lists
+
+    def _refuse_while_owing(self) -> None:
+        if self._owed is not None:
+            _, fault = self._owed
+            raise type(fault)(f"the last write failed and must be applied before all else: {fault}")
+
+    @property
+    def progress(self) -> Progress:
+        """Return how far the index has come, as last written."""
+        return self._standing.progress
+
+    def __len__(self) -> int:
+        """Return the number of documents in the index."""
+        return self._standing.documents
+
+    def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield (kind, key, value) of everything stored but the identity, in a fixed order.
+
+        Raises:
+            IndexDamaged: something cannot be read.
+        """
+        kinds = {"bucket": BANDS, "document": DOCUMENTS, "batch": BATCHES, "span": SPANS}
+        for kind, family in kinds.items():
+            for key, value in self._store.items(family):
+                yield kind, key, value
+        yield "progress", b"", encode_standing(self._standing)
+
+    def fact(self, name: str) -> bytes | None:
+        """Return what `remember` stored under *name*."""
+        return self._store.get(META, [b"fact:" + name.encode()])[0]
+
+    def remember(self, name: str, value: bytes) -> None:
+        """Store a fact about the index itself, such as its identity, and wait for the disk."""
+        entries = Entries()
+        entries.put(META, [b"fact:" + name.encode()], [value])
+        self._store.write(entries, sync=True)
+
+    def properties(self) -> dict[str, float]:
+        """Return RocksDB's own figures, for the metrics."""
+        return self._store.properties()
+
+    def disk_bytes(self) -> int:
+        """Return the bytes that the index occupies on disk."""
+        return self._store.disk_bytes()
+
+    def disk_free_bytes(self) -> int:
+        """Return the bytes that are left on the index's file system."""
+        return self._store.disk_free_bytes()
+
+    def compact(self) -> None:
+        """Merge all levels of the database (takes time)."""
+        self._store.compact()
+
+    def close(self) -> None:
+        """Release the directory and its lock; later calls do nothing."""
+        on_close, self._on_close = self._on_close, None
+        if on_close is None:
+            return
+        try:
+            self._store.close()
+        finally:
+            on_close()

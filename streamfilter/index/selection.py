@@ -1,0 +1,44 @@
+"""Rows of columns: some of the additions, with everything that belongs to them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.buckets import slices
+from streamfilter.index.protocol import Additions, Buckets, Documents
+
+
+def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
+    """Return the *rows* of *additions*, in the order given."""
+    buckets = additions.buckets
+    return Additions(
+        documents=documents_at(additions.documents, rows),
+        keys=additions.keys[rows],
+        buckets=buckets_at(buckets, rows) if buckets is not None else None,
+    )
+
+
+def documents_at(documents: Documents, rows: NDArray[np.intp]) -> Documents:
+    """Return the *rows* of *documents*, in the order given."""
+    sizes = np.diff(documents.token_starts)[rows]
+    return Documents(
+        ordinals=documents.ordinals[rows],
+        ids=[documents.ids[i] for i in rows.tolist()],
+        batches=documents.batches[rows],
+        partitions=documents.partitions[rows],
+        offsets=documents.offsets[rows],
+        timestamps=documents.timestamps[rows],
+        fingerprints=documents.fingerprints[rows],
+        signatures=documents.signatures[rows],
+        set_sizes=documents.set_sizes[rows],
+        tokens=documents.tokens[slices(documents.token_starts[:-1][rows], sizes)],
+        token_starts=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+    )
+
+
+def buckets_at(buckets: Buckets, rows: NDArray[np.intp]) -> Buckets:
+    """Return the *rows* of *buckets*, in the order given."""
+    totals = buckets.counts.sum(axis=1, dtype=np.int64)
+    starts = np.cumsum(totals) - totals
+    return Buckets(buckets.counts[rows], buckets.ordinals[slices(starts[rows], totals[rows])])

@@ -1,0 +1,197 @@
+"""An open RocksDB database: families of sorted bytes, read by list and written by batch.
+
+Everything that touches rocksdict's objects is here, with what was learnt about them:
+an iterator ends silently at a corrupt block unless its status is asked; the lock stays as long
+as any handle or iterator lives; a list of keys is read without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from rocksdict import Options, Rdict, RdictIter, WriteBatch
+
+from streamfilter.index.errors import rocks_errors
+from streamfilter.index.options import Memory, Tuning, tuned
+
+META = "meta"
+BATCHES = "batches"
+SPANS = "spans"
+BANDS = "bands-0"
+DOCUMENTS = "documents-0"
+FAMILIES = (META, BATCHES, SPANS, BANDS, DOCUMENTS)
+"""The families of the only window, 0, carry its number: later windows are more of the same."""
+
+_SUMMED = (
+    "estimate-num-keys",
+    "live-sst-files-size",
+    "cur-size-all-mem-tables",
+    "estimate-pending-compaction-bytes",
+    "estimate-table-readers-mem",
+    "num-files-at-level0",
+    "num-immutable-mem-table",
+)
+_SHARED = (
+    "background-errors",
+    "is-write-stopped",
+    "actual-delayed-write-rate",
+    "num-running-compactions",
+    "num-running-flushes",
+    "block-cache-usage",
+    "block-cache-pinned-usage",
+)
+
+
+@dataclass(slots=True)
+class Entries:
+    """What one atomic write puts, family by family, keys preferably in rising order."""
+
+    keys: dict[str, list[bytes]] = field(default_factory=dict)
+    values: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def put(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Add entries of *family*."""
+        self.keys.setdefault(family, []).extend(keys)
+        self.values.setdefault(family, []).extend(values)
+
+
+class Store:
+    """One open database directory. Only reads may come from several threads."""
+
+    def __init__(self, path: Path, *, memory: Memory, create: bool) -> None:
+        """Open *path*, made new if *create* is True.
+
+        Raises:
+            IndexFault: it is locked, damaged or missing.
+        """
+        self.path = path
+        self._tuning = tuned(memory, create=create)
+        with rocks_errors(path):
+            database = Rdict(str(path), self._tuning.database, _families(self._tuning))
+            self._families = {name: database.get_column_family(name) for name in FAMILIES}
+            self._handles = {name: database.get_column_family_handle(name) for name in FAMILIES}
+        self._database = database
+
+    def get(self, family: str, keys: list[bytes]) -> list[bytes | None]:
+        """Return the values of *keys* (best in rising order), None for the absent ones."""
+        if not keys:
+            return []
+        with rocks_errors(self.path):
+            found = self._families[family].get(cast("Any", keys))  # its stub asks for a mixed list
+        return cast("list[bytes | None]", found)
+
+    def write(self, entries: Entries, *, sync: bool = False) -> None:
+        """Write all of *entries* or, whatever happens, none.
+
+        Without *sync* a power cut may take the last writes, in whole batches from the end: the
+        changelog holds them, and the stored progress tells where to go on.
+        """
+        batch = WriteBatch(raw_mode=True)
+        for family, keys in entries.keys.items():
+            batch.set_default_column_family(self._handles[family])
+            deque(map(batch.put, keys, entries.values[family]), maxlen=0)
+        with rocks_errors(self.path):
+            self._database.write(batch)
+            if sync:
+                self._database.flush_wal(True)
+
+    def items(self, family: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries of *family* in the order of their keys.
+
+        Raises:
+            IndexDamaged: a block cannot be read; nothing is skipped silently.
+        """
+        iterator = self._families[family].iter()
+        with rocks_errors(self.path):
+            iterator.seek_to_first()
+        while iterator.valid():
+            yield iterator.key(), iterator.value()
+            iterator.next()
+        with rocks_errors(self.path):
+            iterator.status()
+
+    def cursor(self, family: str) -> Cursor:
+        """Return a cursor, for several looks at the neighbours of keys."""
+        return Cursor(self._families[family].iter(), self.path)
+
+    def last_key(self, family: str) -> bytes | None:
+        """Return the greatest key of *family*, or None if it is empty."""
+        iterator = self._families[family].iter()
+        with rocks_errors(self.path):
+            iterator.seek_to_last()
+            iterator.status()
+        return iterator.key() if iterator.valid() else None
+
+    def properties(self) -> dict[str, float]:
+        """Return RocksDB's own figures, by their names: sums over the families, or shared ones."""
+        with rocks_errors(self.path):
+            figures = {
+                name: sum(self._figure(family, name) for family in FAMILIES) for name in _SUMMED
+            }
+            figures |= {name: self._figure(META, name) for name in _SHARED}
+        figures["write-buffer-usage"] = float(self._tuning.buffers.get_usage())
+        return figures
+
+    def _figure(self, family: str, name: str) -> float:
+        return float(self._families[family].property_int_value(f"rocksdb.{name}") or 0)
+
+    def disk_bytes(self) -> int:
+        """Return the bytes that the database's files occupy."""
+        total = 0
+        for entry in os.scandir(self.path):
+            with suppress(FileNotFoundError):  # a compaction has just removed it
+                total += entry.stat(follow_symlinks=False).st_size
+        return total
+
+    def disk_free_bytes(self) -> int:
+        """Return the bytes that a user may still write to this file system."""
+        return shutil.disk_usage(self.path).free
+
+    def compact(self) -> None:
+        """Merge all levels: for a benchmark of a settled index, and before a backup."""
+        with rocks_errors(self.path):
+            for family in self._families.values():
+                family.flush(True)
+                family.compact_range(None, None)
+
+    def close(self) -> None:
+        """Release the database and its lock; later calls do nothing."""
+        if not self._families:
+            return
+        # Any handle that lives keeps the lock, so all of them are dropped before the database.
+        self._handles = {}
+        families, self._families = self._families, {}
+        for family in families.values():
+            family.close()
+        families.clear()
+        with rocks_errors(self.path):
+            self._database.close()
+
+
+class Cursor:
+    """A place in a family. Drop it soon: it holds old files and the lock."""
+
+    def __init__(self, iterator: RdictIter, path: Path) -> None:
+        self._iterator = iterator
+        self._path = path
+
+    def at_or_before(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """Return the entry with the greatest key that is not greater than *key*, or None."""
+        with rocks_errors(self._path):
+            self._iterator.seek_for_prev(key)
+            if self._iterator.valid():
+                return self._iterator.key(), self._iterator.value()
+            self._iterator.status()
+        return None
+
+
+def _families(tuning: Tuning) -> dict[str, Options]:
+    named = {BANDS: tuning.bands, DOCUMENTS: tuning.documents}
+    return {name: named.get(name, tuning.small) for name in FAMILIES}
