@@ -10,7 +10,6 @@ for a word.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -28,9 +27,7 @@ from streamfilter.similarity.hashing import (
     finalise,
 )
 from streamfilter.similarity.scheme import Shingling
-
-SEPARATOR = b"\x00"
-"""Between texts: in no word."""
+from streamfilter.similarity.text import Chunk
 
 LETTER, UNSPACED = 1, 2
 """Classes of code points: part of a word; a character of a script without spaces."""
@@ -77,18 +74,15 @@ class Shingler:
         self._hash = SpanHasher(seed)
         self._factor, self._key = constants(seed, "shingle", 2)
 
-    def tokens(self, texts: Sequence[bytes], *, ascii_only: bool) -> Tokens:
-        """Return the tokens of *texts*; with *ascii_only* all of them must be ASCII."""
-        # The spare bytes let every span be read as 8-byte views.
-        buffer = SEPARATOR + SEPARATOR.join(texts) + SEPARATOR + bytes(WORD)
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        bounds = np.concatenate(([1], 1 + np.cumsum(lengths + 1)))
+    def tokens(self, chunk: Chunk) -> Tokens:
+        """Return the tokens of the texts in *chunk*."""
+        buffer, bounds = chunk.buffer, chunk.bounds
         if self._words:
-            find = _ascii_words if ascii_only else _unicode_words
+            find = _ascii_words if chunk.ascii_only else _unicode_words
             spans = find(buffer, bounds)
             hashes = self._hash(buffer, spans.starts, spans.lengths)
             return self._runs(hashes, spans.text_starts)
-        if ascii_only and self._size <= WORD:
+        if chunk.ascii_only and self._size <= WORD:
             return self._ascii_characters(buffer, bounds)
         spans = _character_runs(buffer, bounds, self._size)
         hashes = self._hash(buffer, spans.starts, spans.lengths)

@@ -20,7 +20,7 @@ from streamfilter.similarity.hashing import I64, U8, U64
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
 from streamfilter.similarity.shingles import Shingler, Tokens
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text import Chunk, Normaliser
 
 U32 = NDArray[np.uint32]
 
@@ -106,19 +106,19 @@ class Sketcher:
     def sketch(self, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts*, in order."""
         n = len(texts)
-        normalised = [self.normalise(text) for text in texts]
-        fingerprints = self._fingerprints(normalised)
+        fingerprints = np.zeros((n, 16), np.uint8)
         signatures = np.zeros((n, self.scheme.slots), np.uint8)
         set_sizes = np.zeros(n, np.int64)
         samples: list[U32] = [_NO_TOKENS] * n
-        for chosen, ascii_only in _chunks(normalised):
-            tokens = self.shingler.tokens([normalised[i] for i in chosen], ascii_only=ascii_only)
-            signed = np.diff(tokens.starts) > 0
-            full = self._minhasher.sign(tokens.values, tokens.starts)
-            signatures[chosen] = full.astype(np.uint8) * signed[:, None]
+        for chosen, ascii_only in _chunks(texts):
+            chunk = self.normalise.chunk([texts[i] for i in chosen], ascii_only=ascii_only)
+            fingerprints[chosen] = self._fingerprints(chunk)
+            tokens = self.shingler.tokens(chunk)
+            signatures[chosen] = self._minhasher.sign(tokens.values, tokens.starts)
             set_sizes[chosen], parts = _samples(tokens)
             for i, part in zip(chosen, parts, strict=True):
                 samples[i] = part
+        signatures[set_sizes == 0] = 0
         starts = np.concatenate(([0], np.cumsum([len(sample) for sample in samples], dtype=int)))
         flat = np.concatenate(samples) if n else _NO_TOKENS
         keys = self.keys_of(signatures, fingerprints)
@@ -130,37 +130,36 @@ class Sketcher:
 
     def tokens(self, text: str) -> U64:
         """Return the tokens of one text, repeats kept."""
-        data = self.normalise(text)
-        return self.shingler.tokens([data], ascii_only=data.isascii()).values
+        return self.shingler.tokens(self.normalise.chunk([text], ascii_only=text.isascii())).values
 
     def is_empty(self, text: str) -> bool:
         """Return True if nothing is left of *text* after normalisation."""
         return not self.normalise(text).strip()
 
-    def _fingerprints(self, normalised: Sequence[bytes]) -> U8:
+    def _fingerprints(self, chunk: Chunk) -> U8:
         key = self._fingerprint_key
         digests = b"".join(
-            hashlib.blake2b(data, digest_size=16, key=key).digest() for data in normalised
+            hashlib.blake2b(text, digest_size=16, key=key).digest() for text in chunk.texts()
         )
-        return np.frombuffer(digests, np.uint8).reshape(len(normalised), 16)
+        return np.frombuffer(digests, np.uint8).reshape(-1, 16)
 
 
 _NO_TOKENS: U32 = np.empty(0, np.uint32)
 
 
-def _chunks(normalised: Sequence[bytes]) -> Iterator[tuple[list[int], bool]]:
+def _chunks(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
     """Yield (rows, all ASCII?) so that a chunk's texts stay near `CHUNK_BYTES` together."""
     for wanted in (True, False):
         chunk: list[int] = []
         size = 0
-        for i, data in enumerate(normalised):
-            if data.isascii() is not wanted:
+        for i, text in enumerate(texts):
+            if text.isascii() is not wanted:
                 continue
-            if chunk and size + len(data) > CHUNK_BYTES:
+            if chunk and size + len(text) > CHUNK_BYTES:
                 yield chunk, wanted
                 chunk, size = [], 0
             chunk.append(i)
-            size += len(data)
+            size += len(text)
         if chunk:
             yield chunk, wanted
 

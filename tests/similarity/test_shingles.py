@@ -10,6 +10,7 @@ from streamfilter.similarity.exact import Samples, jaccard
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.shingles import Shingler
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.text import Normaliser
 
 SEED = bytes(range(16))
 RAW = Normalisation(unicode="none", casefold=False, whitespace=False, invisible=False)
@@ -18,8 +19,7 @@ RAW = Normalisation(unicode="none", casefold=False, whitespace=False, invisible=
 def tokens(text: str, kind: str, size: int, *, ascii_only: bool | None = None) -> list[int]:
     shingler = Shingler(Shingling(kind, size), seed=SEED)
     plain = text.isascii() if ascii_only is None else ascii_only
-    found = shingler.tokens([text.encode("utf-8", "surrogatepass")], ascii_only=plain)
-    return found.values.tolist()
+    return shingler.tokens(Normaliser(RAW).chunk([text], ascii_only=plain)).values.tolist()
 
 
 def raw_jaccard(one: str, other: str, kind: str, size: int) -> float:
@@ -136,7 +136,7 @@ def test_a_word_hashes_alike_in_ascii_and_in_other_company():
 
 def test_texts_in_a_chunk_do_not_touch_each_other():
     shingler = Shingler(Shingling("word", 2), seed=SEED)
-    together = shingler.tokens([b"a b", b"", b"c", b"d e f"], ascii_only=True)
+    together = shingler.tokens(Normaliser(RAW).chunk(["a b", "", "c", "d e f"], ascii_only=True))
     assert np.diff(together.starts).tolist() == [1, 0, 0, 2]
     assert together.values.tolist() == tokens("a b", "word", 2) + tokens("d e f", "word", 2)
 
@@ -151,4 +151,5 @@ def test_words_of_any_length_differ_by_their_last_character(length):
 
 def test_another_seed_gives_other_tokens():
     other = Shingler(Shingling("word", 1), seed=bytes(16))
-    assert other.tokens([b"hobbit"], ascii_only=True).values.tolist() != tokens("hobbit", "word", 1)
+    chunk = Normaliser(RAW).chunk(["hobbit"], ascii_only=True)
+    assert other.tokens(chunk).values.tolist() != tokens("hobbit", "word", 1)
