@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,15 @@ import click
 
 from streamfilter import envelope
 from streamfilter.commands.evaluation_report import as_json, as_text
-from streamfilter.commands.similarity_options import overrides_of, similarity_options
-from streamfilter.config import Config, load_config
+from streamfilter.commands.options import output_option
+from streamfilter.commands.similarity_options import config_of, similarity_options
+from streamfilter.config import Config
 from streamfilter.evaluation import Report, Run, evaluate
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files, reader_for
 from streamfilter.files.truth import read_truth
+from streamfilter.stops import ExitCode
 
 UNSOUND = 1
 """Exit code of a run that broke a promise, or missed a required share."""
@@ -50,7 +51,7 @@ withheld, or if a share is below its --min.
 @click.option("--min-recall", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE")
 @click.option("--min-precision", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE")
 @similarity_options
-@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text")
+@output_option
 def command(
     inputs: tuple[str, ...],
     pairs: str,
@@ -61,14 +62,13 @@ def command(
     min_precision: float,
     output: str,
     **others: Any,
-) -> None:
+) -> int:
     """Judge a run against the true similarities: lost records, recall, precision.
 
     INPUT are the files that the run was given, in their order.
     """
     _check_usage(inputs, topics, others)
-    files, overrides = overrides_of(others)
-    config = load_config(files, overrides=overrides)
+    config = config_of(others)
     truth = read_truth(pairs)
     run = _topics_run(config) if topics else _files_run(config, inputs, others)
     report = evaluate(run, truth, recall_from=recall_from, precision_from=precision_from)
@@ -76,8 +76,7 @@ def command(
         click.echo(envelope.pretty(as_json(report)))
     else:
         click.echo(as_text(report, recall_from=recall_from, precision_from=precision_from))
-    if not _passes(report, min_recall, min_precision):
-        sys.exit(UNSOUND)
+    return ExitCode.OK if _passes(report, min_recall, min_precision) else UNSOUND
 
 
 def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) -> None:

@@ -12,11 +12,12 @@ from typing import Any
 import click
 
 from streamfilter import envelope
-from streamfilter.commands.similarity_options import overrides_of, similarity_options
-from streamfilter.config import load_config
+from streamfilter.commands.options import output_option
+from streamfilter.commands.similarity_options import config_of, similarity_options
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files, no_progress
 from streamfilter.files.summary import Summary
+from streamfilter.stops import ExitCode
 
 INTERRUPTED = 130
 """What a shell expects of a program that Ctrl-C ended."""
@@ -56,8 +57,7 @@ with the same result. Outputs are written whole, and appear only when complete.
     "--stdin-name", default=STDIN, metavar="NAME", help="What --state knows standard input by."
 )
 @similarity_options
-@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text",
-              help="How to print the summary; json goes to standard output.")  # fmt: skip
+@output_option
 def command(
     inputs: tuple[str, ...],
     unique: str,
@@ -67,15 +67,14 @@ def command(
     stdin_name: str,
     output: str,
     **similarity: Any,
-) -> None:
+) -> int:
     """Keep the first of every group of near-duplicate lines of JSON Lines files.
 
     INPUT is plain or gzip, - is standard input. An output whose name ends in .gz is compressed.
     """
     if output == "json" and STDIN in (unique, duplicates, dead_letter):
         raise click.UsageError("-o json and an output both want standard output; name a file")
-    files, overrides = overrides_of(similarity)
-    config = load_config(files, overrides=overrides)
+    config = config_of(similarity)
     job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name)
     started = time.monotonic()
     try:
@@ -83,8 +82,9 @@ def command(
             summary = filter_files(config, job, advanced=advanced)
     except KeyboardInterrupt:
         click.echo("\nStopped. The outputs are as they were; run it again to finish.", err=True)
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
     _print(summary, time.monotonic() - started, output)
+    return ExitCode.OK
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The options that `filter` and `evaluate` share: short names for settings, and --config."""
+"""What `filter` and `evaluate` share: short names for the settings that one changes most."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from streamfilter.commands.options import config_options, load
+from streamfilter.config import Config
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -21,35 +24,35 @@ _OPTIONS = (
     click.option(
         "--shingle",
         metavar="KIND:SIZE",
-        help="word:3 (default) or, for short texts and languages without spaces, such as char:3.",
-    ),
-    click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        metavar="FILE",
-        help="Configuration; topics in it are not used. Repeatable, later ones win.",
-    ),
-    click.option(
-        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting. Repeatable."
+        help="word:3 (default), or for short texts and languages without spaces char:3 to char:5.",
     ),
 )
 
 
 def similarity_options(command: Command) -> Command:
-    """Add the shared options to *command*."""
+    """Add the options to *command*; `config_of` understands them."""
+    command = config_options(command)
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def overrides_of(given: dict[str, Any]) -> tuple[tuple[Path, ...], list[str]]:
-    """Return the configuration files and overrides that the shared options stand for."""
-    overrides = list(given["settings"])
+def config_of(given: dict[str, Any]) -> Config:
+    """Return the configuration that the options stand for; the short names win over ``--set``.
+
+    Raises:
+        ConfigError: with every problem found.
+    """
+    files: tuple[Path, ...] = given["files"]
+    return load(files, (*given["overrides"], *_overrides(given)))
+
+
+def _overrides(given: dict[str, Any]) -> list[str]:
+    overrides = []
     if given["text"] is not None:
         overrides.append(f"input.text={given['text']}")
     if given["id_"] is not None:
-        overrides.append(f"input.id={'null' if given['id_'] in ('', 'none') else given['id_']}")
+        overrides.append(f"input.id={'null' if given['id_'] == 'none' else given['id_']}")
     if given["threshold"] is not None:
         overrides.append(f"similarity.threshold={given['threshold']}")
     if given["shingle"] is not None:
@@ -59,4 +62,4 @@ def overrides_of(given: dict[str, Any]) -> tuple[tuple[Path, ...], list[str]]:
                 f"--shingle {given['shingle']!r} is not KIND:SIZE; write it like word:3 or char:5"
             )
         overrides += [f"similarity.shingle.kind={kind}", f"similarity.shingle.size={size}"]
-    return given["config"], overrides
+    return overrides

@@ -17,12 +17,13 @@ from streamfilter.files.outputs import Outputs
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.files.summary import Summary
+from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import SEED_BYTES, Sketcher
-from streamfilter.stops import ExitCode, Stop
+from streamfilter.stops import ExitCode, SchemeMismatch, Stop, Temporary
 from streamfilter.verification import MatchPolicy
 
 
@@ -40,6 +41,17 @@ class Job:
     """What the state directory knows standard input by."""
 
 
+@contextmanager
+def _stops() -> Iterator[None]:
+    """Turn an index's trouble into a reason to stop, with its exit code."""
+    try:
+        yield
+    except (IndexLocked, DiskFull) as fault:
+        raise Temporary(str(fault)) from fault
+    except IndexFault as fault:
+        raise SchemeMismatch(str(fault)) from fault
+
+
 def no_progress(_: int) -> None:
     """Hear how far a run has come, and do nothing about it."""
 
@@ -53,7 +65,7 @@ def filter_files(
         Stop: what went wrong and what to do; the outputs are then as they were before.
     """
     _check_paths(job)
-    with ExitStack() as stack:
+    with _stops(), ExitStack() as stack:
         inputs = [_opened(stack, path, job) for path in job.inputs]
         outputs = stack.enter_context(Outputs(job.unique, job.duplicates, job.dead_letter))
         index, seed = stack.enter_context(_index(config, job.state))
