@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import pytest
+
+from streamfilter.documents import ID_BYTES_MAX, Limits, Reader, is_blank
+from streamfilter.model import (
+    Document,
+    ErrorCode,
+    Malformed,
+    Reason,
+    Record,
+    Source,
+    Unjudged,
+    Verdict,
+)
+
+SOURCE = Source("docs", 2, 17)
+FORWARDED = Verdict.PASSTHROUGH
+
+
+def record(value: bytes | None, **more: str) -> Record:
+    return Record(SOURCE, b"key", value, headers_error=more.get("headers_error"))
+
+
+def code_of(reader: Reader, value: bytes | None) -> ErrorCode:
+    reading = reader.read(record(value))
+    assert isinstance(reading, Malformed), reading
+    return reading.code
+
+
+SECRET = "hunter2"
+POISON = {
+    ErrorCode.INVALID_JSON: [
+        b"", b" ", b"{", b"nul", b'{"text":"hunter2","id":1', b'{"text":"hunter2","id":1}}',
+        b"{'text':'hunter2'}", b'{"text":"hunter2","id":1,}', b'{"text":"hunter2\x00","id":1}',
+        b'{"text":"hunter2\n","id":1}', b'{"text":"hunter2\\x","id":1}', b'{"text":"a","id":01}',
+        b'{"text":"hunter2","id":1,"n":NaN}', b'{"text":"hunter2","id":1,"n":-Infinity}',
+        b'{"text":NaN,"id":1}', b'{"text":"a","id":1} trailing', b"\x00",
+    ],
+    ErrorCode.MISSING_TEXT: [b"{}", b'{"id":1}', b'{"Text":"hunter2","id":1}'],
+    ErrorCode.MISSING_ID: [b'{"text":"hunter2"}', b'{"text":"hunter2","ID":1}'],
+    ErrorCode.WRONG_TYPE: [
+        b"[]", b"null", b'"hunter2"', b"7", b"true", b'{"text":null,"id":1}', b'{"text":7,"id":1}',
+        b'{"text":["hunter2"],"id":1}', b'{"text":{"a":"hunter2"},"id":1}', b'{"text":"a","id":1.5}',
+        b'{"text":"a","id":1e3}', b'{"text":"a","id":null}', b'{"text":"a","id":true}',
+        b'{"text":"a","id":["hunter2"]}', b'{"text":"a","text":5,"id":1}',
+    ],
+    ErrorCode.BAD_UTF8: [
+        b'{"text":"hunter2\xff","id":1}', b'{"text":"hunter2\xed\xa0\x80","id":1}',
+        b'{"text":"hunter2\\ud800","id":1}', b'{"text":"\\udc00\\ud800 hunter2","id":1}',
+        b'{"text":"hunter2","id":"\\udfff"}', b'{"text":"hunter2","id":1,"other":"\xc0\xaf"}',
+        b"\xff\xfe{\x00", '{"text":"hunter2","id":1}'.encode("utf-16"), b'{"\xff":"hunter2"}',
+        b'{"text":"hunter2\xf4\x90\x80\x80","id":1}',
+    ],
+    ErrorCode.TOO_LARGE: [
+        b'{"text":"' + b"x" * 2_001 + b'","id":1}', b'{"pad":"' + b"x" * 10_000 + b'"}',
+        b'{"text":"a","id":"' + b"x" * (ID_BYTES_MAX + 1) + b'"}',
+        b'{"text":"a","id":' + b"9" * 5_000 + b"}",
+    ],
+    ErrorCode.TOO_DEEP: [
+        b'{"text":"hunter2","id":1,"x":' + b"[" * 1_000 + b"]" * 1_000 + b"}",
+        b'{"x":' * 1_000 + b"1" + b"}" * 1_000, b"[" * 9_000, b'{"x":[' * 100, b"[" * 65 + b"]" * 65,
+    ],
+}  # fmt: skip
+READER = Reader(limits=Limits(document_bytes=10_000, text_characters=2_000, depth=64))
+
+
+@pytest.mark.parametrize(
+    ("code", "value"), [(code, value) for code, values in POISON.items() for value in values]
+)
+def test_poison_has_its_code_and_its_message_tells_nothing_of_it(
+    code: ErrorCode, value: bytes
+) -> None:
+    reading = READER.read(record(value))
+    assert isinstance(reading, Malformed), reading
+    assert reading.code is code
+    assert reading.message
+    assert SECRET not in reading.message
+    assert reading.stage == "read"
+
+
+HARMLESS = [
+    (b'{"text":"a b","id":"x"}', "x", "a b"),
+    (b'\xef\xbb\xbf{"text":"a b","id":"x"}', "x", "a b"),
+    (b' \r\n\t{"text":"a b","id":"x"}\r\n', "x", "a b"),
+    (b'{"text":"first","text":"last","id":"x"}', "x", "last"),
+    (b'{"text":5,"text":"last","id":"x"}', "x", "last"),
+    (b'{"id":{},"text":"a","id":3}', "3", "a"),
+    (b'{"text":"a\\u0000b","id":1}', "1", "a\x00b"),
+    (b'{"te\\u0078t":"a","id":1}', "1", "a"),
+    (b'{"text":"\\ud83d\\ude00","id":1}', "1", "😀"),
+    ('{"text":"grüße","id":"ü"}'.encode(), "ü", "grüße"),
+    (b'{"text":"a","id":-0}', "0", "a"),
+    (b'{"text":"a","id":-12}', "-12", "a"),
+    (b'{"text":"a","id":123456789012345678901234567890}', "1" + "23456789012345678901234567890", "a"),
+    (b'{"text":"a","id":1,"n":1e999,"m":' + b"9" * 5_000 + b"}", "1", "a"),
+    (b'{"text":"a","id":1,"n":"\\ud800"}', "1", "a"),
+    (b'{"text":"a","id":1,"x":' + b"[" * 63 + b"]" * 63 + b"}", "1", "a"),
+    (b'{"text":"a","id":1,"x":"' + b"[" * 500 + b'\\""}', "1", "a"),
+    (b'{"text":"a","id":1,"x":[' + b"[]," * 200 + b"[]]}", "1", "a"),
+    (b'{"text":"a","id":""}', "", "a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "id_", "text"), HARMLESS)
+def test_odd_but_valid_json_is_a_document(value: bytes, id_: str, text: str) -> None:
+    assert READER.read(record(value)) == Document(id_, text)
+
+
+def test_pointers_lead_through_objects_and_unescape_their_keys() -> None:
+    reader = Reader(text_pointer="/a~1b/m~0n", id_pointer="/a~1b/key")
+    assert reader.read(record(b'{"a/b":{"m~n":"t","key":5}}')) == Document("5", "t")
+    assert code_of(reader, b'{"a/b":{"key":5}}') is ErrorCode.MISSING_TEXT
+    assert code_of(reader, b'{"a/b":{"m~n":"t"}}') is ErrorCode.MISSING_ID
+    assert code_of(reader, b'{"a/b":[]}') is ErrorCode.WRONG_TYPE
+    assert code_of(reader, b'{"b":{}}') is ErrorCode.MISSING_TEXT
+
+
+def test_keys_that_the_fast_decoder_cannot_name_are_read_all_the_same() -> None:
+    reader = Reader(text_pointer='/a"b', id_pointer="/c\\d")
+    assert reader.read(record(b'{"a\\"b":"t","c\\\\d":"i"}')) == Document("i", "t")
+
+
+@pytest.mark.parametrize(
+    "pointer", ["", "text", "/0", "/items/12/text", "/-", "/a~2", "/a~", "$.text"]
+)
+def test_pointers_into_arrays_or_misspelt_ones_are_refused(pointer: str) -> None:
+    with pytest.raises(ValueError, match=r"JSON Pointer|array|~"):
+        Reader(text_pointer=pointer)
+
+
+@pytest.mark.parametrize(("text", "id_"), [("/a", "/a"), ("/a", "/a/b"), ("/a/b", "/a")])
+def test_a_text_inside_the_id_is_refused(text: str, id_: str) -> None:
+    with pytest.raises(ValueError, match="overlap"):
+        Reader(text_pointer=text, id_pointer=id_)
+
+
+def test_without_an_id_pointer_the_position_is_the_id() -> None:
+    expected = Document("docs-2-17", "a")
+    assert Reader(id_pointer=None).read(record(b'{"text":"a"}')) == expected
+    assert Reader(id_pointer=None).read(record(b'\xef\xbb\xbf{"text":"a"}')) == expected
+    assert Reader("text").read(record(b"a")) == expected
+
+
+def test_plain_text_is_taken_as_it_is() -> None:
+    assert Reader("text").read(record(b'{"text":')) == Document("docs-2-17", '{"text":')
+    assert code_of(Reader("text"), b"\xff") is ErrorCode.BAD_UTF8
+
+
+def test_broken_headers_come_before_everything_else() -> None:
+    for value in (None, b"{", b'{"text":"a","id":1}'):
+        reading = READER.read(record(value, headers_error="a header's name is not UTF-8"))
+        assert reading == Malformed(ErrorCode.BAD_HEADER, "a header's name is not UTF-8")
+
+
+@pytest.mark.parametrize(("policy", "verdict"), [("forward", FORWARDED), ("drop", Verdict.DROPPED)])
+def test_tombstones_and_empty_texts_follow_their_policy(policy: str, verdict: Verdict) -> None:
+    reader = Reader(tombstones=policy, empty_text=policy)
+    assert reader.read(record(None)) == Unjudged(verdict, Reason.TOMBSTONE)
+    for text in (b"", b" \\t\\n", b"\\u200b\\u00ad", b"\\u0000", b"\\u3000", b"\\ufeff"):
+        value = b'{"text":"' + text + b'","id":1}'
+        assert reader.read(record(value)) == Unjudged(verdict, Reason.EMPTY), text
+
+
+def test_empty_texts_are_judged_when_the_policy_says_so() -> None:
+    reader = Reader(empty_text="exact_only")
+    assert reader.read(record(b'{"text":" ","id":1}')) == Document("1", " ")
+
+
+def test_what_is_empty_can_be_left_to_the_normalisation() -> None:
+    reader = Reader(is_empty=lambda text: text == "nothing")
+    assert isinstance(reader.read(record(b'{"text":"nothing","id":1}')), Unjudged)
+
+
+@pytest.mark.parametrize("text", ["a", "。", "-", "😀", "\ue000", "\u0301", "ㄅ", " \u200b x"])
+def test_any_visible_character_makes_a_text(text: str) -> None:
+    assert not is_blank(text)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"format": "avro"}, {"empty_text": "keep"}, {"tombstones": "forget"},
+     {"tombstones": "exact_only"}],
+)  # fmt: skip
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="use "):
+        Reader(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("depth", [0, 513])
+def test_a_depth_that_no_parser_survives_is_refused(depth: int) -> None:
+    with pytest.raises(ValueError, match=r"limits\.depth"):
+        Limits(depth=depth)
+
+
+def test_a_fault_of_the_machine_is_not_blamed_on_the_record() -> None:
+    def fails(_: str) -> bool:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        Reader(is_empty=fails).read(record(b'{"text":"a","id":1}'))
+
+
+def test_a_fault_of_ours_is_a_dead_letter_with_its_own_code() -> None:
+    def fails(_: str) -> bool:
+        raise KeyError(SECRET)
+
+    reading = Reader(is_empty=fails).read(record(b'{"text":"a","id":1}'))
+    assert reading == Malformed(ErrorCode.INTERNAL, "KeyError while reading")
