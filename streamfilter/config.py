@@ -20,6 +20,7 @@ from streamfilter import config_sections as sections
 from streamfilter.config_checks import check_meaning
 from streamfilter.config_problems import explain, without
 from streamfilter.config_sources import Settings, read_settings
+from streamfilter.config_types import TOPIC
 from streamfilter.similarity import curve
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.stops import ConfigError, Problem
@@ -67,8 +68,8 @@ class Config(BaseSettings):
     def name_outputs_after_the_input(cls, data: Any) -> Any:
         """Fill in outputs that were left out: defaults must not point at another input's."""
         topic = (data.get("input") or {}).get("topic") if _has_maps(data) else None
-        if not isinstance(topic, str):
-            return data
+        if not (isinstance(topic, str) and TOPIC.fullmatch(topic)):
+            return data  # one mistake, one problem
         names = {name: f"{topic}.{name.replace('_', '-')}" for name in _OUTPUT_TOPICS}
         return {**data, "output": names | (data.get("output") or {})}
 
@@ -168,6 +169,6 @@ def _validate(settings: Settings, problems: list[Problem]) -> tuple[Config, set[
         return Config(**values), broken
     except ValidationError as error:
         found = explain(error, Config, settings.spelled)
-    problems += [each.problem for each in found]
+    problems += [each.problem for each in found if each.problem.key not in broken]
     broken |= {each.problem.key for each in found}
     return Config(**without(values, [each.location for each in found])), broken

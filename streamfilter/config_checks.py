@@ -153,10 +153,6 @@ def _properties(config: Config) -> Iterator[Problem]:
         for key in sorted(properties.keys() & REFUSED_PROPERTIES):
             yield Problem(f"kafka.{name}.{key}", "refused: it would break a promise",
                           REFUSED_PROPERTIES[key])  # fmt: skip
-    reach = {"bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers"}
-    if not reach & config.kafka.common.keys():
-        yield Problem("kafka.common.bootstrap.servers", "missing",
-                      "name the brokers, such as localhost:9092")  # fmt: skip
 
 
 def _timeouts(config: Config) -> Iterator[Problem]:

@@ -17,6 +17,8 @@ from streamfilter.stops import Problem
 SHOWN_CHARACTERS_MAX = 80
 """A value is quoted no longer than this."""
 
+_MAPPING_WANTED = ("model_type", "model_attributes_type", "dict_type")
+
 _NOT_BUILT: dict[tuple[str, ...], str] = {
     ("input", "tombstones", "forget"): "forgetting by tombstone is not built yet; use forward "
     "or drop",
@@ -87,6 +89,14 @@ def show(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS_MAX else text[: SHOWN_CHARACTERS_MAX - 1] + "…"
 
 
+def kind_of(value: object) -> str:
+    """Return what sort of thing stands where a mapping should: never the thing itself.
+
+    Half a configuration may have ended up there, passwords and all.
+    """
+    return "a text" if isinstance(value, str) else show(value)
+
+
 def _setting(location: tuple[str | int, ...], model: type[BaseModel]) -> tuple[str | int, ...]:
     """Cut what pydantic adds below a setting: the branches of a union."""
     kept: list[str | int] = []
@@ -135,18 +145,21 @@ def _problem(
     unbuilt = _NOT_BUILT.get((*path, str(details["input"])))
     if unbuilt is not None:
         return Problem(key, f"got {show(details['input'])}", unbuilt)
-    got = spelled.get(path) or _shown(path, details["input"])
+    got = spelled.get(path) or _shown(path, details)
     return Problem(key, f"got {got}; {_expected(details)}", _cure(owner, path[-1]))
 
 
-def _shown(path: tuple[str, ...], value: object) -> str:
-    return "a value that is not shown" if SECRET_PROPERTY.search(path[-1]) else show(value)
+def _shown(path: tuple[str, ...], details: ErrorDetails) -> str:
+    if SECRET_PROPERTY.search(path[-1]):
+        return "a value that is not shown"
+    mapping = details["type"] in _MAPPING_WANTED
+    return kind_of(details["input"]) if mapping else show(details["input"])
 
 
 def _expected(details: ErrorDetails) -> str:
     """Return what was expected, from pydantic's own words, without its class names."""
     message = details["msg"].removeprefix("Value error, ")
-    if details["type"] in ("model_type", "dict_type"):
+    if details["type"] in _MAPPING_WANTED:
         return "expected a mapping of keys"
     return (
         message.replace("Input should be a valid", "expected:")

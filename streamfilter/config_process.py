@@ -7,11 +7,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 
-from streamfilter.config_types import Duration, Properties, Ratio, Section, Size
+from streamfilter.config_types import Duration, Properties, Property, Ratio, Section, Size
 from streamfilter.config_types import parse_duration as duration
 from streamfilter.config_types import parse_size as size
+
+_BROKERS: dict[str, Property] = {"bootstrap.servers": "localhost:9092"}
+
+
+def _with_brokers(value: object) -> object:
+    """Lay *value* over the default brokers, unless it names brokers in librdkafka's other way."""
+    if isinstance(value, dict) and "metadata.broker.list" not in value:
+        return _BROKERS | value
+    return value
 
 
 class Kafka(Section):
@@ -21,9 +30,8 @@ class Kafka(Section):
         default="streamfilter",
         description="Consumer group; also names transactions and the changelog.",
     )
-    common: Properties = Field(
-        default={"bootstrap.servers": "localhost:9092"},
-        description="For every client: brokers, TLS, SASL.",
+    common: Annotated[Properties, BeforeValidator(_with_brokers)] = Field(
+        default=_BROKERS, description="For every client: brokers, TLS, SASL."
     )
     consumer: Properties = Field(default={}, description="For consumers only.")
     producer: Properties = Field(default={}, description="For producers only.")
@@ -45,7 +53,7 @@ class Kafka(Section):
         return {name: _librdkafka(value) for name, value in merged.items()}
 
 
-def _librdkafka(value: bool | int | float | str | SecretStr) -> str:
+def _librdkafka(value: Property) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

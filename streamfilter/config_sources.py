@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from streamfilter.config_problems import did_you_mean, show
+from streamfilter.config_problems import did_you_mean, kind_of
 from streamfilter.config_yaml import YamlError, parse_yaml
 from streamfilter.stops import Problem
 
@@ -93,7 +93,7 @@ def _mapping(text: str, where: str, problems: list[Problem]) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        problems.append(Problem(where, f"holds {show(value)}", "write a mapping of keys"))
+        problems.append(Problem(where, f"holds {kind_of(value)}", "write a mapping of keys"))
         return {}
     return {key: {} if each is None else each for key, each in value.items()}
 

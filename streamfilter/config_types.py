@@ -30,7 +30,7 @@ _BYTES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | 
 }  # fmt: skip
 BYTES_MAX = 2**50  # a pebibyte: more is a typing mistake
 
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-", re.ASCII)
 
 SECRET_PROPERTY = re.compile(
@@ -97,7 +97,7 @@ def format_size(value: int) -> str:
 
 def check_topic(value: str) -> str:
     """Return *value* if Kafka takes it as a topic's name."""
-    if not _TOPIC.fullmatch(value) or value in (".", ".."):
+    if not TOPIC.fullmatch(value) or value in (".", ".."):
         raise ValueError("expected a topic name: 1 to 249 letters, digits, '.', '_' or '-'")
     return value
 

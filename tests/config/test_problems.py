@@ -1,0 +1,208 @@
+"""Every mistake is found in one run, at its key, with its cure; exit code 78."""
+
+from pathlib import Path
+
+import pytest
+
+from streamfilter.config import ConfigError, Problem, load_config, read_config
+from streamfilter.config_checks import REFUSED_PROPERTIES
+from streamfilter.stops import ExitCode
+
+
+def problems_of(*overrides: str, environment: dict[str, str] | None = None) -> list[Problem]:
+    return list(read_config((), environment or {}, overrides).problems)
+
+
+def only(problems: list[Problem]) -> Problem:
+    assert len(problems) == 1, problems
+    return problems[0]
+
+
+def test_all_problems_of_all_sources_come_at_once(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(
+        "similarity: {threshold: 9.0, treshold: 1, bands: 20, rows: 8}\n"
+        "batch: {latency: 20}\n"
+        "inptu: {topic: x}\n"
+        "kafka: {consumer: {isolation.level: read_uncommitted}}\n"
+    )
+    environment = {"STREAMFILTER_HTTP__PORT": "many", "STREAMFILTER_HTPP__PORT": "1"}
+    with pytest.raises(ConfigError) as caught:
+        load_config([path, Path("absent.yaml")], environment, ["nonsense", "log.level=loud"])
+    assert {problem.key for problem in caught.value.problems} == {
+        "absent.yaml",
+        "STREAMFILTER_HTPP__PORT",
+        "--set number 1",
+        "similarity.threshold",
+        "similarity.treshold",
+        "batch.latency",
+        "inptu",
+        "http.port",
+        "log.level",
+        "kafka.consumer.isolation.level",
+    }
+    assert caught.value.exit_code == ExitCode.CONFIG == 78
+    assert all(problem.cure for problem in caught.value.problems)
+
+
+def test_an_impossible_shape_is_told_with_what_the_possible_ones_find():
+    problem = only(problems_of("similarity.bands=20", "similarity.rows=8"))
+    assert str(problem) == (
+        "similarity.bands: 20 bands x 8 rows = 160 slots, but similarity.slots is 128\n"
+        "    cure: 16 x 8 fits, but finds only .947 of the pairs at .80; 16 x 6 finds .992"
+    )
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("similarity.slots=4", "similarity.threshold=0.1"),
+        ("similarity.recall=0.9999999", "similarity.threshold=0.05"),
+        ("similarity.rows=200",),
+        ("similarity.bands=200",),
+        ("similarity.bands=130", "similarity.rows=200"),
+    ],
+)
+def test_a_recall_or_shape_out_of_reach_is_refused_not_planned_badly(overrides):
+    assert only(problems_of(*overrides)).key.startswith("similarity.")
+
+
+def test_a_typing_mistake_is_answered_with_the_nearest_key():
+    problem = only(problems_of("similarity.treshold=0.9"))
+    assert problem.got == "unknown key"
+    assert problem.cure.startswith("did you mean threshold? known keys here: threshold, shingle")
+
+
+def test_a_typing_mistake_in_a_nested_section_names_the_keys_there():
+    problem = only(problems_of("similarity.shingle.sise=2"))
+    assert problem.key == "similarity.shingle.sise"
+    assert problem.cure == "did you mean size? known keys here: kind, size"
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("STREAMFILTER_INPUT_TOPIC", "STREAMFILTER_INPUT_TOPIC"),
+        ("STREAMFILTER_INPTU__TOPIC", "STREAMFILTER_INPTU__TOPIC"),
+        ("STREAMFILTER_INPUT__TOPICK", "input.topick"),
+        ("STREAMFILTER_KAFKA", "kafka"),
+        ("STREAMFILTER_INPUT__", "STREAMFILTER_INPUT__"),
+    ],
+)
+def test_a_variable_that_sets_nothing_is_a_problem(name, key):
+    assert only(problems_of(environment={name: "x"})).key == key
+
+
+def test_what_kubernetes_puts_into_the_environment_is_left_alone():
+    environment = {
+        "STREAMFILTER_SERVICE_HOST": "10.0.0.1",
+        "STREAMFILTER_SERVICE_PORT_METRICS": "9464",
+        "STREAMFILTER_PORT": "tcp://10.0.0.1:9464",
+        "STREAMFILTER_PORT_9464_TCP_ADDR": "10.0.0.1",
+    }
+    assert problems_of(environment=environment) == []
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED_PROPERTIES))
+@pytest.mark.parametrize("client", ["common", "consumer", "producer"])
+def test_a_property_that_breaks_a_promise_is_refused_by_name(client, name):
+    problem = only(problems_of(f"kafka.{client}.{name}=1"))
+    assert problem.key == f"kafka.{client}.{name}"
+    assert problem.cure == REFUSED_PROPERTIES[name]
+
+
+def test_properties_that_break_nothing_pass():
+    overrides = (
+        "kafka.consumer.partition.assignment.strategy=range",
+        "kafka.consumer.group.instance.id=pod-0",
+        "kafka.producer.compression.type=zstd",
+        "kafka.common.socket.timeout.ms=9000",
+    )
+    assert problems_of(*overrides) == []
+
+
+@pytest.mark.parametrize(
+    "role", ["output.unique", "output.duplicates", "output.dead_letter", "index.changelog"]
+)
+def test_no_topic_serves_two_roles(role):
+    problem = only(problems_of(f"{role}=documents"))
+    assert problem.key == role
+    assert "input.topic" in problem.got
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "input.text=/items/0",
+        "input.text=/items/-",
+        "input.text=text",
+        "input.text=/a~2",
+        "input.id=/text",
+        "input.tombstones=forget",
+        "input.format=avro",
+        "input.start=yesterday",
+        "input.topic=a b",
+        "input.topic=..",
+        "output.unique=",
+        "index.retention=30d",
+        "verify.method=guess",
+        "similarity.threshold=0",
+        "similarity.threshold=1.01",
+        "similarity.threshold=nan",
+        "similarity.recall=1",
+        "similarity.shingle.size=0",
+        "batch.bytes=8MiB/s",
+        "batch.bytes=-1",
+        "batch.latency=20",
+        "batch.latency=2h",
+        "kafka.session_timeout=1h",
+        "kafka.common=[]",
+        "kafka.group=",
+        "http.port=70000",
+        "http.stalled_after=0",
+        "limits.depth=513",
+        "limits.document=2Gi",
+        "limits.dead_letter_share=1.5",
+        "memory.memtable=1",
+    ],
+)
+def test_a_value_out_of_its_bounds_is_one_problem_with_a_cure(override):
+    problem = only(problems_of(override))
+    assert problem.key.startswith(override.split("=")[0].split(".")[0])
+    assert problem.got
+    assert problem.cure
+
+
+def test_what_is_not_built_yet_is_said_honestly():
+    assert "not built yet" in only(problems_of("input.tombstones=forget")).cure
+    assert "not built yet" in only(problems_of("index.retention=30d")).cure
+    assert "not built yet" in only(problems_of("input.format=avro")).cure
+
+
+def test_a_reference_that_leads_nowhere_is_a_problem_at_its_key():
+    problem = only(problems_of("kafka.group=${NO_SUCH_TEAM}"))
+    assert (problem.key, problem.got) == (
+        "kafka.group",
+        "${NO_SUCH_TEAM} is not set in the environment",
+    )
+    assert only(problems_of("kafka.group=${file:/no/such/file}")).key == "kafka.group"
+    assert only(problems_of("kafka.group=${}")).key == "kafka.group"
+
+
+def test_a_problem_does_not_drag_others_behind_it():
+    problems = problems_of("similarity.slots=lots", "similarity.bands=100", "similarity.rows=9")
+    assert only(problems).key == "similarity.slots"
+
+
+def test_a_section_that_is_no_mapping_is_one_problem(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("batch: 7\n")
+    problem = only(list(read_config([path], {}).problems))
+    assert problem.key == "batch"
+    assert "expected a mapping" in problem.got
+
+
+def test_the_settings_that_are_right_are_kept_beside_the_wrong_ones():
+    reading = read_config((), {}, ["batch.documents=7", "batch.bytes=many"])
+    assert reading.config.batch.documents == 7
+    assert reading.config.batch.bytes == load_config((), {}).batch.bytes

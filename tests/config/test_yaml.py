@@ -1,0 +1,80 @@
+"""YAML without its traps."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamfilter.config import load_config, read_config
+from streamfilter.config_yaml import YamlError, parse_yaml
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: no", {"a": "no"}),
+        ("a: on", {"a": "on"}),
+        ("a: 1:30", {"a": "1:30"}),
+        ("a: 2026-01-31", {"a": "2026-01-31"}),
+        ("a: 010", {"a": 10}),
+        ("a: 0x10", {"a": "0x10"}),
+        ("a: 1_000", {"a": "1_000"}),
+        ("a: true", {"a": True}),
+        ("a: ~", {"a": None}),
+        ("a:", {"a": None}),
+        ("a: -1.5e3", {"a": -1500.0}),
+        ("a: 1e-3", {"a": 0.001}),
+        ("a: .inf", {"a": ".inf"}),
+        ("1: a", {"1": "a"}),
+        ("", None),
+    ],
+)
+def test_only_the_values_of_json_are_more_than_text(text, value):
+    assert parse_yaml(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("a: 1\na: 2", "line 2: the key 'a' stands there twice"),
+        ("a: {b: 1, c: 2, b: 3}", "line 1: the key 'b' stands there twice"),
+        ("a: &x 1\nb: *x", "line 2: aliases are refused"),
+        ("? [a]\n: 1", "line 1: a key must be a word"),
+        ("a: [1", "line 1"),
+        ("a: !!python/object:os.system x", "line 1"),
+        ("--- 1\n--- 2", "line 2"),
+        ("a: \x00", "character"),
+        ("[" * 5_000, "nested"),
+    ],
+)
+def test_what_yaml_would_pass_over_is_an_error_with_its_line(text, where):
+    with pytest.raises(YamlError, match=where):
+        parse_yaml(text)
+
+
+def test_a_duplicate_key_in_a_file_names_the_file(tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text("http: {port: 1}\nhttp: {port: 2}\n")
+    problem = read_config([path], {}).problems[0]
+    assert problem.key == str(path)
+    assert problem.got == "line 2: the key 'http' stands there twice"
+
+
+def test_a_file_that_is_no_text_is_a_problem_not_a_traceback(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert read_config([path, tmp_path], {}).problems[0].got == "not UTF-8 text"
+    assert read_config([tmp_path], {}).problems[0].key == str(tmp_path)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(text):
+    try:
+        parse_yaml(text)
+    except YamlError:
+        return
+
+
+@given(st.lists(st.text(max_size=60), max_size=4))
+def test_any_overrides_give_a_configuration_or_problems(overrides):
+    reading = read_config((), {}, overrides)
+    assert reading.problems or reading.config == load_config((), {}, overrides)

@@ -1,0 +1,175 @@
+"""consumed = the sum of the verdicts, in every scrape; the catalogue is all there is."""
+
+import random
+import threading
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamfilter.catalogue import CATALOGUE, Kind
+from streamfilter.health import Health, State
+from streamfilter.metrics import BatchReport, Metrics
+from streamfilter.model import (
+    Decision,
+    ErrorCode,
+    Malformed,
+    Match,
+    Reason,
+    Source,
+    Unjudged,
+    Verdict,
+)
+from streamfilter.pipeline import Counts
+from streamfilter.similarity.scheme import Scheme
+
+MATCH = Match("a", 0.9, 3, Source("t", 0, 1), 1)
+OUTCOMES = (
+    Decision(Verdict.UNIQUE),
+    Decision(Verdict.EXACT_DUPLICATE, (MATCH,), "exact_text"),
+    Decision(Verdict.NEAR_DUPLICATE, (MATCH, MATCH), "sampled_jaccard", p_false_positive=0.25),
+    Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),
+    Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE),
+    Unjudged(Verdict.DROPPED, Reason.EMPTY),
+    Malformed(ErrorCode.INVALID_JSON, "no"),
+)
+
+
+def scraped(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    _, body = metrics.expose()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+
+
+def total(series, name: str) -> float:
+    return sum(value for (found, _), value in series.items() if found == f"streamfilter_{name}")
+
+
+def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
+    metrics = Metrics()
+    metrics.batch(BatchReport.of(OUTCOMES, produced={"unique": 3, "dead_letter": 1}))
+    series = scraped(metrics)
+    assert total(series, "records_consumed_total") == total(series, "documents_total") == 7
+    assert series["streamfilter_documents_total", (("verdict", "passthrough"),)] == 2
+    assert series["streamfilter_passthrough_total", (("reason", "tombstone"),)] == 1
+    assert series["streamfilter_passthrough_total", (("reason", "short"),)] == 1
+    assert series["streamfilter_dropped_total", (("reason", "empty"),)] == 1
+    assert series["streamfilter_dead_letters_total", (("code", "invalid_json"),)] == 1
+    assert series["streamfilter_records_produced_total", (("destination", "unique"),)] == 3
+    assert total(series, "matches_total") == 2
+    assert total(series, "false_positive_probability_sum_total") == 0.25
+
+
+def test_a_scrape_never_sees_half_a_batch():
+    metrics = Metrics()
+    chooser = random.Random(7)
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            metrics.batch(BatchReport.of(chooser.choices(OUTCOMES, k=chooser.randint(1, 50))))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for _ in range(50):
+            series = scraped(metrics)
+            consumed = total(series, "records_consumed_total")
+            assert consumed == total(series, "documents_total")
+            assert total(series, "batch_documents_sum") == consumed
+    finally:
+        stop.set()
+        worker.join()
+    assert consumed > 0
+
+
+def test_arrays_fall_into_the_buckets_that_counting_by_hand_gives():
+    metrics = Metrics()
+    rng = np.random.default_rng(11)
+    confirmed, rejected = rng.uniform(0.8, 1, 500).round(2), rng.uniform(0, 0.8, 300).round(2)
+    candidates = rng.integers(0, 300, 400)
+    counts = Counts(candidates, confirmed, rejected, skipped=4, missing=2)
+    metrics.batch(BatchReport.of(OUTCOMES, counts=[counts, counts]))
+    series = scraped(metrics)
+    for outcome, values in (("confirmed", confirmed), ("rejected", rejected)):
+        for edge in (0.05, 0.5, 0.8, 0.85, 1.0):
+            key = (("le", str(edge)), ("outcome", outcome))
+            by_hand = 2 * sum(1 for value in values.tolist() if value <= edge)
+            assert series["streamfilter_candidate_similarity_bucket", key] == by_hand
+        verified = series["streamfilter_verifications_total", (("outcome", outcome),)]
+        assert verified == 2 * len(values)
+        count = series["streamfilter_candidate_similarity_count", (("outcome", outcome),)]
+        assert count == verified
+    assert total(series, "candidates_total") == 2 * candidates.sum()
+    zero = series["streamfilter_candidates_per_document_bucket", (("le", "0.0"),)]
+    assert zero == 2 * (candidates == 0).sum()
+    assert series["streamfilter_verifications_total", (("outcome", "skipped"),)] == 8
+
+
+def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
+    metrics = Metrics()
+    metrics.describe(Scheme(16, 6), threshold=0.8)
+    before = scraped(metrics)
+    metrics.batch(BatchReport.of(OUTCOMES, ages_seconds=np.array([0.1, -5.0])))
+    metrics.stages({"sketch": 0.01, "commit": 0.2})
+    metrics.transaction("committed", 0.2, now=1.0)
+    metrics.lag(5, 0.5)
+    metrics.partitions(4, disk=1)
+    metrics.rebalance("lost")
+    metrics.index(10, bytes=5, changelog_offset=9, disk_free=1)
+    metrics.restoring(3)
+    after = scraped(metrics)
+    assert after.keys() == before.keys()
+    assert len(after) <= 600
+    names = {name for name, _ in after if name.startswith("streamfilter_")}
+    for metric in CATALOGUE:
+        suffix = "_bucket" if metric.kind is Kind.HISTOGRAM else ""
+        assert metric.full_name + suffix in names
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda metrics: metrics.rebalance("panic"),
+        lambda metrics: metrics.transaction("maybe", 1.0),
+        lambda metrics: metrics.stages({"lunch": 1.0}),
+        lambda metrics: metrics.batch(BatchReport({}, produced={"elsewhere": 1})),
+    ],
+)
+def test_a_label_value_that_was_never_declared_is_a_mistake_not_a_new_series(wrong):
+    with pytest.raises(KeyError):
+        wrong(Metrics())
+
+
+def test_what_was_never_measured_is_unknown_not_zero():
+    series = scraped(Metrics())
+    assert np.isnan(series["streamfilter_consumer_lag_records", ()])
+    assert np.isnan(series["streamfilter_last_commit_timestamp_seconds", ()])
+
+
+def test_exactly_one_state_is_set_and_it_is_the_health_s():
+    health = Health()
+    metrics = Metrics(health)
+    for state in State:
+        health.enter(state)
+        series = scraped(metrics)
+        assert series["streamfilter_state", (("state", state),)] == 1
+        assert total(series, "state") == 1
+
+
+def test_openmetrics_is_served_to_those_who_ask_for_it():
+    content_type, body = Metrics().expose("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
+
+
+def test_the_scheme_s_labels_tell_what_shapes_the_index():
+    metrics = Metrics()
+    scheme = Scheme(16, 6)
+    metrics.describe(scheme, threshold=0.8)
+    labels = {"scheme": scheme.fingerprint, "slots": "128", "bands": "16", "rows": "6"}
+    labels["threshold"] = "0.8"
+    assert scraped(metrics)["streamfilter_scheme_info", tuple(sorted(labels.items()))] == 1
