@@ -46,7 +46,7 @@ class Stage:
                 that one key.
         """
         seed_file = self.directory / "seed"
-        seed_file.write_text(SEED.hex())
+        seed_file.write_bytes(SEED)
         own: dict[str, dict[str, Any]] = {
             "input": {"topic": self.input},
             "output": {

@@ -1,0 +1,143 @@
+"""The ways a story comes back, and how similar each leaves it: claims that tests check.
+
+All similarities are Jaccard over runs of three words. A story has about n = 190 words, so n - 2
+shingles; h added words give (n - 2) / (n - 2 + h), and one changed word inside costs three
+shingles on either side. The sizes below follow from that.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a story is: new, or which disguise of an earlier one."""
+
+    NEWS = "news"
+    REPUBLISHED = "republished"
+    """With another paper's header and footer."""
+    ADVERT = "advert"
+    """With an advertisement in the middle."""
+    CROPPED = "cropped"
+    """Without its end."""
+    UPDATED = "updated"
+    """With a new first paragraph."""
+    MIRROR = "mirror"
+    """With other links."""
+    FEEDBACK = "feedback"
+    """A reader's message; the same again under many ids."""
+    SPAM = "spam"
+    """From a template; only the name changes."""
+    SHORT = "short"
+    """A few words; with one of them changed it is another message."""
+    REWRITTEN = "rewritten"
+    """A third of the sentences are new: related, but not the same."""
+    QUOTING = "quoting"
+    """Another story that quotes a passage."""
+
+
+CLAIMS: dict[Kind, tuple[float, float]] = {
+    Kind.REPUBLISHED: (0.82, 0.95),
+    Kind.ADVERT: (0.84, 0.97),
+    Kind.CROPPED: (0.82, 0.98),
+    Kind.UPDATED: (0.80, 0.97),
+    Kind.MIRROR: (0.84, 0.99),
+    Kind.FEEDBACK: (1.0, 1.0),
+    Kind.SPAM: (0.80, 0.97),
+    Kind.SHORT: (0.0, 0.7),
+    Kind.REWRITTEN: (0.2, 0.78),
+    Kind.QUOTING: (0.0, 0.5),
+}
+"""Lowest and highest similarity to the original, for stories that have one."""
+
+PAPERS = ("Harbour Courier", "Morning Ledger", "Valley Observer", "Northern Post", "Daily Beacon",
+          "Island Gazette", "Central Tribune", "River Chronicle")  # fmt: skip
+SECTIONS = ("World", "Business", "Science", "Culture", "Sport", "Weather", "Opinion", "Letters")
+GOODS = ("garden chairs", "winter boots", "tea kettles", "desk lamps", "train tickets")
+NAMES = (
+    "Amelia", "Boris", "Chiara", "Dmitri", "Elena", "Farid", "Greta", "Hugo", "Ines", "Jonas",
+    "Keiko", "Lucas", "Marta", "Nadia", "Oscar", "Petra", "Quentin", "Rosa", "Stefan", "Tamar",
+)  # fmt: skip
+
+CROPPED_SHARE = (0.03, 0.1)
+UPDATE_SHARE = 0.15  # of the story's words, at most
+REWRITTEN_SHARE = 0.67
+QUOTED_WORDS = 40
+
+
+def republish(rng: random.Random, text: str) -> str:
+    """Print *text* in another paper: a line above, a line below (about 25 words)."""
+    paper, (first, second) = rng.choice(PAPERS), rng.sample(SECTIONS, 2)
+    header = f"{paper} | {first} | {second} | Sign in | Subscribe"
+    footer = (
+        f"Copyright {paper}. All rights reserved. Reporting by {rng.choice(NAMES)} for {paper}."
+    )
+    return f"{header}\n\n{text}\n\n{footer}"
+
+
+def advertise(rng: random.Random, text: str) -> str:
+    """Put an advertisement (about 12 words) between two sentences in the middle."""
+    percent, goods = rng.randrange(10, 60, 5), rng.choice(GOODS)
+    advert = (
+        f"ADVERTISEMENT Save {percent} percent on {goods} this week at {rng.choice(PAPERS)} Shop"
+    )
+    sentences = _sentences(text)
+    place = rng.randint(len(sentences) // 3, 2 * len(sentences) // 3)
+    return " ".join([*sentences[:place], advert, *sentences[place:]])
+
+
+def crop(rng: random.Random, text: str) -> str:
+    """Cut a little off the end, as a feed with a length limit does."""
+    words = text.split(" ")
+    return " ".join(words[: -max(1, round(len(words) * rng.uniform(*CROPPED_SHARE)))]) + " …"
+
+
+def update(rng: random.Random, text: str, news: str) -> str:
+    """Put *news* first, cut to at most 15 % of the story."""
+    budget = int(len(text.split()) * UPDATE_SHARE) - 3
+    return f"UPDATE {rng.randint(2, 9)}: {' '.join(news.split()[:budget])}\n\n{text}"
+
+
+def mirror(rng: random.Random, text: str) -> str:
+    """Point the links to another host."""
+    host = rng.choice(PAPERS).replace(" ", "").lower()
+    return re.sub(r"https://\w+\.example", f"https://{host}{rng.randint(2, 99)}.example", text)
+
+
+def repeat(rng: random.Random, text: str) -> str:
+    """Return the same message as other clients send it: capitals and white space differ."""
+    return rng.choice((text, text.lower(), text.upper(), f"  {text}\n", text.replace(" ", "  ")))
+
+
+def fill_in(template: str, name: str) -> str:
+    """Return a template's message to *name*."""
+    return template.replace("NAME", name)
+
+
+def change_one_word(rng: random.Random, text: str, new: str) -> str:
+    """Replace one word in the middle of a short message by *new*."""
+    words = text.split()
+    words[rng.randint(2, len(words) - 3)] = new
+    return " ".join(words)
+
+
+def rewrite(rng: random.Random, text: str, new: list[str]) -> str:
+    """Keep two thirds of the sentences, somewhere, and put *new* in the place of the others."""
+    sentences = _sentences(text)
+    gone = len(sentences) - round(len(sentences) * REWRITTEN_SHARE)
+    start = rng.randint(0, len(sentences) - gone)
+    return " ".join([*sentences[:start], *new[:gone], *sentences[start + gone :]])
+
+
+def quote(rng: random.Random, text: str, passage: str) -> str:
+    """Put a passage of forty words from another story into *text*."""
+    words = passage.split()
+    start = rng.randint(0, len(words) - QUOTED_WORDS)
+    quoted = " ".join(words[start : start + QUOTED_WORDS])
+    return f'{text} An earlier report said: "{quoted}".'
+
+
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z])", text)
