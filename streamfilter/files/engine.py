@@ -18,6 +18,7 @@ from streamfilter.files.lines import Input, Lines
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.index.protocol import Changes, Index, Progress
+from streamfilter.killpoints import kill_point
 from streamfilter.model import BatchMark, Decision, Document, Malformed, Record, Source, Span
 from streamfilter.pipeline import Batch, Judgement, accept, judge
 from streamfilter.similarity.sketch import Sketcher
@@ -63,6 +64,7 @@ class Engine:
             )
         for input_ in inputs:
             self._filter(input_, advanced)
+        kill_point("close.begun")
         self.placement.outputs.publish()
 
     def _filter(self, input_: Input, advanced: Callable[[int], None]) -> None:
@@ -100,7 +102,9 @@ class Engine:
         if lines.end > position:
             judgement = self._write(accepted.new, number, reread=False)
             span = Span(number, max(position, lines.start), lines.end)
+            kill_point("batch.decided")
             self.index.apply(_changes(progress, judgement, span))
+            kill_point("index.applied")
         summary = self.placement.summary
         summary.lines += lines.end - lines.start
         summary.blank += lines.end - lines.start - len(records)

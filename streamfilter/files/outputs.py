@@ -7,6 +7,7 @@ regular file (a pipe, ``/dev/null``, standard output ``-``) is written as it com
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import sys
@@ -14,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from streamfilter.stops import ExitCode, Stop
+from streamfilter.stops import ExitCode, Stop, Temporary
 
 STDOUT = "-"
 PARTIAL = ".partial"
@@ -27,7 +28,7 @@ class Output:
         """Open the output.
 
         Raises:
-            Stop: (usage) if it cannot be written.
+            Stop: (usage) if it cannot be written; (temporary) if another run is writing it.
         """
         # A link keeps pointing at its file: what is replaced is the file.
         self._target = Path(os.path.realpath(path))
@@ -47,8 +48,19 @@ class Output:
             return sys.stdout.buffer
         if self._target.exists() and not self._target.is_file():
             return open(self._target, "wb")
-        self._partial = self._target.with_name(self._target.name + PARTIAL)
-        return open(self._partial, "wb")
+        partial = self._target.with_name(self._target.name + PARTIAL)
+        # Emptied only under the lock: another run may be writing it.
+        file = os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise Temporary(
+                f"another run is writing {path}; wait for it, or name another"
+            ) from None
+        file.truncate()
+        self._partial = partial
+        return file
 
     def write(self, line: bytes) -> None:
         """Add *line*, which has no line feed."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +14,10 @@ from streamfilter.files.lines import STDIN, Input
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
+from streamfilter.files.state import opened
 from streamfilter.files.summary import Summary
-from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked
-from streamfilter.index.options import Memory
-from streamfilter.index.protocol import Index
-from streamfilter.index.rocks import RocksIndex
-from streamfilter.similarity.scheme import Scheme
-from streamfilter.similarity.sketch import SEED_BYTES, Sketcher
-from streamfilter.stops import ExitCode, SchemeMismatch, Stop, Temporary
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.stops import ExitCode, Stop
 from streamfilter.verification import MatchPolicy
 
 
@@ -41,17 +35,6 @@ class Job:
     """What the state directory knows standard input by."""
 
 
-@contextmanager
-def _stops() -> Iterator[None]:
-    """Turn an index's trouble into a reason to stop, with its exit code."""
-    try:
-        yield
-    except (IndexLocked, DiskFull) as fault:
-        raise Temporary(str(fault)) from fault
-    except IndexFault as fault:
-        raise SchemeMismatch(str(fault)) from fault
-
-
 def no_progress(_: int) -> None:
     """Hear how far a run has come, and do nothing about it."""
 
@@ -65,10 +48,10 @@ def filter_files(
         Stop: what went wrong and what to do; the outputs are then as they were before.
     """
     _check_paths(job)
-    with _stops(), ExitStack() as stack:
+    with ExitStack() as stack:
         inputs = [_opened(stack, path, job) for path in job.inputs]
+        index, seed = stack.enter_context(opened(config, job.state))
         outputs = stack.enter_context(Outputs(job.unique, job.duplicates, job.dead_letter))
-        index, seed = stack.enter_context(_index(config, job.state))
         sketcher = Sketcher(config.scheme(), seed=seed)
         placement = Placement(
             outputs,
@@ -138,30 +121,3 @@ def _check_paths(job: Job) -> None:
                 exit_code=ExitCode.USAGE,
             )
         seen[key] = path
-
-
-@contextmanager
-def _index(config: Config, state: Path | None) -> Iterator[tuple[Index, bytes]]:
-    """Yield the index and its secret seed."""
-    scheme = config.scheme()
-    if state is None:
-        with tempfile.TemporaryDirectory(prefix="streamfilter-") as directory:
-            yield from _opened_index(config, scheme, Path(directory))
-    else:
-        yield from _opened_index(config, scheme, state)
-
-
-def _opened_index(config: Config, scheme: Scheme, state: Path) -> Iterator[tuple[Index, bytes]]:
-    seed_file = config.index.seed_file
-    seed = seed_file.read_bytes() if seed_file else secrets.token_bytes(SEED_BYTES)
-    index = RocksIndex(
-        state / "index",
-        slots=scheme.slots,
-        bucket_cap=config.index.bucket_cap,
-        memory=Memory(config.memory.index_cache, config.memory.memtable),
-        create=True,
-    )
-    try:
-        yield index, seed
-    finally:
-        index.close()

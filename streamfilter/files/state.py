@@ -1,0 +1,86 @@
+"""The memory of a run over files: an index in its own directory, kept or forgotten.
+
+    DIR/
+      sources.json    which input is which (`sources`)
+      index/          the index, locked while a run has it open
+
+Without a directory the index lives in a temporary one: memory stays bounded either way.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+import unicodedata
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from streamfilter.config import Config
+from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked
+from streamfilter.index.format import FORMAT
+from streamfilter.index.identity import ID_BYTES, Identity
+from streamfilter.index.opening import open_index, read_identity
+from streamfilter.index.options import Memory
+from streamfilter.index.protocol import Index
+from streamfilter.seeds import SEED_BYTES, read_seed
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.stops import SchemeMismatch, Temporary
+
+DIRECTORY = "index"
+
+
+@contextmanager
+def opened(config: Config, state: Path | None) -> Iterator[tuple[Index, bytes]]:
+    """Yield the index in *state* (None: a temporary one) and its secret seed.
+
+    Raises:
+        Stop: if the index cannot be used, or stops working; says why.
+    """
+    try:
+        if state is not None:
+            with _open(config, state / DIRECTORY) as found:
+                yield found
+        else:
+            with (
+                tempfile.TemporaryDirectory(prefix="streamfilter-") as directory,
+                _open(config, Path(directory, DIRECTORY)) as found,
+            ):
+                yield found
+    except (IndexLocked, DiskFull) as fault:
+        raise Temporary(str(fault)) from fault
+    except IndexFault as fault:
+        raise SchemeMismatch(str(fault)) from fault
+
+
+@contextmanager
+def _open(config: Config, path: Path) -> Iterator[tuple[Index, bytes]]:
+    seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+    identity = _identity(path, config.scheme(), seed)
+    index = open_index(
+        path,
+        identity,
+        bucket_cap=config.index.bucket_cap,
+        memory=Memory(config.memory.index_cache, config.memory.memtable),
+    )
+    with closing(index):
+        yield index, identity.seed
+
+
+def _identity(path: Path, scheme: Scheme, seed: bytes | None) -> Identity:
+    """Return the identity that is wanted: the known index under this scheme, or a new one."""
+    known = read_identity(path, seed=seed)
+    if known is not None:
+        return replace(known, scheme_fingerprint=scheme.fingerprint, scheme=scheme.as_json())
+    return Identity(
+        index_id=secrets.token_hex(ID_BYTES),
+        format=FORMAT,
+        scheme_fingerprint=scheme.fingerprint,
+        scheme=scheme.as_json(),
+        seed=seed or secrets.token_bytes(SEED_BYTES),
+        created=time.time_ns() // 1_000_000,
+        unicode_version=unicodedata.unidata_version,
+        external_seed=seed is not None,
+    )
