@@ -42,7 +42,7 @@ CLAIMS: dict[Kind, tuple[float, float]] = {
     Kind.REPUBLISHED: (0.82, 0.95),
     Kind.ADVERT: (0.84, 0.97),
     Kind.CROPPED: (0.82, 0.98),
-    Kind.UPDATED: (0.80, 0.97),
+    Kind.UPDATED: (0.80, 0.99),
     Kind.MIRROR: (0.84, 0.99),
     Kind.FEEDBACK: (1.0, 1.0),
     Kind.SPAM: (0.80, 0.97),
@@ -61,8 +61,8 @@ NAMES = (
     "Keiko", "Lucas", "Marta", "Nadia", "Oscar", "Petra", "Quentin", "Rosa", "Stefan", "Tamar",
 )  # fmt: skip
 
-CROPPED_SHARE = (0.03, 0.1)
-UPDATE_SHARE = 0.15  # of the story's words, at most
+CROPPED_SHARE = (0.02, 0.08)
+UPDATE_SHARE = 0.11  # at most, in words by white space: "sys.path" is one of those, and two of ours
 REWRITTEN_SHARE = 0.67
 QUOTED_WORDS = 40
 
@@ -95,7 +95,7 @@ def crop(rng: random.Random, text: str) -> str:
 
 
 def update(rng: random.Random, text: str, news: str) -> str:
-    """Put *news* first, cut to at most 15 % of the story."""
+    """Put *news* first, cut to a tenth of the story."""
     budget = int(len(text.split()) * UPDATE_SHARE) - 3
     return f"UPDATE {rng.randint(2, 9)}: {' '.join(news.split()[:budget])}\n\n{text}"
 
