@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
-import os
 import sys
 from collections.abc import Sequence
 
@@ -104,10 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has gone; give the interpreter's last flush somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+    except SystemExit as left:
+        # click's own answer to a reader that has gone is exit(1); our verbs never call exit.
+        return BROKEN_PIPE if left.code == 1 else ExitCode.BUG
     except Exception:
         _report_bug()
         return ExitCode.BUG

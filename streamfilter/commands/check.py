@@ -7,17 +7,17 @@ properties as librdkafka takes them, and only on request the broker. Each findin
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
 from streamfilter.commands import options
+from streamfilter.commands.check_places import check_places
 from streamfilter.config import Config
 from streamfilter.stops import ExitCode, Problem, Temporary
+
+BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 
 EXAMPLES = """\b
 Examples:
@@ -41,7 +41,9 @@ def command(
     wrong, 75 if only the broker could not be reached.
     """
     reading = options.read(files, overrides)
-    problems = [*reading.problems, *check_places(reading.config)]
+    broken = any(problem.key.startswith("similarity") for problem in reading.problems)
+    scheme = None if broken else reading.config.scheme()
+    problems = [*reading.problems, *check_places(reading.config, scheme)]
     problems += _properties(reading.config, problems)
     unreachable: list[Problem] = []
     if connect or create:
@@ -57,45 +59,23 @@ def command(
     return ExitCode.CONFIG if answer.wrong else ExitCode.OK
 
 
-def check_places(config: Config) -> list[Problem]:
-    """Return what is wrong with the paths of the configuration."""
-    return [*_state_directory(config.index.path), *_seed_file(config.index.seed_file)]
-
-
-def _state_directory(path: Path) -> Iterator[Problem]:
-    key = "index.path"
-    if path.is_symlink():
-        yield Problem(key, f"{path} is a symbolic link", "name the directory itself")
-    elif not path.exists():
-        above = next(parent for parent in path.absolute().parents if parent.exists())
-        if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
-            yield Problem(key, f"{path} cannot be created in {above}",
-                          "make that directory writable, or name another")  # fmt: skip
-    elif not path.is_dir():
-        yield Problem(key, f"{path} is not a directory", "name a directory")
-    elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        yield Problem(key, f"{path} is not readable and writable", "change its owner or mode")
-    elif stat.S_IMODE(path.stat().st_mode) & 0o077:
-        # It holds the seed that keeps strangers from crafting collisions.
-        yield Problem(key, f"{path} is open to other users", f"chmod 700 {path}")
-
-
-def _seed_file(path: Path | None) -> Iterator[Problem]:
-    if path is None:
-        return
-    if not path.is_file():
-        yield Problem("index.seed_file", f"{path} is not a file",
-                      f"head -c 32 /dev/urandom > {path}, and keep it for ever")  # fmt: skip
-    elif not os.access(path, os.R_OK):
-        yield Problem("index.seed_file", f"{path} is not readable", "change its owner or mode")
-
-
 def _properties(config: Config, known: list[Problem]) -> list[Problem]:
     """Return what librdkafka refuses, unless we have already said so."""
     from streamfilter.kafka import clients
 
     said = {problem.key for problem in known}
-    return [problem for problem in clients.validate_properties(config) if problem.key not in said]
+    found = clients.validate_properties(_without_brokers(config))
+    return [problem for problem in found if problem.key not in said]
+
+
+def _without_brokers(config: Config) -> Config:
+    """Return *config* such that a client made from it calls nobody and complains of nothing.
+
+    librdkafka connects in the background as soon as it is made; without ``--connect`` we do not.
+    """
+    common = {k: v for k, v in config.kafka.common.items() if k not in BROKERS}
+    kafka = config.kafka.model_copy(update={"common": common | {"log_level": "0"}})
+    return config.model_copy(update={"kafka": kafka})
 
 
 def _broker(config: Config, *, create: bool) -> list[Problem]:

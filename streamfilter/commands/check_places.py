@@ -1,0 +1,75 @@
+"""What `check` finds on the disk: the state directory, whose index is in it, and the seed file.
+
+Looks and changes nothing: no directory is made, no database opened, no lock taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from streamfilter.config import Config
+from streamfilter.index.directory import MARKER_NAME
+from streamfilter.index.errors import IndexFault
+from streamfilter.index.identity import differences, mismatch
+from streamfilter.index.opening import read_identity
+from streamfilter.seeds import read_seed
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.stops import ConfigError, Problem
+
+KEY = "index.path"
+
+
+def check_places(config: Config, scheme: Scheme | None) -> list[Problem]:
+    """Return what is wrong with the paths of the configuration.
+
+    Args:
+        config: the settings.
+        scheme: what an index found there must have been built with; None asks for nothing.
+    """
+    try:
+        seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+    except ConfigError as error:
+        return [*error.problems, *_directory(config.index.path)]
+    problems = list(_directory(config.index.path))
+    if not problems and config.index.path.is_dir():
+        problems += _indexes(config.index.path, scheme, seed)
+    return problems
+
+
+def _directory(path: Path) -> Iterator[Problem]:
+    if path.is_symlink():
+        yield Problem(KEY, f"{path} is a symbolic link", "name the directory itself")
+    elif not os.path.lexists(path):
+        above = next(parent for parent in path.absolute().parents if parent.exists())
+        if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+            cure = "make that directory writable, or name another"
+            yield Problem(KEY, f"{path} cannot be created in {above}", cure)
+    elif not path.is_dir():
+        yield Problem(KEY, f"{path} is not a directory", "name a directory")
+    elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        yield Problem(KEY, f"{path} is not readable and writable", "change its owner or mode")
+
+
+def _indexes(path: Path, scheme: Scheme | None, seed: bytes | None) -> Iterator[Problem]:
+    """Say which indexes in *path*, or one level below (one for each task), do not fit."""
+    below = sorted(each for each in path.iterdir() if each.is_dir() and not each.is_symlink())
+    for place in [path, *below]:
+        try:
+            found = read_identity(place, seed=seed) if _holds_index(place) else None
+        except IndexFault as fault:
+            yield Problem(KEY, str(fault), "")  # it names its own ways out
+            continue
+        if found is None or scheme is None:
+            continue
+        wanted = replace(found, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
+        differing = differences(found, wanted)
+        if differing:
+            yield Problem(KEY, str(mismatch(str(place), differing)), "")
+
+
+def _holds_index(place: Path) -> bool:
+    """Only a directory with a marker is asked: the one above the tasks' holds other things."""
+    return (place / MARKER_NAME).exists()

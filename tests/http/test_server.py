@@ -1,0 +1,165 @@
+"""The real server on a real socket of the loopback."""
+
+import http.client
+import json
+import socket
+import threading
+
+import pytest
+
+from streamfilter import http as window
+from streamfilter.health import Health, State
+from streamfilter.metrics import BatchReport, Metrics
+from streamfilter.model import Decision, Verdict
+from streamfilter.stops import ConfigError, ExitCode
+
+
+class Clock:
+    """A clock the test turns by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def health(clock):
+    return Health(bound_seconds=30, clock=clock)
+
+
+@pytest.fixture
+def metrics(health):
+    return Metrics(health)
+
+
+@pytest.fixture
+def server(health, metrics):
+    with window.Server("127.0.0.1", 0, health=health, metrics=metrics) as server:
+        yield server
+
+
+def ask(server, path: str, method: str = "GET", **headers: str):
+    connection = http.client.HTTPConnection(*server.address, timeout=10)
+    try:
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
+    finally:
+        connection.close()
+
+
+def test_the_scrape_is_what_prometheus_reads(server):
+    status, headers, body = ask(server, "/metrics")
+    assert status == 200
+    assert headers["Content-Type"].startswith("text/plain")
+    assert b"streamfilter_records_consumed_total 0.0\n" in body
+
+
+def test_liveness_is_the_loop_s_heartbeat_and_nothing_else(server, health, clock):
+    health.enter(State.PAUSED_DISK, "no space")
+    assert ask(server, "/livez")[0] == 200
+    clock.now += 31
+    status, _, body = ask(server, "/livez")
+    assert status == 503
+    assert json.loads(body)["heartbeat_age_seconds"] == 31
+    health.beat()
+    assert ask(server, "/livez")[0] == 200
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_only_working_and_standing_by_are_ready_and_the_reason_is_told(server, health, state):
+    health.enter(state, "because")
+    status, _, body = ask(server, "/readyz")
+    assert status == (200 if state in {State.RUNNING, State.STANDBY} else 503)
+    assert json.loads(body) == {"ready": status == 200, "state": state, "detail": "because"}
+
+
+def test_the_status_tells_what_the_loop_reported(server, health, metrics):
+    health.enter(State.RUNNING)
+    health.report(positions={"docs/0": 7}, lag={"docs/0": 2}, scheme="a1b2c3d4", tasks=("0",))
+    metrics.batch(BatchReport.of([Decision(Verdict.UNIQUE)] * 3))
+    told = json.loads(ask(server, "/status")[2])
+    assert told["positions"] == {"docs/0": 7}
+    assert told["lag"] == {"docs/0": 2}
+    assert told["verdicts"]["unique"] == 3
+    assert (told["scheme"], told["tasks"], told["state"]) == ("a1b2c3d4", ["0"], "running")
+
+
+def test_a_status_field_that_does_not_exist_is_a_mistake(health):
+    with pytest.raises(TypeError):
+        health.report(seed="s3cret")
+
+
+def test_other_pages_and_methods_are_refused(server):
+    assert ask(server, "/etc/passwd")[0] == 404
+    assert ask(server, "/status?seed=1")[0] == 200
+    assert ask(server, "/metrics", "POST")[0] == 501
+    status, headers, body = ask(server, "/metrics", "HEAD")
+    assert (status, body) == (200, b"")
+    assert int(headers["Content-Length"]) > 1000
+
+
+def test_a_port_in_use_is_a_configuration_problem_with_a_cure(server, health, metrics):
+    host, port = server.address
+    with pytest.raises(ConfigError) as caught:
+        window.Server(host, port, health=health, metrics=metrics)
+    assert caught.value.exit_code == ExitCode.CONFIG
+    assert caught.value.problems[0].key == "http.port"
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "256.0.0.1", "a" * 300])
+def test_an_address_that_is_none_is_a_configuration_problem(host, health, metrics):
+    with pytest.raises(ConfigError):
+        window.Server(host, 0, health=health, metrics=metrics)
+
+
+def test_clients_that_never_finish_are_hung_up_on_so_that_probes_get_through(
+    server, health, metrics, monkeypatch
+):
+    monkeypatch.setattr(window, "REQUEST_SECONDS_MAX", 0.2)
+    slow = [socket.create_connection(server.address) for _ in range(window.REQUESTS_MAX)]
+    try:
+        for each in slow:
+            each.sendall(b"GET /livez HTTP/1.0\r\nX: ")
+        for each in slow:
+            assert each.recv(1) == b""  # the deadline hung up
+        assert ask(server, "/livez")[0] == 200
+    finally:
+        for each in slow:
+            each.close()
+
+
+def test_more_requests_than_the_bound_are_hung_up_on_at_once(server):
+    held = [socket.create_connection(server.address) for _ in range(window.REQUESTS_MAX)]
+    try:
+        for each in held:
+            each.sendall(b"GET ")
+        one_more = socket.create_connection(server.address)
+        with one_more:
+            assert one_more.recv(1) == b""
+    finally:
+        for each in held:
+            each.close()
+
+
+def test_a_request_line_or_header_without_end_is_refused(server):
+    for request in (b"GET /" + b"a" * 70_000, b"GET / HTTP/1.0\r\n" + b"a: b\r\n" * 200):
+        with socket.create_connection(server.address) as connection:
+            connection.sendall(request + b"\r\n\r\n")
+            assert connection.recv(100).startswith((b"HTTP/1.0 414", b"HTTP/1.0 431"))
+
+
+def test_closing_frees_the_port_and_ends_the_thread(health, metrics):
+    server = window.Server("127.0.0.1", 0, health=health, metrics=metrics)
+    address = server.address
+    server.close()
+    assert "http" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}
+    with window.Server(*address, health=health, metrics=metrics) as again:
+        assert again.address == address

@@ -1,0 +1,110 @@
+"""``check`` as people and programs call it."""
+
+import json
+import os
+import socket
+
+import pytest
+
+from streamfilter import cli
+from streamfilter.commands.check_places import check_places
+from streamfilter.config import load_config
+from streamfilter.index.format import FORMAT
+from streamfilter.index.identity import Identity
+from streamfilter.index.opening import open_index
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    """Keep the settings of whoever runs the tests out."""
+    for name in os.environ:
+        if name.startswith("STREAMFILTER_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_right_configuration_is_told_what_it_will_do(capsys):
+    assert cli.main(["check"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("ok: documents → documents.unique")
+    assert "16 bands x 6 rows" in told
+
+
+def test_all_problems_come_in_one_run_each_with_key_and_cure(capsys):
+    mistakes = (
+        "similarity.bands=20",
+        "similarity.rows=8",
+        "batch.bytes=much",
+        "kafka.producer.no.such.property=1",
+        "kafka.consumer.fetch.min.bytes=many",
+        "index.seed_file=absent",
+    )
+    code = cli.main(["check", *(f"--set={mistake}" for mistake in mistakes)])
+    told = capsys.readouterr().out
+    assert code == 78
+    for key in ("similarity.bands", "batch.bytes", "index.seed_file"):
+        assert f"\n{key}: " in f"\n{told}"
+    assert "no.such.property" in told
+    assert "fetch.min.bytes" in told
+    assert "16 x 6 finds .992" in told
+
+
+def test_json_tells_the_same_to_programs_and_masks_secrets(capsys):
+    arguments = ["check", "-o", "json", "--set", "kafka.common.sasl.password=hunter2-S3NT1NEL"]
+    assert cli.main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert "hunter2" not in out + err
+    told = json.loads(out)
+    assert told["ok"] is True
+    assert told["scheme"]["bands"] == 16
+    assert told["settings"]["batch"]["bytes"] == "8Mi"
+    assert cli.main([*arguments, "--set", "log.level=loud"]) == 78
+    told = json.loads(capsys.readouterr().out)
+    assert [problem["key"] for problem in told["problems"]] == ["log.level"]
+
+
+def test_nothing_is_created_by_checking(tmp_path, capsys):
+    assert cli.main(["check"]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_path_that_is_a_link_or_a_file_is_a_problem(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name in ("file", "link", "file/below"):
+        config = load_config((), {}, [f"index.path={tmp_path / name}"])
+        problems = check_places(config, config.scheme())
+        assert [problem.key for problem in problems] == ["index.path"], name
+
+
+@pytest.mark.parametrize("task", ["", "0"])
+def test_an_index_of_another_scheme_is_refused_with_the_ways_out(tmp_path, capsys, task):
+    built = load_config((), {}, ["similarity.shingle.size=5"]).scheme()
+    identity = Identity(
+        index_id="ab" * 16,
+        format=FORMAT,
+        scheme_fingerprint=built.fingerprint,
+        scheme=built.as_json(),
+        seed=bytes(range(16)),
+        created=0,
+        unicode_version="14.0.0",
+    )
+    state = tmp_path / "kept"
+    open_index(state / task, identity).close()
+    assert cli.main(["check", f"--set=index.path={state}"]) == 78
+    told = capsys.readouterr().out
+    assert "scheme.shingling.size: it has 5, wanted is 3" in told
+    assert "new generation" in told
+    assert bytes(range(16)).hex() not in told
+    fitting = ["check", f"--set=index.path={state}", "--set=similarity.shingle.size=5"]
+    assert cli.main(fitting) == 0
+
+
+def test_checking_calls_no_broker_unless_it_is_told_to(capfd):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+        assert cli.main(["check", f"--set=kafka.common.bootstrap.servers={host}:{port}"]) == 0
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,94 @@
+"""The process's edge: which exception ends in which exit code, and what the operator reads."""
+
+import subprocess
+import sys
+import types
+
+import click
+import pytest
+
+from streamfilter import cli, stops
+
+
+@pytest.fixture
+def verb(monkeypatch):
+    """Return a function that makes `run` raise, or return, what a test wants."""
+
+    def install(outcome: object) -> None:
+        @click.command("run")
+        def command() -> object:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            return outcome
+
+        module = types.ModuleType("streamfilter.commands.run")
+        module.command = command
+        module.__spec__ = types.SimpleNamespace(name=module.__name__)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (None, 0),
+        (0, 0),
+        (stops.ExitCode.CONFIG, 78),
+        (stops.BrokenInput("line 3"), 65),
+        (stops.Temporary("no broker"), 75),
+        (stops.Fenced("another took over"), 76),
+        (stops.SchemeMismatch("other bands"), 78),
+        (stops.ConfigError([stops.Problem("a.b", "wrong", "right")]), 78),
+        (click.UsageError("what?"), 64),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError("a bug"), 70),
+        (MemoryError(), 70),
+    ],
+)
+def test_every_end_has_its_exit_code(verb, outcome, code, capsys):
+    verb(outcome)
+    assert cli.main(["run"]) == code
+    if isinstance(outcome, stops.Stop):
+        assert str(outcome) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["bogus"], ["check", "--bogus"], ["check", "-o", "xml"], []])
+def test_a_wrong_command_line_is_a_usage_error(arguments, capsys):
+    assert cli.main(arguments) == stops.ExitCode.USAGE == 64
+    assert "Usage:" in capsys.readouterr().err
+
+
+def test_help_and_version_end_well_and_teach(capsys):
+    assert cli.main(["--help"]) == 0
+    told = capsys.readouterr().out
+    assert "streamfilter check --config" in told
+    assert "78 configuration" in told
+    assert cli.main(["--version"]) == 0
+    assert cli.main(["check", "--help"]) == 0
+
+
+def test_a_verb_that_cannot_be_imported_does_not_break_the_others(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "streamfilter.commands.filter", None)
+    monkeypatch.setitem(cli.VERBS, "never_written", "a verb without its file")
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: "never" not in name or None)
+    assert cli.main(["check", "--help"]) == 0
+    assert cli.main(["--help"]) == 0
+    assert "never_written" not in capsys.readouterr().out
+
+
+def test_showing_the_help_imports_no_verb():
+    script = (
+        "import sys, streamfilter.cli as c; c.main(['--help']); "
+        "sys.exit(any(m in sys.modules for m in ('confluent_kafka', 'rocksdict')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_reader_that_goes_away_ends_the_process_quietly():
+    command = [sys.executable, "-m", "streamfilter.cli", "check", "-o", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == cli.BROKEN_PIPE

@@ -1,0 +1,97 @@
+"""One line an event, repeats counted, in a form that programs or people read."""
+
+import io
+import json
+import logging
+import sys
+
+import pytest
+
+from streamfilter import logs
+
+
+@pytest.fixture
+def stream():
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield io.StringIO()
+    root.handlers[:], root.level = before
+
+
+def lines(stream: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_each_line_is_one_json_object_whatever_it_says(stream):
+    logs.configure("info", "json", stream=stream)
+    logging.getLogger("streamfilter.x").warning("a\nb \x1b[31m %d%%", 5, extra={"partition": 3})
+    try:
+        raise ValueError("broken\nin two")
+    except ValueError:
+        logging.getLogger("y").exception("failed")
+    first, second = lines(stream)
+    assert first["message"] == "a\nb \x1b[31m 5%"
+    assert (first["level"], first["logger"], first["partition"]) == ("warning", "streamfilter.x", 3)
+    assert "ValueError: broken" in str(second["exception"])
+
+
+def test_the_level_holds_back_what_is_less(stream):
+    logs.configure("warning", "json", stream=stream)
+    logging.getLogger("x").info("not this")
+    logging.getLogger("x").error("this")
+    assert [line["message"] for line in lines(stream)] == ["this"]
+
+
+def test_auto_writes_json_where_nobody_watches(stream):
+    logs.configure("info", "auto", stream=stream)
+    logging.getLogger("x").info("hello")
+    assert lines(stream)[0]["message"] == "hello"
+
+
+def test_auto_writes_text_on_a_terminal(stream, monkeypatch):
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    logs.configure("info", "auto", stream=stream)
+    logging.getLogger("streamfilter.kafka").info("hello", extra={"n": 1})
+    assert stream.getvalue().endswith("info kafka: hello n=1\n")
+
+
+def test_a_line_that_repeats_is_written_a_few_times_then_counted():
+    now = [0.0]
+    filter = logs.Repeats(clock=lambda: now[0])
+
+    def attempt(number: int) -> logging.LogRecord | None:
+        record = logging.LogRecord("x", 30, "", 0, "broker %d is down", (number,), None)
+        return record if filter.filter(record) else None
+
+    written = [attempt(number) for number in range(100)]
+    assert sum(record is not None for record in written) == logs.REPEATS
+    now[0] = logs.REPEAT_SECONDS
+    again = attempt(101)
+    assert again is not None
+    assert again.suppressed == 100 - logs.REPEATS
+    assert attempt(102) is not None
+
+
+def test_different_lines_do_not_silence_each_other_and_memory_is_bounded():
+    filter = logs.Repeats(clock=lambda: 0.0)
+    for number in range(3 * logs.REPEATS_REMEMBERED_MAX):
+        record = logging.LogRecord("x", 30, "", 0, f"line {number}", (), None)
+        assert filter.filter(record)
+    assert len(filter._seen) <= logs.REPEATS_REMEMBERED_MAX
+
+
+def test_a_secret_is_masked_in_every_dress():
+    masker = logs.Masker()
+    secret = 'pa"ss\\wörd'
+    masker.learn([secret, "no"])
+    for dressed in (secret, json.dumps(secret), repr({"p": secret}), f"x{secret}x"):
+        assert logs.MASK in masker.mask(dressed), dressed
+    assert masker.mask("no harm") == "no harm"
+
+
+def test_a_closed_standard_error_stops_nobody(stream, capsys):
+    logs.configure("info", "json", stream=stream)
+    stream.close()
+    logging.getLogger("x").error("into the void")
+    assert capsys.readouterr().err == ""
+    assert sys.stderr is not None
