@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypedDict, Unpack
 
 
 class State(StrEnum):
@@ -48,6 +49,22 @@ class Status:
     """Next offset to judge, by ``topic/partition``."""
     lag: Mapping[str, int] = field(default_factory=dict)
     """Records behind the end, by ``topic/partition``."""
+    documents: int = 0
+    """Documents in the index."""
+    restore_remaining: int = 0
+    """Changelog records still to be applied."""
+
+
+class Changes(TypedDict, total=False):
+    """The fields of a `Status` that the loop reports as it goes; the state has its own call."""
+
+    scheme: str
+    index_id: str
+    tasks: tuple[str, ...]
+    positions: Mapping[str, int]
+    lag: Mapping[str, int]
+    documents: int
+    restore_remaining: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +106,10 @@ class Health:
             self._beat = self._clock()
             self._status = replace(self._status, state=state, detail=detail)
 
-    def report(self, **changes: object) -> None:
+    def report(self, **changes: Unpack[Changes]) -> None:
         """Replace fields of the status (``positions=…``, ``lag=…``); unknown ones raise."""
         with self._lock:
-            self._status = replace(self._status, **changes)  # type: ignore[arg-type]
+            self._status = replace(self._status, **changes)
 
     @property
     def status(self) -> Status:

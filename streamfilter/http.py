@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 
 import streamfilter
@@ -80,8 +81,8 @@ class Pages:
             "positions": dict(status.positions),
             "lag": dict(status.lag),
             "verdicts": self._metrics.verdicts(),
-            "index_documents": int(self._metrics.value("index_documents")),
-            "restore_remaining_records": int(self._metrics.value("restore_remaining_records")),
+            "index_documents": status.documents,
+            "restore_remaining_records": status.restore_remaining,
         }
         return _json(200, told)
 
@@ -139,6 +140,11 @@ class _Bounded(ThreadingHTTPServer):
         self._free = threading.BoundedSemaphore(REQUESTS_MAX)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        """Bind without the standard library's look-up of our own name, which can take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._free.acquire(blocking=False):
