@@ -9,7 +9,7 @@ similarity (a bottom-k sketch; the tokens below the limit are a uniform sample o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import erf, sqrt
+from math import erfc, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,4 +111,4 @@ def chance_below(threshold: float, estimate: float, sample: int) -> float:
     """
     share = (estimate * sample + 0.5) / (sample + 1.0)
     deviation = sqrt(share * (1.0 - share) / (sample + 1.0))
-    return 0.5 * (1.0 + erf((threshold - share) / (deviation * sqrt(2.0))))
+    return 0.5 * erfc((share - threshold) / (deviation * sqrt(2.0)))

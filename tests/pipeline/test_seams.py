@@ -1,0 +1,168 @@
+"""The seams that let this grow past one process: each is a function that stands alone."""
+
+import numpy as np
+
+from streamfilter.candidates import Candidates, Hits, collect, ranks
+from streamfilter.decision import decide
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import Changes, Progress
+from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
+from streamfilter.pipeline import Batch, MatchPolicy, accept, judge
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.verification import Outcome
+
+SKETCHER = Sketcher(Scheme(16, 6), seed=bytes(range(16)))
+STORY = "the council met on monday to discuss the new bridge over the river and its cost"
+UPDATE = STORY + " today"
+
+
+def record(partition, offset):
+    return Record(Source("t", partition, offset), None, b"x")
+
+
+def place(source):
+    return source.partition, source.offset
+
+
+def test_accept_splits_by_the_next_position_of_each_partition():
+    records = [record(0, 4), record(0, 5), record(1, 0), record(2, 7)]
+    accepted = accept({0: 5, 1: 1}, records)
+    assert [place(r.source) for r in accepted.new] == [(0, 5), (2, 7)]
+    assert [place(r.source) for r in accepted.reread] == [(0, 4), (1, 0)]
+
+
+def judged(texts, index, *, first, number=0, partition=0, **options):
+    n = len(texts)
+    batch = Batch(
+        [f"{partition}-{first + i}" for i in range(n)],
+        np.full(n, partition, np.int64),
+        np.arange(first, first + n, dtype=np.int64),
+        np.full(n, -1, np.int64),
+    )
+    found = judge(
+        batch, SKETCHER.sketch(texts), index=index, policy=options.pop("policy", MatchPolicy()),
+        locate=lambda p, o: Source("t", p, o), number=number, first_ordinal=first, **options,
+    )  # fmt: skip
+    span = Span(partition, first, first + n)
+    index.apply(
+        Changes(
+            Progress(positions={partition: first + n}, next_ordinal=first + n),
+            found.additions,
+            (BatchMark(number, first, first + n, (span,)),),
+        )
+    )
+    return found.decisions
+
+
+def test_the_second_of_two_near_duplicates_is_withheld_inside_a_batch_and_across_batches():
+    index = MemoryIndex(slots=128)
+    first, second = judged([STORY, UPDATE], index, first=0)
+    assert (first.verdict, second.verdict) == (Verdict.UNIQUE, Verdict.NEAR_DUPLICATE)
+    assert second.match is not None
+    assert (second.match.document_id, second.match.source) == ("0-0", Source("t", 0, 0))
+    assert second.method == "exact_jaccard"
+    (third,) = judged([UPDATE.upper()], index, first=2, number=1, partition=1)
+    assert third.match is not None
+    assert (third.verdict, third.match.document_id) == (Verdict.NEAR_DUPLICATE, "0-0")
+
+
+def test_nothing_is_withheld_for_a_document_that_was_withheld_itself():
+    words = [f"w{i}" for i in range(100)]
+    chain = [" ".join(words[:-4]), " ".join(words), " ".join([*words, *"abcdefghijklmnopqrst"])]
+    policy = MatchPolicy(threshold=0.82)
+    decisions = judged(chain, MemoryIndex(slots=128), first=0, policy=policy)
+    verdicts = [d.verdict for d in decisions]
+    # The third resembles the second (.83), but that one was never forwarded.
+    assert verdicts == [Verdict.UNIQUE, Verdict.NEAR_DUPLICATE, Verdict.UNIQUE]
+
+
+def test_short_texts_meet_by_the_whole_text_or_not_at_all():
+    texts = ["hello world", "hello", "Hello  WORLD", "", " "]
+    index = MemoryIndex(slots=128)
+    exact = judged(texts, index, first=0, policy=MatchPolicy(short_text="exact_only"))
+    assert [d.verdict for d in exact] == [
+        Verdict.UNIQUE, Verdict.UNIQUE, Verdict.EXACT_DUPLICATE, Verdict.UNIQUE,
+        Verdict.EXACT_DUPLICATE,
+    ]  # fmt: skip
+    for policy, verdict in (("forward", Verdict.PASSTHROUGH), ("drop", Verdict.DROPPED)):
+        index = MemoryIndex(slots=128)
+        left = judged(texts, index, first=0, policy=MatchPolicy(short_text=policy))
+        assert {(d.verdict, d.reason) for d in left} == {(verdict, Reason.SHORT)}
+        assert len(index) == 0
+
+
+def test_judging_reads_serialised_sketches_as_well():
+    sketches = SKETCHER.sketch([STORY, UPDATE])
+    again = Sketches.from_bytes(sketches.to_bytes())
+    batch = Batch(["a", "b"], *(np.zeros(2, np.int64) for _ in range(3)))
+    decisions = [
+        judge(batch, s, index=MemoryIndex(slots=128), policy=MatchPolicy(), number=0,
+              locate=lambda p, o: Source("t", p, o), first_ordinal=0).decisions
+        for s in (sketches, again)
+    ]  # fmt: skip
+    assert decisions[0] == decisions[1]
+
+
+def test_judging_changes_nothing():
+    index = MemoryIndex(slots=128)
+    batch = Batch(["a"], *(np.zeros(1, np.int64) for _ in range(3)))
+    for _ in range(2):
+        found = judge(batch, SKETCHER.sketch([STORY]), index=index, policy=MatchPolicy(),
+                      number=0, locate=lambda p, o: Source("t", p, o), first_ordinal=0)  # fmt: skip
+        assert found.decisions[0].verdict == Verdict.UNIQUE
+        assert found.additions is not None
+        assert len(index) == 0
+
+
+def test_candidates_come_by_shared_bands_then_age():
+    hits = Hits(
+        np.array([1, 0, 1, 1, 0]), np.array([7, 3, 4, 7, 9]), np.array([False] * 4 + [True])
+    )
+    found = collect(hits)
+    assert found.rows.tolist() == [0, 0, 1, 1]
+    assert found.ordinals.tolist() == [3, 9, 7, 4]
+    assert found.bands.tolist() == [1, 0, 2, 1]
+    assert found.same_text.tolist() == [False, True, False, False]
+    assert ranks(np.array([0, 0, 3, 3, 3, 5])).tolist() == [0, 1, 0, 1, 2, 0]
+
+
+def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not_stand():
+    rows, ordinals = np.array([0, 0, 0, 1]), np.array([8, 5, 2, 1])
+    none, all_ = np.zeros(4, bool), np.ones(4, bool)
+    outcome = Outcome(
+        Candidates(rows, ordinals, np.array([9, 4, 4, 7]), none),
+        np.array([0.85, 0.9, 0.9, 0.95]), whole=np.array([True, True, True, False]),
+        sample=np.full(4, 1024), equal_text=none, confirmed=all_, rejected=none, skipped=none,
+        missing=none,
+    )  # fmt: skip
+    found = dict(
+        decide(
+            outcome, np.array([True, True, True, True]), policy=MatchPolicy(),
+            describe=lambda ordinal: (f"doc{ordinal}", Source("t", 0, ordinal)),
+        )
+    )  # fmt: skip
+    assert [m.document_id for m in found[0].matches] == ["doc2", "doc5", "doc8"]
+    assert (found[0].method, found[0].p_false_positive) == ("exact_jaccard", 0.0)
+    assert found[1].method == "sampled_jaccard"
+    assert 0 < found[1].p_false_positive < 1e-6
+    only = dict(
+        decide(outcome, rows == 0, policy=MatchPolicy(), describe=lambda o: ("x", Source("", 0, o)))
+    )
+    assert list(only) == [0]
+
+
+def test_a_re_read_document_meets_only_what_came_before_it():
+    index = MemoryIndex(slots=128)
+    judged(["unrelated words come first in this very story here", STORY], index, first=0)
+    judged([UPDATE], index, first=2, number=1)
+    for offset, verdict in ((1, Verdict.UNIQUE), (2, Verdict.NEAR_DUPLICATE)):
+        batch = Batch(["again"], np.zeros(1, np.int64), np.array([offset]), np.zeros(1, np.int64))
+        text = [STORY, UPDATE][offset - 1]
+        found = judge(
+            batch, SKETCHER.sketch([text]), index=index, policy=MatchPolicy(), number=-1,
+            locate=lambda p, o: Source("t", p, o), first_ordinal=3,
+            as_of=index.marks_covering(batch.partitions, batch.offsets),
+        )  # fmt: skip
+        assert found.decisions[0].verdict == verdict
+        assert found.additions is None
