@@ -45,10 +45,10 @@ class Input(Section):
         description="Nothing is left of the text: forward it unjudged, judge it (all empty texts "
         "are equal), or drop it.",
     )
-    short_text: Literal["exact_only", "forward", "drop"] = Field(
-        default="exact_only",
-        description="A text shorter than one shingle: only an equal text makes it a duplicate, "
-        "for one shared word is no evidence.",
+    short_text: Literal["forward", "exact_only", "drop"] = Field(
+        default="forward",
+        description="A text shorter than one shingle, too little to be a story: forward it "
+        "unjudged, let only an equal text make it a duplicate, or drop it.",
     )
 
 

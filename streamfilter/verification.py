@@ -35,8 +35,8 @@ class MatchPolicy:
     method: str = "exact"
     """``exact`` (on sets) or ``signature`` (the estimate alone)."""
     max_candidates: int = 8
-    short_text: str = "exact_only"
-    """A text shorter than one shingle: ``exact_only``, ``forward`` (unjudged) or ``drop``."""
+    short_text: str = "forward"
+    """A text shorter than one shingle: ``forward`` (unjudged), ``exact_only`` or ``drop``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def plain(decision):
 def test_verdicts_equal_the_sequential_model_whatever_the_batches(seed):
     rng = random.Random(seed)
     texts = stream(rng, 300)
-    policy = MatchPolicy(max_candidates=rng.choice((1, 2, 8)))
+    policy = MatchPolicy(max_candidates=rng.choice((1, 2, 8)), short_text="exact_only")
     sketches = SKETCHER.sketch(texts)
     model = SequentialModel(max_candidates=policy.max_candidates)
     expected = [model.judge(f"d{i}", sketches, i) for i in range(len(texts))]
@@ -92,7 +92,7 @@ def test_verdicts_equal_the_sequential_model_whatever_the_batches(seed):
 def test_a_document_read_again_gets_the_verdict_it_had(seed):
     rng = random.Random(seed)
     texts = stream(rng, 300)
-    index, policy = MemoryIndex(slots=128), MatchPolicy()
+    index, policy = MemoryIndex(slots=128), MatchPolicy(short_text="exact_only")
     first = run_in_batches(texts, iter(lambda: rng.choice((5, 50)), None), index, policy)
     begin = rng.randrange(200)
     batch = batch_of([f"d{i}" for i in range(begin, 300)], range(begin, 300))
