@@ -58,10 +58,6 @@ class Input:
         # A file name need not be UTF-8, but what is written about it must be.
         self.name = os.fsencode(name or path).decode("utf-8", "backslashreplace")
         self._raw = _open(path)
-        magic = self._raw.peek(2)[:2]
-        self._stream: BufferedReader | gzip.GzipFile = self._raw
-        if magic == _GZIP_MAGIC:
-            self._stream = gzip.GzipFile(fileobj=self._raw, mode="rb")
         self.digest = blake2b(digest_size=16)
         """Of the lines read so far, each with a line feed: a file may grow after a last line that
         had none."""
@@ -99,12 +95,18 @@ class Input:
     def _lines(self) -> Iterator[bytes]:
         number = 0
         try:
-            for line in self._stream:
+            for line in self._unpacked():
                 yield line
                 number += 1
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             message = f"{self.path}: damaged gzip data after line {number}: {error}"
             raise BrokenInput(message) from None
+
+    def _unpacked(self) -> BufferedReader | gzip.GzipFile:
+        # Not before it is wanted: standard input may have nothing to say for a while.
+        if self._raw.peek(2)[:2] == _GZIP_MAGIC:
+            return gzip.GzipFile(fileobj=self._raw, mode="rb")
+        return self._raw
 
     def _position(self) -> int:
         return self._raw.tell() if self._raw.seekable() else 0
@@ -112,7 +114,6 @@ class Input:
     def close(self) -> None:
         """Close the input; standard input stays open."""
         if self.path != STDIN:
-            self._stream.close()
             self._raw.close()
 
 

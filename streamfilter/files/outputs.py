@@ -53,7 +53,9 @@ class Output:
         file = os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            if not os.path.samestat(os.fstat(file.fileno()), os.stat(partial)):
+                raise FileNotFoundError  # renamed by the other run since we opened it
+        except (BlockingIOError, FileNotFoundError):
             file.close()
             raise Temporary(
                 f"another run is writing {path}; wait for it, or name another"
@@ -73,7 +75,6 @@ class Output:
         self._file.flush()
         if self._partial is not None:
             os.fsync(self._file.fileno())
-        self._close()
 
     def _close(self) -> None:
         if self._file is not sys.stdout.buffer:
@@ -84,13 +85,14 @@ class Output:
         if self._partial is not None:
             os.replace(self._partial, self._target)
             self._partial = None
+        self._close()  # and with it the lock: not before the name is the final one
 
     def discard(self) -> None:
         """Remove what was written, if it has not been published."""
+        if self._partial is not None:
+            self._partial.unlink(missing_ok=True)  # while it is locked: it is still ours
         with suppress(OSError):  # a full disk or a closed pipe no longer matters
             self._close()
-        if self._partial is not None:
-            self._partial.unlink(missing_ok=True)
 
 
 class Outputs:

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.documents.json_schema import violations
+from tests.documents.test_envelope import SCHEMA
+from tests.filter.conftest import Desk
+from tests.filter.stories import lines_of, stories, write
+
+BROKEN = [b"{", b'{"id":"x"}', b'{"text":"\xff","id":"y"}']
+
+
+def test_every_line_is_in_exactly_one_place_byte_for_byte(desk: Desk) -> None:
+    lines = lines_of(stories(400))
+    lines[10] = lines[10].replace(b": ", b" :\t") + b" \r"
+    lines[20:20] = [
+        *BROKEN,
+        b'{"text":" ","id":"empty"}',
+        b'{"text":"\\u00e9t\\u00e9 court","id":1}',
+    ]
+    assert desk.run(write(desk.path / "in", lines)) == 0
+    unique = desk.unique.read_bytes().split(b"\n")[:-1]
+    withheld = [record["payload"].encode() for record in desk.records(desk.duplicates)]
+    dead = [record["payload"] for record in desk.records(desk.dead)]
+    assert len(dead) == len(BROKEN)
+    assert sorted(unique + withheld) == sorted(line for line in lines if line not in BROKEN)
+    assert unique == [line for line in lines if line in set(unique)], "their order is kept"
+    assert withheld, "the stories must have duplicates"
+
+
+def test_a_duplicate_carries_its_evidence(desk: Desk) -> None:
+    text = "the quick brown fox jumps over the lazy dog and runs away into the dark green wood"
+    path = write(
+        desk.path / "in",
+        lines_of([{"id": "a", "text": text}, {"id": "b", "text": text.upper()},
+                  {"id": "c", "text": text + " again"}, {"id": "d", "text": "nothing like it"}]),
+    )  # fmt: skip
+    assert desk.run(path) == 0
+    exact, near = desk.records(desk.duplicates)
+    assert (exact["verdict"], exact["id"], exact["matches"][0]["id"]) == (
+        "exact_duplicate",
+        "b",
+        "a",
+    )
+    assert (near["verdict"], near["id"], near["canonical_id"]) == ("near_duplicate", "c", "a")
+    assert near["similarity"] == round(15 / 16, 6)
+    assert near["source"] == {"topic": str(path), "partition": 0, "offset": 3}
+    assert near["matches"][0]["offset"] == 1
+    assert near["matches"][0]["bands"] > 0
+    for record in (exact, near):
+        assert violations(record, SCHEMA, SCHEMA) == []
+
+
+def test_dead_letters_name_their_code_and_line_and_keep_the_bytes(desk: Desk) -> None:
+    assert desk.run(write(desk.path / "in", [*BROKEN, b"", b'{"text":7,"id":1}'])) == 0
+    records = desk.records(desk.dead)
+    codes = [record["error"]["code"] for record in records]
+    assert codes == ["invalid_json", "missing_text", "bad_utf8", "wrong_type"]
+    assert [record["source"]["offset"] for record in records] == [1, 2, 3, 5]
+    assert records[2]["payload_encoding"] == "base64"
+    for record in records:
+        assert violations(record, SCHEMA, SCHEMA) == []
+
+
+def test_without_a_dead_letter_the_first_broken_line_stops_it(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.unique.write_bytes(b"what was here before\n")
+    lines = lines_of(stories(30))
+    lines[12] = b'{"text": secret'
+    path = write(desk.path / "in", lines)
+    assert desk.run(path, dead_letter=False) == 65
+    said = capsys.readouterr().err
+    assert f"{path}, line 13: invalid_json" in said
+    assert "secret" not in said
+    assert desk.unique.read_bytes() == b"what was here before\n"
+    assert {each.name for each in desk.path.iterdir()} == {"in", "seed", "unique"}
+
+
+def test_a_mended_line_is_read_again_from_where_it_stopped(desk: Desk) -> None:
+    good = lines_of(stories(60))
+    broken = [*good[:45], b"{", *good[45:]]
+    mended = [*good[:45], b'{"id":"m","text":"a mended line of its own"}', *good[45:]]
+    path = write(desk.path / "in", broken)
+    assert desk.run(path, state="s", dead_letter=False, set="batch.documents=20") == 65
+    write(path, mended)
+    assert desk.run(path, state="s", dead_letter=False, set="batch.documents=20") == 0
+    resumed = desk.unique.read_bytes(), desk.duplicates.read_bytes()
+    assert desk.run(path, dead_letter=False) == 0
+    assert (desk.unique.read_bytes(), desk.duplicates.read_bytes()) == resumed
+
+
+def test_blank_lines_are_no_records(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = lines_of(stories(3, seed=1))
+    path = desk.path / "in"
+    path.write_bytes(b"\n \r\n" + lines[0] + b"\n\n" + lines[1] + b"\n\t\n" + lines[2])
+    assert desk.run(path, output="json") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["records"], summary["blank_lines"]) == (3, 4)
+
+
+def test_the_summary_adds_up(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [*lines_of(stories(200)), *BROKEN, b'{"text":"","id":1}']
+    assert desk.run(write(desk.path / "in", lines), output="json", set="input.empty_text=drop") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert sum(summary["places"].values()) == summary["records"] == len(lines)
+    assert sum(summary["verdicts"].values()) == len(lines)
+    assert summary["places"]["dropped"] == 1
+    assert summary["places"]["dead_letter"] == len(BROKEN)
+    assert summary["places"]["unique"] == len(desk.unique.read_bytes().splitlines())
+    assert summary["reasons"] == {"bad_utf8": 1, "empty": 1, "invalid_json": 1, "missing_text": 1}
+
+
+def test_inputs_are_judged_in_their_order_across_files(desk: Desk) -> None:
+    lines = lines_of(stories(100))
+    whole = write(desk.path / "whole", lines)
+    assert desk.run(whole) == 0
+    unique = desk.unique.read_bytes()
+    parts = write(desk.path / "a", lines[:40]), write(desk.path / "b", lines[40:])
+    assert desk.run(*parts) == 0
+    assert desk.unique.read_bytes() == unique
+
+
+@pytest.mark.parametrize("documents", [1, 7, 1_000])
+def test_the_size_of_batches_changes_no_output(desk: Desk, documents: int) -> None:
+    path = write(desk.path / "in", [*lines_of(stories(150)), *BROKEN])
+    assert desk.run(path) == 0
+    expected = desk.outputs
+    assert desk.run(path, set=f"batch.documents={documents}") == 0
+    assert desk.outputs == expected
+
+
+def test_gzip_goes_in_and_out_and_equal_runs_give_equal_bytes(desk: Desk, tmp_path: Path) -> None:
+    lines = lines_of(stories(50))
+    packed = desk.path / "in.jsonl.gz"
+    packed.write_bytes(gzip.compress(b"\n".join(lines)))
+    target = desk.path / "unique.gz"
+    found = []
+    for _ in range(2):
+        assert desk.run(packed, unique=target) == 0
+        found.append(target.read_bytes())
+    assert found[0] == found[1]
+    assert desk.run(write(desk.path / "plain", lines)) == 0
+    assert gzip.decompress(found[0]) == desk.unique.read_bytes()
+
+
+def test_damaged_gzip_stops_with_the_last_good_line(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = desk.path / "in.gz"
+    packed.write_bytes(gzip.compress(b"\n".join(lines_of(stories(500))))[:-400])
+    assert desk.run(packed) == 65
+    assert "damaged gzip data after line" in capsys.readouterr().err
+    assert not desk.unique.exists()
+
+
+def test_standard_input_and_output_serve_as_files(desk: Desk) -> None:
+    lines = lines_of(stories(40))
+    assert desk.run(write(desk.path / "in", lines)) == 0
+    done = subprocess.run(
+        [sys.executable, "-m", "streamfilter.cli", *desk.arguments("-"), "--unique", "-"],
+        input=b"\n".join(lines),
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == desk.unique.read_bytes()
+
+
+def test_a_pipe_as_output_is_written_and_not_replaced(desk: Desk) -> None:
+    pipe = desk.path / "pipe"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    assert desk.run(write(desk.path / "in", lines_of(stories(20))), unique=pipe) == 0
+    reader.join(10)
+    assert pipe.is_fifo()
+    assert received[0].count(b"\n") > 5
+
+
+def test_a_link_to_an_output_stays_a_link(desk: Desk) -> None:
+    (desk.path / "elsewhere").mkdir()
+    desk.unique.symlink_to(desk.path / "elsewhere" / "real")
+    assert desk.run(write(desk.path / "in", lines_of(stories(5)))) == 0
+    assert desk.unique.is_symlink()
+    assert (desk.path / "elsewhere" / "real").read_bytes()
+
+
+def test_a_file_name_that_is_no_text_is_written_about_as_text(desk: Desk) -> None:
+    name = os.fsencode(desk.path) + b"/in-\xff"
+    line = lines_of(stories(1))[0]
+    with open(name, "wb") as file:
+        file.write(line + b"\n" + line + b"\n")
+    assert desk.run(os.fsdecode(name)) == 0
+    assert desk.records(desk.duplicates)[0]["source"]["topic"].endswith("/in-\\xff")
+
+
+def test_a_reference_leaves_the_payload_out(desk: Desk) -> None:
+    line = lines_of(stories(1))[0]
+    path = write(desk.path / "in", [line, line])
+    assert desk.run(path, set="output.duplicates_mode=reference") == 0
+    assert "payload" not in desk.records(desk.duplicates)[0]
+
+
+def test_the_short_options_are_settings(desk: Desk) -> None:
+    documents = [b'{"doc":{"body":"abcdefghij"}}', b'{"doc":{"body":"abcdefghix"}}']
+    path = write(desk.path / "in", documents)
+    options = {"text": "/doc/body", "id": "none", "threshold": 0.7, "shingle": "char:2"}
+    assert desk.run(path, **options) == 0
+    record = desk.records(desk.duplicates)[0]
+    assert record["id"] == f"{path}-0-2"
+    assert record["similarity"] == 0.8
+    assert record["threshold"] == 0.7

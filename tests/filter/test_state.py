@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.filter.conftest import Desk
+from tests.filter.stories import lines_of, stories, write
+
+COUNT = 300
+
+
+@pytest.fixture
+def source(desk: Desk) -> Path:
+    return write(desk.path / "in", [*lines_of(stories(COUNT)), b"{"])
+
+
+def process(desk: Desk, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "streamfilter.cli", *arguments],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **environment},
+        cwd=desk.path,
+    )
+
+
+@pytest.mark.parametrize(
+    "point", ["batch.decided", "index.applied", "batch.decided:3", "index.applied:5", "close.begun"]
+)
+def test_killed_anywhere_and_run_again_it_gives_the_undisturbed_outputs(
+    desk: Desk, source: Path, point: str
+) -> None:
+    assert desk.run(source) == 0
+    expected = desk.outputs
+    desk.clear()
+    arguments = [*desk.arguments(source, state="s"), "--set", "batch.documents=50"]
+    dead = process(desk, *arguments, STREAMFILTER_KILL_POINT=point)
+    dead.communicate(timeout=60)
+    assert dead.returncode == -signal.SIGKILL
+    assert not desk.unique.exists()
+    assert desk.run(source, state="s", set="batch.documents=70") == 0
+    assert desk.outputs == expected
+    assert not list(desk.path.glob("*.partial"))
+
+
+def test_run_again_on_its_state_it_gives_the_same_bytes(
+    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run(source, state="s") == 0
+    expected = desk.outputs
+    for _ in range(2):
+        desk.clear()
+        assert desk.run(source, state="s") == 0
+        assert desk.outputs == expected
+    assert f"{COUNT + 1:,} re-read" in capsys.readouterr().err
+
+
+def test_a_random_seed_is_kept_with_the_state(desk: Desk, source: Path) -> None:
+    arguments = ["filter", str(source), "--unique", str(desk.unique), "--duplicates",
+                 str(desk.duplicates), "--dead-letter", str(desk.dead), "--state",
+                 str(desk.path / "s")]  # fmt: skip
+    found = []
+    for _ in range(2):
+        assert process(desk, *arguments).wait(60) == 0
+        found.append(desk.outputs)
+    assert found[0] == found[1]
+
+
+def test_later_runs_know_what_earlier_ones_saw(desk: Desk) -> None:
+    lines = lines_of(stories(200))
+    assert desk.run(write(desk.path / "whole", lines)) == 0
+    unique = set(desk.unique.read_bytes().splitlines())
+    first = write(desk.path / "monday", lines[:120])
+    second = write(desk.path / "tuesday", lines[120:])
+    assert desk.run(first, state="s") == 0
+    assert desk.run(second, state="s") == 0
+    tuesday = desk.outputs
+    assert desk.unique.read_bytes().splitlines() == [line for line in lines[120:] if line in unique]
+    assert desk.run(first, state="s") == 0
+    assert set(desk.unique.read_bytes().splitlines()) == unique & set(lines[:120])
+    assert desk.run(second, state="s") == 0
+    assert desk.outputs == tuesday
+
+
+def test_a_match_of_an_earlier_run_names_its_file_and_line(desk: Desk) -> None:
+    line = lines_of(stories(1))[0]
+    first = write(desk.path / "monday", [b"", line])
+    second = write(desk.path / "tuesday", [line])
+    assert desk.run(first, state="s") == 0
+    assert desk.run(second, state="s") == 0
+    match = desk.records(desk.duplicates)[0]["matches"][0]
+    assert (match["topic"], match["partition"], match["offset"]) == (str(first), 0, 2)
+
+
+def test_lines_added_to_a_file_are_new_and_the_others_keep_their_verdicts(desk: Desk) -> None:
+    lines = lines_of(stories(200))
+    path = desk.path / "in"
+    path.write_bytes(b"\n".join(lines[:130]))  # no line feed at its end
+    assert desk.run(path, state="s") == 0
+    write(path, lines)
+    assert desk.run(path, state="s") == 0
+    grown = desk.outputs
+    assert desk.run(path) == 0
+    assert desk.outputs == grown
+
+
+@pytest.mark.parametrize("change", ["edited", "shorter"])
+def test_a_file_that_changed_under_its_index_is_refused(
+    desk: Desk, change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = lines_of(stories(50))
+    path = write(desk.path / "in", lines)
+    assert desk.run(path, state="s") == 0
+    before = desk.outputs
+    write(
+        path, lines[:-1] if change == "shorter" else [*lines[:20], lines[0], *lines[21:], lines[1]]
+    )
+    assert desk.run(path, state="s") == 78
+    assert "is not what it was" in capsys.readouterr().err
+    assert desk.outputs == before
+
+
+def test_other_data_on_standard_input_has_another_name(desk: Desk) -> None:
+    lines = lines_of(stories(30))
+    for name, chunk, code in (("monday", lines[:20], 0), ("monday", lines[20:], 78),
+                              ("tuesday", lines[20:], 0)):  # fmt: skip
+        run = process(desk, *desk.arguments("-", state="s", stdin_name=name))
+        run.communicate(gzip.compress(b"\n".join(chunk)), timeout=60)
+        assert run.returncode == code
+    assert desk.run(write(desk.path / "in", lines), state="t") == 0
+
+
+def test_an_index_of_another_scheme_is_refused(
+    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run(source, state="s") == 0
+    before = desk.outputs
+    assert desk.run(source, state="s", shingle="char:5") == 78
+    assert "shingling" in capsys.readouterr().err
+    assert desk.outputs == before
+
+
+def test_an_interrupted_run_leaves_the_outputs_and_can_be_run_again(desk: Desk) -> None:
+    lines = lines_of(stories(100))
+    assert desk.run(write(desk.path / "in", lines)) == 0
+    expected = desk.outputs
+    desk.unique.write_bytes(b"before\n")
+    options = desk.arguments("-", state="s")
+    run = process(desk, *options)
+    assert run.stdin is not None
+    run.stdin.write(b"\n".join(lines[:60]) + b"\n")
+    run.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not (desk.path / "unique.partial").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 130, said
+    assert b"Traceback" not in said
+    assert desk.unique.read_bytes() == b"before\n"
+    assert not list(desk.path.glob("*.partial"))
+    again = process(desk, *options)
+    again.communicate(b"\n".join(lines) + b"\n", timeout=60)
+    assert again.returncode == 0
+    assert desk.unique.read_bytes() == expected[0]
+
+
+def test_two_runs_do_not_share_a_state_or_an_output(desk: Desk, source: Path) -> None:
+    first = process(desk, *desk.arguments("-", state="s"))
+    deadline = time.monotonic() + 60
+    while not (desk.path / "unique.partial").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert desk.run(source, state="s", unique=desk.path / "other") == 75
+    assert desk.run(source) == 75
+    first.communicate(b"", timeout=60)
+    assert first.returncode == 0
+    assert desk.run(source) == 0
+
+
+def test_a_state_without_its_table_of_sources_is_refused(desk: Desk, source: Path) -> None:
+    assert desk.run(source, state="s") == 0
+    table = desk.path / "s" / "sources.json"
+    content = table.read_bytes()
+    table.write_bytes(content[:-5])
+    assert desk.run(source, state="s") == 78
+    table.unlink()
+    assert desk.run(source, state="s") == 78
+    table.write_bytes(content)
+    assert desk.run(source, state="s") == 0

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamfilter.cli import main
+from tests.filter.conftest import Desk
+from tests.filter.stories import lines_of, stories, write
+
+
+@pytest.fixture
+def source(desk: Desk) -> Path:
+    return write(desk.path / "in", lines_of(stories(5)))
+
+
+def test_an_input_that_is_not_there_is_named(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run(desk.path / "nowhere") == 64
+    assert "cannot read" in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_written_is_named_before_anything_is_read(
+    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run(source, unique=desk.path / "no" / "such") == 64
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_no_path_serves_twice(desk: Desk, source: Path) -> None:
+    assert desk.run(source, source) == 64
+    assert desk.run(source, unique=source) == 64
+    assert desk.run(source, unique=desk.path / "." / "in") == 64
+    assert desk.run(source, unique=desk.duplicates) == 64
+    assert desk.run("-", "-") == 64
+    assert source.read_bytes()
+
+
+def test_wrong_settings_are_all_named_at_once(
+    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run(source, threshold=9, text="/items/0") == 78
+    said = capsys.readouterr().err
+    assert "similarity.threshold" in said
+    assert "input.text" in said
+    assert not desk.unique.exists()
+
+
+def test_a_misspelt_shingle_is_a_usage_error(desk: Desk, source: Path) -> None:
+    assert desk.run(source, shingle="words") == 64
+
+
+def test_json_and_lines_do_not_share_standard_output(desk: Desk, source: Path) -> None:
+    assert desk.run(source, unique="-", output="json") == 64
+
+
+def test_the_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["filter", "--help"]) == 0
+    assert "streamfilter filter news.jsonl.gz --unique" in capsys.readouterr().out
