@@ -1,9 +1,4 @@
 import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -40,28 +35,6 @@ def test_a_paused_node_does_not_answer_and_a_resumed_one_does(own_kafka):
         own_kafka.nodes[0].resume()
     produce(own_kafka.bootstrap, "frozen", [Input(b"thawed")])
     assert len(read_committed(own_kafka.bootstrap, "frozen")) == 1
-
-
-def test_a_launcher_that_is_killed_takes_its_broker_along(own_kafka, tmp_path):
-    story = (
-        "import os, signal\n"
-        "from streamfilter.kafka.broker.real import RealKafka\n"
-        "broker = RealKafka(); broker.start(); print(broker.nodes[0].pid, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    launcher = subprocess.run(
-        [sys.executable, "-c", story], stdout=subprocess.PIPE, env=environment, timeout=120
-    )
-    assert launcher.returncode == -signal.SIGKILL
-    wait_until_gone(int(launcher.stdout))
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and "kafka" in Path(f"/proc/{pid}/cmdline").read_text():
-        assert time.monotonic() < deadline, f"broker {pid} outlived its launcher"
-        time.sleep(0.1)
 
 
 def test_a_topic_that_does_not_exist_is_an_error(kafka):

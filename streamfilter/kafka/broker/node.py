@@ -1,23 +1,20 @@
 """One Kafka node as a process: formatted, started, stopped, killed, paused, brought back.
 
-A node keeps its ports and its data for life, so what restarts is the same broker. Its process
-never outlives ours: a guard holds the reading end of a pipe whose writing end only we have, and
-kills the node when that closes, however we ended.
+A node keeps its ports and its data for life, so what restarts is the same broker.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import signal
 import socket
 import subprocess
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-STOP_TIMEOUT_SECONDS = 30
+from streamfilter.kafka.broker.child import Child
+
 FORMAT_TIMEOUT_SECONDS = 60
 HEAP = ("-Xms512m", "-Xmx512m")
 
@@ -51,7 +48,7 @@ class Ports:
 
 
 class Node:
-    """One broker process. Not started by constructing it."""
+    """One broker. Not started by constructing it."""
 
     def __init__(self, number: int, ports: Ports, directory: Path, *, java: Path, jars: Path):
         self.number = number
@@ -59,8 +56,7 @@ class Node:
         self.ports = ports
         self.directory = directory
         self._java = [str(java), *HEAP, "-cp", f"{jars}/*"]
-        self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
 
     @property
     def address(self) -> str:
@@ -75,8 +71,8 @@ class Node:
     @property
     def pid(self) -> int | None:
         """Return the process id while the process runs (paused counts as running)."""
-        running = self._process is not None and self._process.poll() is None
-        return self._process.pid if running and self._process else None
+        running = self._child is not None and self._child.exit_code is None
+        return self._child.pid if running and self._child else None
 
     def format(self, cluster_id: str, properties: str) -> None:
         """Write *properties* and prepare the data directory."""
@@ -98,55 +94,27 @@ class Node:
     def start(self) -> None:
         """Start the process and return at once; `RealKafka.wait_until_ready` waits."""
         assert self.pid is None, f"node {self.number} is running"
-        logging = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.xml'}"
         java, *options = self._java
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [java, logging, *options, "kafka.Kafka", str(self._settings)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # a Ctrl-C is ours to handle, not the broker's
-            )
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", 'read -r _ || kill -9 "$0" 2>/dev/null', str(self._process.pid)],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        logging = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.xml'}"
+        command = [java, logging, *options, "kafka.Kafka", str(self._settings)]
+        self._child = Child(command, log=self.log)
 
     def stop(self) -> None:
         """End the process as an operator would (SIGTERM), and wait; killed if it does not end."""
-        self._signal(signal.SIGTERM)
-        self._reap(STOP_TIMEOUT_SECONDS)
+        if self._child is not None:
+            self._child.stop()
 
     def kill(self) -> None:
         """End the process as a power cut would (SIGKILL), and wait. A paused one too."""
-        self._signal(signal.SIGKILL)
-        self._reap(STOP_TIMEOUT_SECONDS)
+        if self._child is not None:
+            self._child.kill()
 
     def pause(self) -> None:
         """Freeze the process (SIGSTOP): its connections stay open and nothing answers."""
-        self._signal(signal.SIGSTOP)
+        if self._child is not None:
+            self._child.pause()
 
     def resume(self) -> None:
         """Let a paused process run on."""
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if (pid := self.pid) is not None:
-            os.kill(pid, number)
-
-    def _reap(self, timeout_seconds: float) -> None:
-        if self._process is None:
-            return
-        if self._guard and self._guard.stdin:
-            # A line lets the guard leave without killing: before the process is reaped, for
-            # after that its id may belong to somebody else.
-            with contextlib.suppress(BrokenPipeError):
-                self._guard.communicate(b"\n", timeout=timeout_seconds)
-        try:
-            self._process.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(timeout_seconds)
-        self._process = self._guard = None
+        if self._child is not None:
+            self._child.resume()
