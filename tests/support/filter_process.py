@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,6 +11,8 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from streamfilter.kafka.broker.child import Child
 
 START_TIMEOUT_SECONDS = 60
 EXIT_TIMEOUT_SECONDS = 60
@@ -27,15 +27,9 @@ class FilterProcess:
         self, config: Path, *, port: int, log: Path, environment: Mapping[str, str] | None = None
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
+        self.child = Child(command, log=log, environment=environment)
         self.log = log
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **(environment or {})},
-            )
 
     def get(self, path: str) -> str | None:
         """Return the body at *path* whatever its status code; None while nothing answers."""
@@ -62,7 +56,7 @@ class FilterProcess:
         """Return the first /status that fulfils *condition*; fail if the process ends first."""
         deadline = time.monotonic() + timeout_seconds
         while not condition(status := self.status()):
-            assert self.process.poll() is None, self.told(f"ended before {what}")
+            assert self.child.exit_code is None, self.told(f"ended before {what}")
             assert time.monotonic() < deadline, self.told(f"no {what}; /status is {status}")
             time.sleep(0.05)
         return status
@@ -74,28 +68,26 @@ class FilterProcess:
     def wait_for_exit(self, timeout_seconds: float = EXIT_TIMEOUT_SECONDS) -> int:
         """Return the exit code (negative: killed by that signal)."""
         try:
-            return self.process.wait(timeout_seconds)
+            return self.child.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(self.told("did not end")) from None
 
     def terminate(self) -> int:
-        """Ask it to end (SIGTERM) and return the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.wait_for_exit()
+        """Ask it to end (SIGTERM) and return the exit code; -9 means that it did not end."""
+        return self.child.stop(EXIT_TIMEOUT_SECONDS)
 
     def kill(self) -> None:
         """End it as the kernel would (SIGKILL); a paused one too."""
-        self.process.kill()
-        self.process.wait(EXIT_TIMEOUT_SECONDS)
+        self.child.kill()
 
     def pause(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
+        self.child.pause()
 
     def resume(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
+        self.child.resume()
 
     def told(self, happened: str) -> str:
         """Return a failure's text: what happened, and the end of the log."""
         lines = self.log.read_text(errors="replace").splitlines()
-        code = self.process.poll()
+        code = self.child.exit_code
         return f"run {happened} (exit code {code}). Its log ends:\n" + "\n".join(lines[-40:])
