@@ -69,6 +69,10 @@ def _database(buffers: WriteBufferManager, memory: Memory, *, create: bool) -> O
     options.create_if_missing(create)
     options.create_missing_column_families(create)
     options.set_write_buffer_manager(buffers)
+    # These settings are also those of RocksDB's own family `default`, which stays empty. Its
+    # buffer counts all the same: writes resume after a full disk once the largest buffer of any
+    # family is free again, and the default of 64 MiB would keep a small volume stopped for ever.
+    options.set_write_buffer_size(MIB)
     # The log is replayed at start: no longer than a few seconds of work.
     options.set_max_total_wal_size(4 * memory.memtable_bytes)
     options.set_max_open_files(_open_files())

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from rocksdict import Options, Rdict, RdictIter, WriteBatch
 
-from streamfilter.index.errors import rocks_errors
+from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.options import Memory, Tuning, tuned
 
 META = "meta"
@@ -28,6 +28,9 @@ BANDS = "bands-0"
 DOCUMENTS = "documents-0"
 FAMILIES = (META, BATCHES, SPANS, BANDS, DOCUMENTS)
 """The families of the only window, 0, carry its number: later windows are more of the same."""
+
+_STAMP = b"\0"
+"""A key that every write sets, in every family, to the same rising number: see `Store`."""
 
 _SUMMED = (
     "estimate-num-keys",
@@ -63,7 +66,12 @@ class Entries:
 
 
 class Store:
-    """One open database directory. Only reads may come from several threads."""
+    """One open database directory. Only reads may come from several threads.
+
+    RocksDB flushes family by family, and opens a database whose MANIFEST lost its end without a
+    word: one family is then older than the other (seen: full progress, no buckets). So each write
+    leaves the same stamp in all families, and families with different stamps are refused.
+    """
 
     def __init__(self, path: Path, *, memory: Memory, create: bool) -> None:
         """Open *path*, made new if *create* is True.
@@ -78,6 +86,17 @@ class Store:
             self._families = {name: database.get_column_family(name) for name in FAMILIES}
             self._handles = {name: database.get_column_family_handle(name) for name in FAMILIES}
         self._database = database
+        try:
+            self._stamp = self._common_stamp()
+        except BaseException:
+            self.close()
+            raise
+
+    def _common_stamp(self) -> int:
+        stamps = {self.get(family, [_STAMP])[0] for family in FAMILIES}
+        if len(stamps) > 1:
+            raise IndexDamaged(f"{self.path}: a part of the database is older than the rest of it")
+        return int.from_bytes(stamps.pop() or b"", "big")
 
     def get(self, family: str, keys: list[bytes]) -> list[bytes | None]:
         """Return the values of *keys* (best in rising order), None for the absent ones."""
@@ -93,12 +112,15 @@ class Store:
         Without *sync* a power cut may take the last writes, in whole batches from the end: the
         changelog holds them, and the stored progress tells where to go on.
         """
-        batch = WriteBatch(raw_mode=True)
-        for family, keys in entries.keys.items():
+        batch, stamp = WriteBatch(raw_mode=True), self._stamp + 1
+        for family in FAMILIES:
             batch.set_default_column_family(self._handles[family])
-            deque(map(batch.put, keys, entries.values[family]), maxlen=0)
+            batch.put(_STAMP, stamp.to_bytes(8, "big"))
+            keys, values = entries.keys.get(family, ()), entries.values.get(family, ())
+            deque(map(batch.put, keys, values), maxlen=0)
         with rocks_errors(self.path):
             self._database.write(batch)
+            self._stamp = stamp
             if sync:
                 self._database.flush_wal(True)
 
@@ -110,7 +132,7 @@ class Store:
         """
         iterator = self._families[family].iter()
         with rocks_errors(self.path):
-            iterator.seek_to_first()
+            iterator.seek(_STAMP + b"\0")  # just behind the stamp, which sorts before all keys
         while iterator.valid():
             yield iterator.key(), iterator.value()
             iterator.next()
@@ -127,7 +149,8 @@ class Store:
         with rocks_errors(self.path):
             iterator.seek_to_last()
             iterator.status()
-        return iterator.key() if iterator.valid() else None
+        key = iterator.key() if iterator.valid() else None
+        return None if key == _STAMP else key
 
     def properties(self) -> dict[str, float]:
         """Return RocksDB's own figures, by their names: sums over the families, or shared ones."""
@@ -166,13 +189,13 @@ class Store:
         if not self._families:
             return
         # Any handle that lives keeps the lock, so all of them are dropped before the database.
+        # Closing also flushes. When that fails (disk full) the log has it all, and what the log
+        # lost the changelog has: nothing here is worth keeping the lock for.
         self._handles = {}
         families, self._families = self._families, {}
-        for family in families.values():
-            family.close()
-        families.clear()
-        with rocks_errors(self.path):
-            self._database.close()
+        for handle in (*families.values(), self._database):
+            with suppress(IndexFault), rocks_errors(self.path):
+                handle.close()
 
 
 class Cursor:
@@ -186,10 +209,10 @@ class Cursor:
         """Return the entry with the greatest key that is not greater than *key*, or None."""
         with rocks_errors(self._path):
             self._iterator.seek_for_prev(key)
-            if self._iterator.valid():
-                return self._iterator.key(), self._iterator.value()
             self._iterator.status()
-        return None
+        if not self._iterator.valid() or self._iterator.key() == _STAMP:
+            return None
+        return self._iterator.key(), self._iterator.value()
 
 
 def _families(tuning: Tuning) -> dict[str, Options]:

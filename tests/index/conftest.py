@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamfilter.index import MemoryIndex, open_index
+from streamfilter.index.options import MIB, Memory
+from tests.index.samples import SLOTS, identity
+
+SMALL = Memory(cache_bytes=4 * MIB, memtable_bytes=4 * MIB)
+
+MakeIndex = Callable[..., Any]
+
+
+@pytest.fixture(params=["rocks", "memory"])
+def make_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeIndex]:
+    """Both implementations of the protocol, for a suite that does not care which it has."""
+    made: list[Any] = []
+
+    def make(bucket_cap: int = 8) -> Any:
+        if request.param == "memory":
+            return MemoryIndex(slots=SLOTS, bucket_cap=bucket_cap)
+        path = tmp_path / f"state-{len(made)}"
+        made.append(open_index(path, identity(), bucket_cap=bucket_cap, memory=SMALL))
+        return made[-1]
+
+    yield make
+    for index in made:
+        index.close()

@@ -1,0 +1,102 @@
+"""Documents, keys and changes for the tests of the index: random ones, from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from streamfilter.index.identity import Identity
+from streamfilter.index.protocol import Additions, Changes, Documents, Index, Progress
+from streamfilter.model import BatchMark, Span
+
+SLOTS = 16
+COLUMNS = 4
+SCHEME = '{"bands":3,"rows":5,"shingling":{"kind":"word","size":3},"slots":16}'
+
+
+def identity(**changed: Any) -> Identity:
+    fields: dict[str, Any] = {
+        "index_id": "0f" * 16,
+        "format": 1,
+        "scheme_fingerprint": "a1b2c3d4",
+        "scheme": SCHEME,
+        "seed": b"a secret of 16 b",
+        "created": 1_700_000_000_000,
+        "unicode_version": "14.0.0",
+    }
+    return Identity(**fields | changed)
+
+
+def documents(ordinals: Sequence[int], *, seed: int = 0, unsigned: Sequence[int] = ()) -> Documents:
+    """Documents that are a function of their ordinal and the seed, whatever the batch."""
+    rows = [_document(ordinal, seed, ordinal in unsigned) for ordinal in ordinals]
+    sizes = [len(row["tokens"]) for row in rows]
+    return Documents(
+        ordinals=np.array(ordinals, np.int64),
+        ids=[row["id"] for row in rows],
+        batches=np.array([row["batch"] for row in rows], np.int64),
+        partitions=np.array([row["partition"] for row in rows], np.int64),
+        offsets=np.array(ordinals, np.int64) * 3,
+        timestamps=np.array([row["timestamp"] for row in rows], np.int64),
+        fingerprints=_bytes([row["fingerprint"] for row in rows], 16),
+        signatures=_bytes([row["signature"] for row in rows], SLOTS),
+        set_sizes=np.array([row["set_size"] for row in rows], np.int64),
+        tokens=np.array([t for row in rows for t in row["tokens"]], np.uint32),
+        token_starts=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+    )
+
+
+def _document(ordinal: int, seed: int, unsigned: bool) -> dict[str, Any]:
+    rng = random.Random(f"{seed} {ordinal}")
+    tokens = [] if unsigned else sorted(rng.sample(range(2**32), rng.randint(1, 9)))
+    return {
+        "id": "".join(rng.choices("ab-ø語🦊", k=rng.randint(0, 12))),
+        "batch": rng.randrange(2**32),
+        "partition": rng.randrange(2**16),
+        "timestamp": rng.choice([-1, 0, rng.randrange(2**31) * 1000]),
+        "fingerprint": rng.randbytes(16),
+        "signature": bytes(SLOTS) if unsigned else rng.randbytes(SLOTS),
+        "set_size": 0 if unsigned else len(tokens) + rng.randint(0, 5_000),
+        "tokens": tokens,
+    }
+
+
+def _bytes(rows: list[bytes], width: int) -> Any:
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, width)
+
+
+def keys_of(rows: Sequence[Sequence[int]]) -> Any:
+    return np.array(rows, np.uint64).reshape(-1, COLUMNS)
+
+
+def random_keys(rng: random.Random, count: int, *, kinds: int) -> Any:
+    """Keys out of few, so that they meet: within a batch, a row, and with earlier ones."""
+    return keys_of([[rng.randrange(kinds) << 40 for _ in range(COLUMNS)] for _ in range(count)])
+
+
+def mark(number: int, *spans: tuple[int, int, int], first: int = 0, after: int = 0) -> BatchMark:
+    return BatchMark(number, first, max(first, after), tuple(Span(*span) for span in spans))
+
+
+def add(index: Index, ordinals: Sequence[int], keys: Any, *, next_batch: int = 1) -> Any:
+    """Apply documents with *keys* the way a restore does: without a probe's answer."""
+    progress = Progress(next_batch=next_batch, next_ordinal=max(ordinals) + 1)
+    return index.apply(Changes(progress, Additions(documents(ordinals), keys)))
+
+
+def buckets_of(index: Index, keys: Sequence[int]) -> list[list[int]]:
+    """The bucket of each key, as lists."""
+    found = index.probe(np.array(keys, np.uint64).reshape(1, -1))
+    ordinals = iter(found.ordinals.tolist())
+    return [[next(ordinals) for _ in range(count)] for count in found.counts[0].tolist()]
+
+
+def same_documents(one: Documents, other: Documents) -> bool:
+    names = Documents.__dataclass_fields__
+    return all(
+        np.array_equal(np.asarray(getattr(one, name)), np.asarray(getattr(other, name)))
+        for name in names
+    )

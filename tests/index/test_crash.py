@@ -1,0 +1,105 @@
+"""kill -9 while the index is written: what is left is a prefix of the batches, never half of one.
+
+The child applies batches as fast as it can with buffers so small that flushes and compactions
+run all the time; the parent kills it at a random moment and compares what is left with a model.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from streamfilter.index import MemoryIndex, open_index
+from streamfilter.index.protocol import Additions, Changes, Index, Progress
+from tests.index.conftest import SMALL
+from tests.index.samples import SLOTS, documents, identity, mark, random_keys
+
+ROOT = Path(__file__).parents[2]
+CAP = 4
+BATCH = 40
+WORKER = """
+import sys
+from pathlib import Path
+from tests.index.test_crash import batch, opened
+index = opened(Path(sys.argv[1]))
+number = index.progress.next_batch
+while True:
+    index.apply(batch(number))
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def opened(path: Path) -> Index:
+    return open_index(path, identity(), bucket_cap=CAP, memory=SMALL)
+
+
+def batch(number: int) -> Changes:
+    """Return the changes of batch *number*: always the same."""
+    first, after = number * BATCH, (number + 1) * BATCH
+    ordinals = range(first, after)
+    progress = Progress(number, b"%016d" % number, {0: after}, number + 1, after, number)
+    keys = random_keys(random.Random(number), BATCH, kinds=3_000)
+    additions = Additions(documents(list(ordinals)), keys)
+    return Changes(
+        progress, additions, (mark(number, (0, first, after), first=first, after=after),)
+    )
+
+
+def test_a_kill_at_any_moment_leaves_the_effect_of_whole_batches(tmp_path: Path) -> None:
+    rng, model, done = random.Random(9), MemoryIndex(slots=SLOTS, bucket_cap=CAP), 0
+    for kill in range(8):
+        code = [sys.executable, "-c", WORKER, str(tmp_path / "state")]
+        with subprocess.Popen(code, cwd=ROOT, stdout=subprocess.PIPE) as worker:
+            assert worker.stdout is not None
+            worker.stdout.readline()
+            time.sleep(rng.uniform(0, 0.25))
+            worker.send_signal(signal.SIGKILL)
+            acknowledged = [line for line in worker.stdout.read().split(b"\n")[:-1] if line]
+        index = opened(tmp_path / "state")
+        reached = index.progress.next_batch
+        if acknowledged:
+            assert reached > int(acknowledged[-1]), f"kill {kill}: an applied batch is gone"
+        for number in range(done, reached):
+            model.apply(batch(number))
+        done = reached
+        assert list(index.dump()) == list(model.dump()), f"kill {kill} after batch {reached}"
+        index.close()
+    assert done > 8
+
+
+def test_a_restore_over_a_state_that_is_ahead_changes_nothing_but_progress(tmp_path: Path) -> None:
+    index = opened(tmp_path / "state")
+    for number in range(6):
+        index.apply(batch(number))
+    entries = list(index.dump())
+    for number in range(2, 6):
+        assert index.apply(batch(number)).documents == 0
+    assert list(index.dump()) == entries
+    index.close()
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_overflows_are_counted_once_whether_or_not_the_index_was_reopened(
+    tmp_path: Path, restart: bool
+) -> None:
+    index, model = opened(tmp_path / "state"), MemoryIndex(slots=SLOTS, bucket_cap=CAP)
+    crowd = random_keys(random.Random(1), BATCH, kinds=2)
+    for start in range(0, 5 * BATCH, BATCH):
+        additions = Additions(documents(list(range(start, start + BATCH))), crowd)
+        changes = Changes(Progress(next_ordinal=start + BATCH), additions)
+        probed = Changes(
+            changes.progress, Additions(additions.documents, crowd, index.probe(crowd))
+        )
+        assert index.apply(probed) == model.apply(changes)
+        if restart:
+            index.close()
+            index = opened(tmp_path / "state")
+    assert list(index.dump()) == list(model.dump())
+    index.close()

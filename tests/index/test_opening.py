@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamfilter.index import (
+    IndexDamaged,
+    IndexLocked,
+    IndexMismatch,
+    IndexRefused,
+    open_index,
+    read_identity,
+    wipe_index,
+)
+from streamfilter.index.directory import MARKER_NAME, Marker, write_marker
+from streamfilter.index.protocol import Progress
+from tests.index.conftest import SMALL
+from tests.index.samples import SCHEME, add, buckets_of, identity, keys_of
+
+ROOT = Path(__file__).parents[2]
+HOLD = """
+import sys
+from pathlib import Path
+from streamfilter.index import open_index
+from tests.index.conftest import SMALL
+from tests.index.samples import identity
+index = open_index(Path(sys.argv[1]), identity(), memory=SMALL)
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A directory with an index of one document, closed."""
+    path = tmp_path / "state"
+    index = open_index(path, identity(), memory=SMALL)
+    add(index, [0], keys_of([[1, 2, 3, 4]]))
+    index.close()
+    return path
+
+
+def test_a_missing_directory_becomes_a_new_index_of_ours_alone(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "state"
+    assert read_identity(path) is None
+    with_nothing = open_index(path, identity(), memory=SMALL)
+    assert with_nothing.progress == Progress()
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert (path / MARKER_NAME).stat().st_mode & 0o777 == 0o600
+    with_nothing.close()
+    assert read_identity(path) == identity()
+
+
+def test_an_index_is_what_it_was_when_opened_again(state: Path) -> None:
+    index = open_index(state, identity(), memory=SMALL)
+    assert len(index) == 1
+    assert index.progress.next_ordinal == 1
+    assert buckets_of(index, [4]) == [[0]]
+    index.close()
+    index.close()
+
+
+def test_an_emptied_directory_is_a_new_index(state: Path) -> None:
+    subprocess.run(["find", str(state), "-mindepth", "1", "-delete"], check=True)
+    assert read_identity(state) is None
+    index = open_index(state, identity(), memory=SMALL)
+    assert index.progress == Progress()
+    index.close()
+
+
+def test_a_directory_with_wide_permissions_is_narrowed(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o755)
+    open_index(tmp_path / "state", identity(), memory=SMALL).close()
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"scheme": SCHEME.replace("16", "32")}, "scheme.slots: it has 16, wanted is 32"),
+        ({"index_id": "ee" * 16}, "index_id: it has 0f0f"),
+        ({"seed": b"another of 16 by"}, "seed: they differ"),
+    ],
+)
+def test_an_index_of_another_kind_is_refused_with_the_ways_out(
+    state: Path, changed: dict[str, object], named: str
+) -> None:
+    with pytest.raises(IndexMismatch) as refused:
+        open_index(state, identity(**changed), memory=SMALL)
+    message = str(refused.value)
+    assert named in message
+    for word in (str(state), "rebuild", "new generation", "reset"):
+        assert word in message
+    assert refused.value.differences == (named.split(":")[0],)
+    open_index(state, identity(), memory=SMALL).close()
+
+
+def test_another_bucket_cap_is_refused_because_it_shaped_the_buckets(state: Path) -> None:
+    with pytest.raises(IndexMismatch, match=r"index\.bucket_cap: it has 8, wanted is 4"):
+        open_index(state, identity(), bucket_cap=4, memory=SMALL)
+    with pytest.raises(ValueError, match="1 to 255"):
+        open_index(state, identity(), bucket_cap=256, memory=SMALL)
+
+
+def test_an_index_of_a_later_format_is_refused(state: Path) -> None:
+    marker = (state / MARKER_NAME).read_text()
+    (state / MARKER_NAME).write_text(marker.replace('"format": 1', '"format": 2'))
+    with pytest.raises(IndexMismatch, match="format: it has 2, this version 1"):
+        open_index(state, identity(), memory=SMALL)
+    with pytest.raises(IndexMismatch, match="format"):
+        read_identity(state)
+
+
+def test_a_seed_from_a_file_is_nowhere_in_the_directory(tmp_path: Path) -> None:
+    secret, path = identity(external_seed=True), tmp_path / "state"
+    index = open_index(path, secret, memory=SMALL)
+    add(index, [0], keys_of([[1, 2, 3, 4]]))
+    index.close()
+    held = b"".join(file.read_bytes() for file in path.rglob("*") if file.is_file())
+    assert secret.index_id.encode() in held
+    assert secret.seed not in held
+    assert secret.seed.hex().encode() not in held
+    assert read_identity(path, seed=secret.seed) == secret
+    with pytest.raises(IndexMismatch, match="seed_file"):
+        read_identity(path)
+    open_index(path, secret, memory=SMALL).close()
+
+
+def test_a_second_process_is_told_who_has_the_index(state: Path) -> None:
+    code = [sys.executable, "-c", HOLD, str(state)]
+    with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        for attempt in (
+            lambda: open_index(state, identity(), memory=SMALL),
+            lambda: wipe_index(state),
+        ):
+            with pytest.raises(IndexLocked, match=rf"process {holder.pid} has this index open"):
+                attempt()
+        holder.kill()
+    index = open_index(state, identity(), memory=SMALL)
+    assert len(index) == 1
+    with pytest.raises(IndexLocked, match=str(state)):
+        open_index(state, identity(), memory=SMALL)
+    index.close()
+
+
+def test_a_symbolic_link_is_refused_and_what_it_leads_to_untouched(
+    state: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(state)
+    for attempt in (lambda: open_index(link, identity()), lambda: wipe_index(link)):
+        with pytest.raises(IndexRefused, match="symbolic link"):
+            attempt()
+    assert read_identity(state) == identity()
+
+
+def test_a_link_inside_the_directory_is_refused(state: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    (state / "rocksdb").rename(precious)
+    (state / "rocksdb").symlink_to(precious)
+    for attempt in (lambda: open_index(state, identity()), lambda: wipe_index(state)):
+        with pytest.raises(IndexRefused, match="rocksdb"):
+            attempt()
+    assert (precious / "CURRENT").exists()
+
+
+def test_a_directory_with_other_files_is_refused_and_never_wiped(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    for attempt in (
+        lambda: open_index(tmp_path, identity()),
+        lambda: wipe_index(tmp_path),
+        lambda: read_identity(tmp_path),
+    ):
+        with pytest.raises(IndexRefused, match=r"thesis\.txt"):
+            attempt()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_path_that_is_a_file_or_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(IndexRefused, match="no directory"):
+        open_index(file, identity())
+    with pytest.raises(IndexRefused, match=r"index\.path"):
+        open_index(file / "below", identity())
+
+
+def test_another_users_directory_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    (tmp_path / "theirs").mkdir()
+    os.chown(tmp_path / "theirs", 12_345, -1)
+    with pytest.raises(IndexRefused, match="belongs to user 12345"):
+        open_index(tmp_path / "theirs", identity())
+
+
+def test_an_index_that_was_being_made_at_a_crash_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.mkdir()
+    write_marker(path, Marker(identity().encode(), 8, complete=False))
+    (path / "rocksdb").mkdir()
+    (path / "rocksdb" / "CURRENT").write_text("half of a da")
+    assert read_identity(path) is None
+    index = open_index(path, identity(), memory=SMALL)
+    assert len(index) == 0
+    index.close()
+
+
+def test_a_wiped_index_is_gone_and_can_be_made_again(state: Path) -> None:
+    wipe_index(state)
+    assert sorted(entry.name for entry in state.iterdir()) == ["lock"]
+    assert read_identity(state) is None
+    index = open_index(state, identity(), memory=SMALL)
+    assert len(index) == 0
+    index.close()
+    wipe_index(state / "never was")
+
+
+@pytest.mark.parametrize("lost", [MARKER_NAME, "rocksdb"])
+def test_half_an_index_is_damaged_not_new(state: Path, lost: str) -> None:
+    (state / lost).rename(state.parent / "lost")
+    with pytest.raises(IndexDamaged):
+        open_index(state, identity(), memory=SMALL)
+    wipe_index(state)
+    open_index(state, identity(), memory=SMALL).close()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", '{"identity": 3}', '{"identity": 3, "bucket_cap": 8}']
+)
+def test_a_broken_marker_is_damage(state: Path, content: str) -> None:
+    (state / MARKER_NAME).write_text(content)
+    with pytest.raises(IndexDamaged, match="marker"):
+        open_index(state, identity(), memory=SMALL)
+
+
+def test_a_database_of_another_index_under_our_marker_is_damage(state: Path) -> None:
+    other = state.parent / "other"
+    open_index(other, identity(index_id="ee" * 16), memory=SMALL).close()
+    (state / "rocksdb").rename(state.parent / "aside")
+    (other / "rocksdb").rename(state / "rocksdb")
+    with pytest.raises(IndexDamaged, match="another index"):
+        open_index(state, identity(), memory=SMALL)
+    wipe_index(state)

@@ -1,0 +1,105 @@
+"""Random operations on the real thing and on a plain model: they must not differ in a byte."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamfilter.index import MemoryIndex, open_index
+from streamfilter.index.protocol import Additions, Changes, Progress
+from tests.index.conftest import SMALL
+from tests.index.samples import (
+    SLOTS,
+    documents,
+    identity,
+    mark,
+    random_keys,
+    same_documents,
+)
+
+CAP = 3
+
+
+class Twins:
+    """A RocksIndex and a MemoryIndex that are asked and told the same."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.path = path
+        self.memory = MemoryIndex(slots=SLOTS, bucket_cap=CAP)
+        self.rocks = self.opened()
+        self.past: list[Changes] = []
+        self.offset = 0
+
+    def opened(self) -> Any:
+        return open_index(self.path, identity(), bucket_cap=CAP, memory=SMALL)
+
+    def apply(self) -> None:
+        progress = self.memory.progress
+        count = self.rng.randint(0, 30)
+        step = self.rng.randint(1, 3)
+        ordinals = [progress.next_ordinal + step * i for i in range(count)]
+        after = progress.next_ordinal + step * count
+        keys = random_keys(self.rng, count, kinds=self.rng.choice([5, 50, 100_000]))
+        additions = None
+        if count:
+            short = [ordinal for ordinal in ordinals if self.rng.random() < 0.1]
+            found = self.rocks.probe(keys) if self.rng.random() < 0.5 else None
+            additions = Additions(documents(ordinals, unsigned=short), keys, found)
+        start = self.offset + self.rng.randint(0, 2)
+        self.offset = start + self.rng.randint(0, 40)
+        number = progress.next_batch
+        marks = (mark(number, (0, start, self.offset), first=progress.next_ordinal, after=after),)
+        following = Progress(number, b"h", {0: self.offset}, number + 1, after, number)
+        self.told(Changes(following, additions, marks))
+
+    def told(self, changes: Changes) -> None:
+        self.past.append(changes)
+        assert self.rocks.apply(changes) == self.memory.apply(changes)
+
+    def apply_again(self) -> None:
+        if not self.past:
+            return
+        old, now = self.rng.choice(self.past), self.memory.progress
+        additions = old.additions and Additions(old.additions.documents, old.additions.keys)
+        self.told(Changes(now, additions, old.marks))
+
+    def probe(self) -> None:
+        keys = random_keys(self.rng, 8, kinds=self.rng.choice([5, 50]))
+        present = np.array([self.rng.random() < 0.8 for _ in range(keys.size)])
+        one = self.rocks.probe(keys, present.reshape(keys.shape))
+        other = self.memory.probe(keys, present.reshape(keys.shape))
+        assert np.array_equal(one.counts, other.counts)
+        assert np.array_equal(one.ordinals, other.ordinals)
+
+    def fetch(self) -> None:
+        last = self.memory.progress.next_ordinal + 3
+        wanted = np.array(sorted(self.rng.sample(range(last), min(last, 9))), np.int64)
+        assert same_documents(self.rocks.fetch(wanted), self.memory.fetch(wanted))
+
+    def marks(self) -> None:
+        offsets = np.array([self.rng.randrange(self.offset + 5) for _ in range(9)], np.int64)
+        partitions = np.array([self.rng.randrange(2) for _ in offsets], np.int64)
+        one = self.rocks.marks_covering(partitions, offsets)
+        assert one == self.memory.marks_covering(partitions, offsets)
+
+    def reopen(self) -> None:
+        self.rocks.close()
+        self.rocks = self.opened()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed: int) -> None:
+    print(f"seed {seed}")
+    twins = Twins(tmp_path / "state", seed)
+    steps = [twins.apply, twins.apply_again, twins.probe, twins.fetch, twins.marks, twins.reopen]
+    for _ in range(80):
+        twins.rng.choices(steps, weights=[6, 2, 3, 3, 2, 1])[0]()
+        assert len(twins.rocks) == len(twins.memory)
+        assert twins.rocks.progress == twins.memory.progress
+    assert list(twins.rocks.dump()) == list(twins.memory.dump())
+    twins.rocks.close()
