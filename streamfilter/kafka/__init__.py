@@ -1,0 +1,1 @@
+"""The wire: everything that speaks to Kafka, and the engine that decides what to say."""

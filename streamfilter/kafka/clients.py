@@ -11,13 +11,15 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config import Config
+from streamfilter.stops import Problem
 
 logger = logging.getLogger("streamfilter.kafka")
 _librdkafka = logging.getLogger("streamfilter.librdkafka")
@@ -164,14 +166,10 @@ def producer(properties: Properties) -> Producer:
     return Producer(properties)
 
 
-def validate_clients(config: Config) -> list[str]:
-    """Construct every client once, without a network; return what librdkafka refuses.
-
-    The messages name properties, never values that may be secret.
-    """
-    refused: list[str] = []
+def validate_properties(config: Config) -> list[Problem]:
+    """Return what librdkafka refuses: every client is constructed once, without a network."""
     sizes = Sizes(message=1_000_000, batch=1_000_000)
-    attempts: tuple[tuple[str, Any], ...] = (
+    attempts: tuple[tuple[str, Callable[[], Any]], ...] = (
         ("consumer", lambda: consumer(ownership_properties(config))),
         ("consumer", lambda: consumer(data_properties(config))),
         (
@@ -179,11 +177,13 @@ def validate_clients(config: Config) -> list[str]:
             lambda: producer(producer_properties(config, transactional_id="check", sizes=sizes)),
         ),
     )
+    refused: list[Problem] = []
     for kind, construct in attempts:
         try:
             client = construct()
-        except Exception as error:  # KafkaException, ValueError or TypeError, by property
-            refused.append(f"kafka.{kind}: {_text(error)}")
+        except (KafkaException, ValueError, TypeError) as error:
+            cure = "see librdkafka's CONFIGURATION.md"
+            refused.append(Problem(f"kafka.{kind}", _text(error), cure))
         else:
             client.close()
     return list(dict.fromkeys(refused))

@@ -22,6 +22,7 @@ from streamfilter.kafka.ports import (
     OutcomeUnknown,
     Retriable,
 )
+from streamfilter.stops import ExitCode, Stop, Temporary
 
 FENCED = frozenset(
     {
@@ -108,3 +109,21 @@ def kafka_errors(doing: str) -> Iterator[None]:
     except (BufferError, SystemError) as error:
         # SystemError: the binding's answer to a produce on a fenced producer (kafka.md).
         raise OutcomeUnknown(f"{doing}: {error}") from error
+
+
+def as_stop(error: LogError) -> Stop:
+    """Return *error* as the end of the process, for where nobody can go on from it."""
+    if isinstance(error, Retriable):
+        return Temporary(f"{error}; the broker may be away: try again later")
+    if isinstance(error, Denied):
+        return Stop(f"{error}; grant this right or mend the credentials", exit_code=ExitCode.CONFIG)
+    return Stop(str(error))
+
+
+@contextmanager
+def stops() -> Iterator[None]:
+    """Turn a `LogError` inside the block into the end of the process."""
+    try:
+        yield
+    except LogError as error:
+        raise as_stop(error) from error

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from confluent_kafka import (
     Consumer,
@@ -21,7 +22,8 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import admin as _admin
+from confluent_kafka.admin import AdminClient
 
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.errors import kafka_errors, translated
@@ -37,6 +39,8 @@ from streamfilter.kafka.ports import (
 from streamfilter.kafka.reader import Reader
 from streamfilter.kafka.records import record_of
 from streamfilter.model import Positions, Record
+
+OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported without types
 
 CALL_SECONDS = 10.0  # offsets, metadata, admin: a caller repeats what is retriable
 QUEUE_FULL_SECONDS = 0.1
@@ -121,7 +125,7 @@ class KafkaLog:
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
     def _list_offsets(
-        self, spots: Sequence[TopicPartition], spec: OffsetSpec, level: IsolationLevel
+        self, spots: Sequence[TopicPartition], spec: Any, level: IsolationLevel
     ) -> Positions:
         topic = spots[0].topic
         with kafka_errors(f"asking for the offsets of {topic}"):
@@ -169,9 +173,11 @@ class KafkaLog:
     def produce(self, records: Sequence[Outgoing]) -> None:
         """Add output records to the transaction."""
         for record in records:
-            extra = {"timestamp": record.timestamp} if record.timestamp >= 0 else {}
+            extra: dict[str, Any] = {}
+            if record.timestamp >= 0:
+                extra["timestamp"] = record.timestamp
             if record.headers:
-                extra["headers"] = list(record.headers)  # type: ignore[assignment]
+                extra["headers"] = list(record.headers)
             self._produce(
                 record.topic,
                 value=record.value,
@@ -188,7 +194,7 @@ class KafkaLog:
         for value in values[-1:]:
             self._produce(topic, value=value, partition=task, on_delivery=self._delivered)
 
-    def _produce(self, topic: str, **arguments: object) -> None:
+    def _produce(self, topic: str, **arguments: Any) -> None:
         producer = self._open
         with kafka_errors(f"producing to {topic}"):
             for _ in range(round(self._seconds / QUEUE_FULL_SECONDS)):

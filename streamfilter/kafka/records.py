@@ -32,7 +32,8 @@ def _headers(message: Message) -> tuple[Headers, str | None]:
         return (), "a header's name is not UTF-8"
     if not headers:
         return (), None
-    return tuple((name, _bytes(value)) for name, value in headers), None
+    pairs: list[tuple[str, str | bytes | None]] = list(headers)  # type: ignore[arg-type]  # never a dict here
+    return tuple((name, _bytes(value)) for name, value in pairs), None
 
 
 def _bytes(value: bytes | str | None) -> bytes | None:

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka import admin as _admin
+from confluent_kafka.admin import AdminClient
 
 from streamfilter.config import Config
 from streamfilter.kafka.clients import admin_client
-from streamfilter.kafka.errors import kafka_errors
+from streamfilter.kafka.errors import kafka_errors, stops
 from streamfilter.stops import Problem
+
+ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types
+NewTopic: Any = _admin.NewTopic  # type: ignore[attr-defined]
 
 CALL_SECONDS = 10.0
 MESSAGE_BYTES = 1_048_588
@@ -95,7 +100,7 @@ def create_changelog(config: Config, admin: AdminClient, tasks: int) -> None:
     _create(admin, topic)
 
 
-def _create(admin: AdminClient, topic: NewTopic) -> None:
+def _create(admin: AdminClient, topic: Any) -> None:
     with kafka_errors(f"creating topic {topic.topic}"):
         future = admin.create_topics([topic], operation_timeout=CALL_SECONDS)[topic.topic]
         try:
@@ -158,21 +163,23 @@ def warnings_of(config: Config, topics: Topics) -> list[Problem]:
             continue
         if known.settings.get("message.timestamp.type") == "LogAppendTime":
             got = f"topic {topic!r} has message.timestamp.type=LogAppendTime"
-            warnings.append(Problem(role, got, "use CreateTime to keep the records' timestamps"))
+            cure = "use CreateTime to keep the records' timestamps"
+            warnings.append(Problem(role, got, cure, warning=True))
         if known.partitions != source.partitions:
             got = f"{topic!r} has {known.partitions} partitions, the input {source.partitions}"
             cure = "records are placed by key (murmur2); equal counts keep the partition number"
-            warnings.append(Problem(role, got, cure))
+            warnings.append(Problem(role, got, cure, warning=True))
     return warnings
 
 
 def inspect(config: Config) -> list[Problem]:
-    """Return everything wrong with the topics of a reachable cluster, warnings last.
+    """Return everything wrong with the topics, warnings last.
 
     Raises:
-        LogError: the cluster does not answer, or refuses us.
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
-    topics = describe(config, admin_client(config))
+    with stops():
+        topics = describe(config, admin_client(config))
     return problems_of(config, topics) + warnings_of(config, topics)
 
 
@@ -180,10 +187,11 @@ def create_outputs(config: Config) -> list[str]:
     """Create the missing output topics with the input's partition count; return their names.
 
     Raises:
-        LogError: the cluster does not answer, or refuses us.
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
     admin = admin_client(config)
-    topics = describe(config, admin)
+    with stops():
+        topics = describe(config, admin)
     source = topics.get(config.input.topic)
     if source is None:
         return []
@@ -193,6 +201,7 @@ def create_outputs(config: Config) -> list[str]:
         "message.timestamp.type": "CreateTime",
         "max.message.bytes": str(source.message_bytes),
     }
-    for name in missing:
-        _create(admin, NewTopic(name, num_partitions=source.partitions, config=settings))
+    with stops():
+        for name in missing:
+            _create(admin, NewTopic(name, num_partitions=source.partitions, config=settings))
     return missing

@@ -1,0 +1,69 @@
+"""``streamfilter run``: the service, until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from streamfilter.commands import options
+from streamfilter.health import Health
+from streamfilter.http import Server
+from streamfilter.metrics import Metrics
+from streamfilter.stops import ExitCode
+
+EXAMPLES = """\b
+Examples:
+  streamfilter run --config streamfilter.yaml
+  streamfilter run --config streamfilter.yaml --set kafka.group=news --set http.port=0
+"""
+
+logger = logging.getLogger("streamfilter.run")
+
+
+@click.command("run", epilog=EXAMPLES)
+@options.config_options
+@click.option(
+    "--accept-positions",
+    is_flag=True,
+    help="Go on where the group's offsets or the input disagree with the changelog.",
+)
+def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_positions: bool) -> int:
+    """Filter between Kafka topics, exactly once, until stopped.
+
+    SIGTERM or Ctrl-C: the batch is finished and committed, then the process ends with 0. A
+    second process of the same group (with its own index.path and http.port) stands by.
+    """
+    from streamfilter.kafka.assembly import serve  # the wire takes a moment; a wrong file does not
+
+    config = options.load(files, overrides)
+    health = Health(bound_seconds=config.http.stalled_after.total_seconds())
+    metrics = Metrics(health)
+    told = _stop_signals()
+    with Server(config.http.host, config.http.port, health=health, metrics=metrics) as server:
+        logger.info("listening on http://%s:%d", *server.address)
+        serve(
+            config,
+            health=health,
+            metrics=metrics,
+            stopping=told.is_set,
+            accept_positions=accept_positions,
+        )
+    logger.info("stopped; everything taken is committed")
+    return ExitCode.OK
+
+
+def _stop_signals() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set; the loop looks at it between two batches."""
+    told = threading.Event()
+
+    def tell(number: int, frame: FrameType | None) -> None:
+        told.set()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, tell)
+    return told

@@ -1,0 +1,297 @@
+"""From a configuration to a running service: everything is put together here, once.
+
+`serve` is the whole of it. What it asks of the cluster before the first task begins: the
+topics, the right number of partitions, a changelog; all that is wrong is said at once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.config import Config
+from streamfilter.documents import Limits, Reader
+from streamfilter.health import Health, State
+from streamfilter.index.format import FORMAT
+from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
+from streamfilter.index.options import MIB, Memory
+from streamfilter.kafka import clients, topics
+from streamfilter.kafka.beginning import Names, refuse_lost_changelog
+from streamfilter.kafka.breaker import Breaker
+from streamfilter.kafka.clock import SystemClock
+from streamfilter.kafka.errors import as_stop, kafka_errors, stops
+from streamfilter.kafka.log import Clients, KafkaLog, Place
+from streamfilter.kafka.membership import GroupMembership
+from streamfilter.kafka.observer import Observer
+from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.ports import Clock, LogError, Retriable
+from streamfilter.kafka.processing import Rules
+from streamfilter.kafka.service import Service
+from streamfilter.kafka.starting import Plan
+from streamfilter.kafka.store import DirectoryStore
+from streamfilter.kafka.task import Task
+from streamfilter.kafka.topics import Topics
+from streamfilter.kafka.transactor import Bounds, Parts
+from streamfilter.metrics import Metrics
+from streamfilter.pipeline import MatchPolicy
+from streamfilter.seeds import read_seed
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.text import UNICODE_VERSION
+from streamfilter.stops import ConfigError, Temporary
+
+ASK_AGAIN_SECONDS = 0.5
+BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
+TASK_MEMORY_MIN = 4 * MIB
+
+
+def serve(
+    config: Config,
+    *,
+    health: Health,
+    metrics: Metrics,
+    stopping: Callable[[], bool],
+    accept_positions: bool = False,
+) -> None:
+    """Filter between the topics of *config* until *stopping*.
+
+    Raises:
+        Stop: why the process must end, with the cure.
+    """
+    assembly = _prepare(config, health, metrics, stopping)
+    if assembly is not None:
+        assembly.service(accept_positions).run(stopping)
+
+
+def _prepare(
+    config: Config, health: Health, metrics: Metrics, stopping: Callable[[], bool]
+) -> Assembly | None:
+    """Wait for the cluster, and return what the service is made of; None if stopped meanwhile."""
+    metrics.describe(config.scheme(), threshold=config.similarity.threshold)
+    health.report(scheme=config.scheme().fingerprint)
+    seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+    admin = clients.admin_client(config)
+    found = _wait_for_topics(config, admin, health, stopping)
+    if found is None:
+        return None
+    if problems := topics.problems_of(config, found):
+        raise ConfigError(problems)
+    for warning in topics.warnings_of(config, found):
+        clients.logger.warning("%s", warning)
+    destinations = _destinations(config, found)
+    clock = SystemClock()
+    observer = Observer(metrics, health, clock, destinations)
+    assembly = Assembly(config, admin, found, seed, clock, observer, destinations)
+    if config.changelog_topic not in found:
+        assembly.create_changelog()
+    return assembly
+
+
+def _wait_for_topics(
+    config: Config, admin: AdminClient, health: Health, stopping: Callable[[], bool]
+) -> Topics | None:
+    """Return the topics, as soon as the cluster answers.
+
+    Raises:
+        Stop: it did not within ``kafka.start_timeout`` (`Temporary`), or refuses us.
+    """
+    clock = SystemClock()
+    deadline = clock.monotonic() + config.kafka.start_timeout.total_seconds()
+    while not stopping():
+        try:
+            return topics.describe(config, admin)
+        except Retriable as error:
+            health.enter(State.STARTING, str(error))
+            if clock.monotonic() > deadline:
+                raise Temporary(f"no broker answered: {error}") from error
+            clock.sleep(ASK_AGAIN_SECONDS)
+        except LogError as error:
+            raise as_stop(error) from error
+    return None
+
+
+def _destinations(config: Config, found: Topics) -> Destinations:
+    output = config.output
+    names = [output.unique, output.duplicates, output.dead_letter]
+    own = config.kafka.properties("producer").get("message.max.bytes")
+    limits = {name: found[name].message_bytes for name in names if name is not None}
+    return Destinations(
+        unique=output.unique,
+        duplicates=output.duplicates,
+        dead_letter=output.dead_letter,
+        inputs=found[config.input.topic].partitions,
+        outputs={name: found[name].partitions for name in limits},
+        limits={name: min(size, int(own or size)) for name, size in limits.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What all tasks of a process have in common."""
+
+    config: Config
+    admin: AdminClient
+    topics: Topics
+    seed: bytes | None
+    clock: Clock
+    observer: Observer
+    destinations: Destinations
+
+    @property
+    def tasks(self) -> int:
+        """Return how many tasks the group has."""
+        return topics.tasks_of(self.config, self.topics)
+
+    def create_changelog(self) -> None:
+        """Create the changelog, unless the group has worked with one that is gone.
+
+        Raises:
+            Stop: it has; or the cluster refuses.
+        """
+        everything = self._log(0, tuple(range(self.destinations.inputs)))
+        with stops():
+            try:
+                refuse_lost_changelog(self._names(0), everything.committed())
+            finally:
+                everything.close()
+            topics.create_changelog(self.config, self.admin, self.tasks)
+
+    def service(self, accept_positions: bool) -> Service:
+        """Return the service, a member of the group from here on."""
+        with stops(), kafka_errors("joining the group"):
+            consumer = clients.consumer(clients.ownership_properties(self.config))
+            membership = GroupMembership(consumer, self.config.changelog_topic)
+        return Service(
+            membership,
+            lambda number: self._task(number, membership, accept_positions),
+            self.observer,
+            self.clock,
+            latency=self.config.batch.latency.total_seconds(),
+        )
+
+    def _task(self, number: int, membership: GroupMembership, accept_positions: bool) -> Task:
+        config, inputs = self.config, self.destinations.inputs
+        whole = config.index.scope == "topic"
+        partitions = tuple(range(inputs)) if whole else (number,)
+        plan = Plan(
+            number=number,
+            names=self._names(number),
+            partitions=partitions,
+            scheme=config.scheme(),
+            start=config.input.start,
+            accept_positions=accept_positions,
+            new_identity=self._new_identity,
+        )
+        parts = Parts(
+            log=self._log(number, partitions),
+            member=membership.member,
+            clock=self.clock,
+            observer=self.observer,
+            reader=_reader(config),
+            forwarder=self._forwarder(),
+            rules=_rules(config),
+            bounds=_bounds(config),
+            breaker=Breaker(config.limits.dead_letter_share),
+        )
+        return Task(plan, parts, self._store(number))
+
+    def _names(self, number: int) -> Names:
+        config = self.config
+        changelog = f"{config.changelog_topic}/{number}"
+        where = str(self._store(number).path)
+        return Names(config.kafka.group, config.input.topic, changelog, where)
+
+    def _store(self, number: int) -> DirectoryStore:
+        index, memory = self.config.index, self.config.memory
+        whole = index.scope == "topic"
+        share = 1 if whole else self.tasks
+        return DirectoryStore(
+            path=index.path if whole else index.path / f"partition-{number}",
+            seed=self.seed,
+            bucket_cap=index.bucket_cap,
+            memory=Memory(
+                max(TASK_MEMORY_MIN, memory.index_cache // share),
+                max(TASK_MEMORY_MIN, memory.memtable // share),
+            ),
+        )
+
+    def _log(self, number: int, partitions: tuple[int, ...]) -> KafkaLog:
+        config, limits = self.config, self.destinations.limits.values()
+        changelog = self.topics.get(config.changelog_topic)
+        smallest = min([*limits, changelog.message_bytes if changelog else topics.MESSAGE_BYTES])
+        sizes = clients.Sizes(message=max(limits), batch=min(BATCH_BYTES_MAX, smallest))
+        properties = clients.producer_properties(
+            config, transactional_id=clients.transactional_id(config, number), sizes=sizes
+        )
+        with stops(), kafka_errors("making a task's clients"):
+            return KafkaLog(
+                Place(config.input.topic, partitions, config.changelog_topic, number),
+                Clients(
+                    admin=self.admin,
+                    data=lambda: clients.consumer(clients.data_properties(config)),
+                    reader=lambda: clients.consumer(clients.reader_properties(config)),
+                    producer=lambda: clients.producer(properties),
+                    transaction_seconds=config.kafka.transaction_timeout.total_seconds(),
+                ),
+            )
+
+    def _forwarder(self) -> Forwarder:
+        config = self.config
+        style = Style(
+            shadow=config.output.mode == "shadow",
+            duplicates_mode=config.output.duplicates_mode,
+            scheme=config.scheme().fingerprint,
+            threshold=config.similarity.threshold,
+        )
+        return Forwarder(self.destinations, style)
+
+    def _new_identity(self) -> Identity:
+        scheme = self.config.scheme()
+        return Identity(
+            index_id=secrets.token_hex(ID_BYTES),
+            format=FORMAT,
+            scheme_fingerprint=scheme.fingerprint,
+            scheme=scheme.as_json(),
+            seed=self.seed or secrets.token_bytes(SEED_BYTES),
+            created=self.clock.wall_milliseconds(),
+            unicode_version=UNICODE_VERSION,
+            external_seed=self.seed is not None,
+        )
+
+
+def _reader(config: Config) -> Reader:
+    # What counts as empty depends on the normalisation alone, so any seed will do.
+    sketcher = Sketcher(config.scheme(), seed=bytes(SEED_BYTES))
+    limits = config.limits
+    return Reader(
+        config.input.format,
+        text_pointer=config.input.text,
+        id_pointer=config.input.id,
+        limits=Limits(limits.document, limits.text_characters, limits.depth),
+        empty_text=config.input.empty_text,
+        tombstones=config.input.tombstones,
+        is_empty=sketcher.is_empty,
+    )
+
+
+def _rules(config: Config) -> Rules:
+    policy = MatchPolicy(
+        threshold=config.similarity.threshold,
+        method=config.verify.method,
+        max_candidates=config.verify.max_candidates,
+        short_text=config.input.short_text,
+    )
+    return Rules(policy, config.index.bucket_cap, config.input.topic)
+
+
+def _bounds(config: Config) -> Bounds:
+    seconds = config.kafka.transaction_timeout.total_seconds()
+    socket = config.kafka.properties("producer").get("socket.timeout.ms")
+    return Bounds(
+        documents=config.batch.documents,
+        size=config.batch.bytes,
+        transaction_seconds=seconds,
+        socket_seconds=int(socket) / 1000 if socket else min(60.0, seconds),
+    )

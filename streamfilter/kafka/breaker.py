@@ -1,0 +1,47 @@
+"""The breaker: when too much of what comes in cannot be read, something else is wrong.
+
+A wrong `input.format`, or a producer that changed its schema, would empty the topic into the
+dead letters. So the service stops taking records, says so, and waits for a person: the records
+are still in the input.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+WINDOW_RECORDS = 1_000
+"""The share is taken over at least so many of the latest records (in whole batches)."""
+RECORDS_MIN = 100
+"""Below so many records in all, a share says little: one bad record of one is 100 %."""
+
+
+class Breaker:
+    """Watches the share of rejected records."""
+
+    def __init__(self, share: float) -> None:
+        """Trip when more than *share* of the latest records were rejected; 1 never trips."""
+        self._share = share
+        self._batches: deque[tuple[int, int]] = deque()
+        self._records = self._rejected = 0
+        self.tripped = False
+
+    def add(self, records: int, rejected: int) -> None:
+        """Count one committed batch."""
+        self._batches.append((records, rejected))
+        self._records += records
+        self._rejected += rejected
+        while self._records - self._batches[0][0] >= WINDOW_RECORDS:
+            oldest, broken = self._batches.popleft()
+            self._records -= oldest
+            self._rejected -= broken
+        if self._records >= RECORDS_MIN and self._rejected > self._share * self._records:
+            self.tripped = True
+
+    @property
+    def reason(self) -> str:
+        """Return what is to be said to a person."""
+        return (
+            f"{self._rejected} of the last {self._records} records could not be read "
+            f"(limits.dead_letter_share is {self._share:g}); look at the dead letters, mend "
+            "the producer or the configuration, and restart"
+        )

@@ -1,0 +1,151 @@
+"""The changelog's records as bytes: what an index is rebuilt from.
+
+Every record begins with a version byte and a type byte. `Header` opens a changelog and says
+whose it is. `documents` carry what the index stores of a document, in the index's own bytes,
+after its ordinal; band keys are recomputed. A `Batch` ends every transaction, also one in
+which nothing was unique: without it nobody could tell which batch judged an offset first.
+Integers are little-endian. Nothing here knows a clock: times in a record were decided before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfilter.index.errors import FormatError
+from streamfilter.index.format import decode_documents, encode_documents
+from streamfilter.index.protocol import Documents
+from streamfilter.model import BatchMark, Positions, Span
+
+VERSION = 1
+HEADER, DOCUMENT, BATCH = 1, 2, 3
+KINDS = (HEADER, DOCUMENT, BATCH)
+
+_PREFIX = struct.Struct("<BB")
+_ORDINAL = struct.Struct("<Q")
+_BATCH = struct.Struct("<QQQqI")
+_SPAN = struct.Struct("<Iqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The last record of each transaction: which offsets it judged, and with which numbers."""
+
+    mark: BatchMark
+    """With one span for every input partition of the task, empty ones too."""
+    highest_timestamp: int
+    """The highest record timestamp the task has seen, clamped when it was recorded; -1: none."""
+
+    @property
+    def positions(self) -> Positions:
+        """Return the next offset of every input partition after this batch."""
+        return {span.partition: span.end for span in self.mark.spans}
+
+    @property
+    def stored_mark(self) -> BatchMark:
+        """Return the mark as the index keeps it: only spans that hold an offset."""
+        mark = self.mark
+        spans = tuple(span for span in mark.spans if span.start < span.end)
+        return BatchMark(mark.number, mark.first_ordinal, mark.next_ordinal, spans)
+
+
+def record_hash(value: bytes) -> bytes:
+    """Return what the index remembers of the last record it applied."""
+    return hashlib.blake2b(value, digest_size=16).digest()
+
+
+def kind_of(value: bytes) -> int:
+    """Return the type byte of a record.
+
+    Raises:
+        FormatError: it is no changelog record, or of a version or type we do not know.
+    """
+    if len(value) < _PREFIX.size:
+        raise FormatError("a changelog record is too short to say what it is")
+    version, kind = _PREFIX.unpack_from(value)
+    if version != VERSION:
+        raise FormatError(
+            f"a changelog record of version {version}; this streamfilter reads {VERSION}"
+        )
+    if kind not in KINDS:
+        raise FormatError(f"a changelog record of unknown type {kind}")
+    return int(kind)
+
+
+def _body(value: bytes, kind: int) -> bytes:
+    if (found := kind_of(value)) != kind:
+        raise FormatError(f"a changelog record of type {found} where {kind} was expected")
+    return value[_PREFIX.size :]
+
+
+def encode_header(identity: bytes) -> bytes:
+    """Return the record that opens a changelog; *identity* is `Identity.encode`'s."""
+    return _PREFIX.pack(VERSION, HEADER) + identity
+
+
+def decode_header(value: bytes) -> bytes:
+    """Return the identity's bytes in a header record."""
+    return _body(value, HEADER)
+
+
+def encode_changelog_documents(documents: Documents) -> list[bytes]:
+    """Return a record for each document."""
+    prefix = _PREFIX.pack(VERSION, DOCUMENT)
+    ordinals = documents.ordinals.tolist()
+    bodies = encode_documents(documents)
+    return [
+        prefix + _ORDINAL.pack(ordinal) + body
+        for ordinal, body in zip(ordinals, bodies, strict=True)
+    ]
+
+
+def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Documents:
+    """Return the documents in *values*; the opposite of `encode_changelog_documents`.
+
+    Raises:
+        FormatError: one is truncated, or no document of a scheme with *slots* slots.
+    """
+    bodies = [_body(value, DOCUMENT) for value in values]
+    if any(len(body) < _ORDINAL.size for body in bodies):
+        raise FormatError("a document's changelog record is too short for its ordinal")
+    ordinals = np.array([_ORDINAL.unpack_from(body)[0] for body in bodies], np.uint64)
+    stored = [body[_ORDINAL.size :] for body in bodies]
+    return decode_documents(ordinals.astype(np.int64), stored, slots)
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """Return the record that ends a transaction."""
+    mark = batch.mark
+    head = _BATCH.pack(
+        mark.number,
+        mark.first_ordinal,
+        mark.next_ordinal,
+        batch.highest_timestamp,
+        len(mark.spans),
+    )
+    spans = b"".join(_SPAN.pack(each.partition, each.start, each.end) for each in mark.spans)
+    return _PREFIX.pack(VERSION, BATCH) + head + spans
+
+
+def decode_batch(value: bytes) -> Batch:
+    """Return what `encode_batch` wrote.
+
+    Raises:
+        FormatError: it is truncated, too long, or contradicts itself.
+    """
+    body = _body(value, BATCH)
+    if len(body) < _BATCH.size:
+        raise FormatError("a batch's changelog record is truncated")
+    number, first, after, highest, count = _BATCH.unpack_from(body)
+    if len(body) != _BATCH.size + count * _SPAN.size:
+        raise FormatError("a batch's changelog record has not the length that it says")
+    spans = tuple(Span(*fields) for fields in _SPAN.iter_unpack(body[_BATCH.size :]))
+    if first > after or any(not 0 <= span.start <= span.end for span in spans):
+        raise FormatError("a batch's changelog record counts backwards")
+    if len({span.partition for span in spans}) != len(spans):
+        raise FormatError("a batch's changelog record names a partition twice")
+    return Batch(BatchMark(number, first, after, spans), highest)

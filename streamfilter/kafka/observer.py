@@ -1,0 +1,134 @@
+"""What the engine tells the outside: one call per event, for metrics, health and the log.
+
+The engine's decisions never depend on anything here. Everything is told after the commit, so
+that a scrape counts a batch whole or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamfilter.batch_report import BatchReport
+from streamfilter.health import Health, State
+from streamfilter.index.protocol import Applied, Index
+from streamfilter.kafka.outgoing import Destinations
+from streamfilter.kafka.ports import Clock, Moves, Outgoing
+from streamfilter.kafka.processing import Decided
+from streamfilter.metrics import Metrics
+from streamfilter.model import Positions, Record
+
+logger = logging.getLogger("streamfilter.run")
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One batch that is committed and applied."""
+
+    decided: Decided
+    leaving: Sequence[Outgoing]
+    changelog_records: int
+    stages: Mapping[str, float]
+    """Seconds by stage (`catalogue.STAGES`)."""
+
+
+class Observer:
+    """Feeds one process's metrics and health."""
+
+    def __init__(
+        self, metrics: Metrics, health: Health, clock: Clock, destinations: Destinations
+    ) -> None:
+        self._metrics, self._health, self._clock = metrics, health, clock
+        self._destinations = destinations
+        self._positions: dict[str, int] = {}
+        self._lag: dict[str, int] = {}
+
+    def moved(self, moved: Moved, applied: Applied) -> None:
+        """Count a batch, after its commit and its write."""
+        judgement, records = moved.decided.judgement, moved.decided.prepared.records
+        report = BatchReport.of(
+            moved.decided.outcomes,
+            counts=[judgement.counts] if judgement else (),
+            produced=self._by_destination(moved),
+            consumed_bytes=sum(len(record.value or b"") for record in records),
+            overflows=applied.overflows,
+            ages_seconds=self._ages(records),
+        )
+        self._metrics.batch(report)
+        self._metrics.stages(moved.stages)
+
+    def _by_destination(self, moved: Moved) -> dict[str, int]:
+        to = self._destinations
+        names = {to.unique: "unique", to.duplicates: "duplicates", to.dead_letter: "dead_letter"}
+        counts = dict.fromkeys(("unique", "duplicates", "dead_letter"), 0)
+        for out in moved.leaving:
+            counts[names[out.topic]] += 1
+        return counts | {"changelog": moved.changelog_records}
+
+    def _ages(self, records: Sequence[Record]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        stamps = np.array([r.timestamp for r in records if r.timestamp > 0], np.float64)
+        return (self._clock.wall_milliseconds() - stamps) / 1000
+
+    def standing(self, index: Index, positions: Positions, lag: Positions, topic: str) -> None:
+        """Show how far a task has come."""
+        self._positions |= {f"{topic}/{p}": offset for p, offset in positions.items()}
+        self._lag |= {f"{topic}/{p}": behind for p, behind in lag.items()}
+        self._health.report(
+            positions=dict(self._positions), lag=dict(self._lag), documents=len(index)
+        )
+        self._metrics.index(len(index), changelog_offset=index.progress.changelog_offset)
+        if self._lag:
+            self._metrics.lag(sum(self._lag.values()), 0.0 if not any(self._lag.values()) else 1.0)
+
+    def left(self, partitions: Sequence[int], topic: str) -> None:
+        """Forget what a task that is gone had shown."""
+        for partition in partitions:
+            self._positions.pop(f"{topic}/{partition}", None)
+            self._lag.pop(f"{topic}/{partition}", None)
+        self._health.report(positions=dict(self._positions), lag=dict(self._lag))
+
+    def transaction(self, outcome: str, seconds: float) -> None:
+        """Count a transaction by its outcome."""
+        now = self._clock.wall_milliseconds() / 1000 if outcome == "committed" else None
+        self._metrics.transaction(outcome, seconds, now=now)
+
+    def rebalanced(self, moves: Moves) -> None:
+        """Count what the group did."""
+        if moves.gone:
+            self._metrics.rebalance("lost" if moves.lost else "revoked")
+        if moves.gained:
+            self._metrics.rebalance("assigned")
+
+    def owning(self, tasks: Sequence[str], partitions: int) -> None:
+        """Show which tasks are ours."""
+        self._health.report(tasks=tuple(tasks))
+        self._metrics.partitions(partitions)
+
+    def restoring(self, remaining: int) -> None:
+        """Show how many changelog records are still to be applied."""
+        self._metrics.restoring(remaining)
+        self._health.report(restore_remaining=remaining)
+
+    def identified(self, index_id: str, scheme: str) -> None:
+        """Show whose index is open."""
+        self._health.report(index_id=index_id, scheme=scheme)
+
+    def enter(self, state: State, detail: str = "") -> None:
+        """Say what the process is doing now; a change is logged."""
+        before = self._health.status
+        if (before.state, before.detail) == (state, detail):
+            self._health.beat()
+            return
+        self._health.enter(state, detail)
+        logger.info("%s%s", state, f": {detail}" if detail else "")
+
+    def loudly(self, message: str) -> None:
+        """Say what an operator must know, though the work goes on."""
+        logger.warning("%s", message)
+
+    def note(self, message: str) -> None:
+        """Say what helps to understand a log."""
+        logger.info("%s", message)

@@ -1,0 +1,50 @@
+"""Repeating a call as long as its error says that nothing is decided yet; and a stop-watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from streamfilter.kafka.ports import Clock, OutcomeUnknown, Retriable
+
+PAUSE_SECONDS = 0.02
+"""Between two tries: long enough not to burn a core, short against a transaction."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Patience:
+    """Repeats calls, for a bounded time."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._seconds = clock, seconds
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what *function* returns, repeating it while it is retriable.
+
+        Raises:
+            OutcomeUnknown: it still was after the time was up.
+        """
+        deadline = self._clock.monotonic() + self._seconds
+        while True:
+            try:
+                return function(*args, **kwargs)
+            except Retriable as error:
+                if self._clock.monotonic() >= deadline:
+                    raise OutcomeUnknown(f"{error} (for {self._seconds:g} s)") from error
+                self._clock.sleep(PAUSE_SECONDS)
+
+
+class Watch:
+    """Seconds between laps, by name."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._last = clock, clock.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        """Give the time since the last lap to *name*."""
+        now = self._clock.monotonic()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now

@@ -1,0 +1,196 @@
+"""A process's tasks: taken and dropped as the group says, each advanced in turn.
+
+One thread. Every turn polls the membership once, with no transaction open, and then lets each
+task do one piece. Whatever moved is dropped whole and begun whole. Ownership is what the
+coordinator says at the commit, not what a callback said last: a fence or a lost place shows
+there, and is asked about here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamfilter.health import State
+from streamfilter.index.errors import IndexFault, IndexLocked
+from streamfilter.kafka.errors import as_stop
+from streamfilter.kafka.observer import Observer
+from streamfilter.kafka.ports import (
+    Clock,
+    Denied,
+    Fenced,
+    InputLost,
+    LogError,
+    Membership,
+    Moves,
+    Retriable,
+)
+from streamfilter.kafka.task import Task
+from streamfilter.kafka.transactor import Step
+from streamfilter.stops import ExitCode, SchemeMismatch, Stop, Temporary
+from streamfilter.stops import Fenced as FencedStop
+
+STANDBY_SECONDS = 0.25
+"""How long a poll of the membership waits while there is nothing else to do."""
+RETRY_SECONDS = 0.1
+"""The same after an aborted transaction: a revoke is often on its way."""
+PAUSED_SECONDS = 0.5
+FENCE_POLLS = 20
+"""Polls of `RETRY_SECONDS` in which a process that was fenced hears that it lost its place."""
+REPLACEMENTS_MAX = 3
+"""New producers in a row without a commit between them; then the process ends."""
+
+
+class Service:
+    """Runs the tasks that the group gives to this process."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        new_task: Callable[[int], Task],
+        observer: Observer,
+        clock: Clock,
+        *,
+        latency: float,
+    ) -> None:
+        """Begin with no task.
+
+        Args:
+            membership: says which tasks are ours.
+            new_task: makes a task by its number.
+            observer: hears what happens.
+            clock: for pauses.
+            latency: seconds a batch may be waited for, for all tasks together.
+        """
+        self._membership, self._new_task = membership, new_task
+        self._observer, self._clock, self._latency = observer, clock, latency
+        self._tasks: dict[int, Task] = {}
+        self._replaced: dict[int, int] = {}
+        self._wait = STANDBY_SECONDS
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Work until *stopping*, then finish the batch and leave the group.
+
+        Raises:
+            Stop: the process must end, and why.
+        """
+        try:
+            while not stopping():
+                self.turn()
+            self._observer.enter(State.DRAINING)
+        finally:
+            self.close()
+
+    def turn(self) -> None:
+        """Poll the membership once, and advance every task by one piece."""
+        try:
+            moves = self._membership.poll(self._wait)
+        except Retriable as error:
+            self._observer.note(str(error))
+            moves = Moves()
+        except LogError as error:
+            raise as_stop(error) from error
+        self._take(moves)
+        steps = [self._advance(task) for task in list(self._tasks.values())]
+        self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=STANDBY_SECONDS)
+        if any(step is Step.MOVED for step in steps):
+            self._wait = 0.0
+        self._observer.enter(*self._state())
+
+    def _take(self, moves: Moves) -> None:
+        """Drop what is gone, begin what is gained; the same task again begins anew."""
+        if not moves:
+            return
+        self._observer.rebalanced(moves)
+        for number in sorted((moves.gone | moves.gained) & self._tasks.keys()):
+            self._drop(number)
+        for number in sorted(moves.gained):
+            self._tasks[number] = self._new_task(number)
+            self._replaced[number] = 0
+        partitions = sum(len(task.plan.partitions) for task in self._tasks.values())
+        self._observer.owning([task.plan.label for task in self._tasks.values()], partitions)
+
+    def _drop(self, number: int) -> None:
+        task = self._tasks.pop(number)
+        self._observer.note(f"{task.plan.label} is no longer ours")
+        task.close()
+
+    def _advance(self, task: Task) -> Step:
+        number = task.plan.number
+        try:
+            step = task.advance(self._latency / max(1, len(self._tasks)))
+        except Fenced as error:
+            return self._fenced(task, error)
+        except (Denied, InputLost) as error:
+            raise Stop(str(error), exit_code=ExitCode.CONFIG) from error
+        except LogError as error:
+            return self._replace(task, error)
+        except IndexLocked as error:
+            raise Temporary(str(error)) from error
+        except IndexFault as error:
+            raise SchemeMismatch(str(error)) from error
+        if step is Step.MOVED and task.state is State.RUNNING:
+            self._replaced[number] = 0
+        return step
+
+    def _replace(self, task: Task, error: LogError) -> Step:
+        """Answer an unknown outcome: a new producer, and everything from step 1."""
+        number = task.plan.number
+        self._replaced[number] += 1
+        if self._replaced[number] > REPLACEMENTS_MAX:
+            raise as_stop(error) from error
+        self._observer.loudly(f"{task.plan.label} begins again with a new producer: {error}")
+        task.restart()
+        return Step.RETRY
+
+    def _fenced(self, task: Task, error: Fenced) -> Step:
+        """Find out whether somebody took over, or only the transaction was too old.
+
+        The broker's answer is the same. If the group threw us out, or if it happens again and
+        again, another process has our place: this one ends, and its restart stands by.
+        """
+        number = task.plan.number
+        self._observer.enter(State.FENCED, str(error))
+        for _ in range(FENCE_POLLS):
+            moves = self._membership.poll(RETRY_SECONDS)
+            if number in moves.gone:
+                raise FencedStop(f"{task.plan.label} was taken over by another process: {error}")
+            if moves:
+                self._take(moves)
+                return Step.RETRY
+        if self._replaced[number] >= REPLACEMENTS_MAX:
+            raise FencedStop(
+                f"{task.plan.label}: somebody else uses this transactional id again and again: "
+                f"{error}; is there a second cluster of processes with the same kafka.group?"
+            )
+        return self._replace(task, error)
+
+    def _state(self) -> tuple[State, str]:
+        """Return what the process is doing: the task furthest from working speaks for all."""
+        if not self._tasks:
+            if self._membership.member().generation < 0:
+                return State.STARTING, "joining the group"
+            return State.STANDBY, ""
+        worst = max(self._tasks.values(), key=lambda task: _WORRY.index(task.state))
+        return worst.state, worst.detail
+
+    def close(self) -> None:
+        """Close every task, then leave the group: the next owner must find us gone."""
+        try:
+            for number in list(self._tasks):
+                self._tasks.pop(number).close()
+        finally:
+            self._membership.close()
+
+
+_WAITS = {
+    Step.RETRY: RETRY_SECONDS,
+    Step.DISK_FULL: PAUSED_SECONDS,
+    Step.TRIPPED: PAUSED_SECONDS,
+}
+_WORRY = (
+    State.RUNNING,
+    State.RESTORING,
+    State.STARTING,
+    State.PAUSED_DEAD_LETTERS,
+    State.PAUSED_DISK,
+)

@@ -1,0 +1,92 @@
+"""How far a task has come, and how far a batch takes it: pure arithmetic on offsets and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamfilter.index.protocol import Progress
+from streamfilter.kafka.changelog import Batch
+from streamfilter.model import BatchMark, Positions, Record, Span
+
+FUTURE_MILLISECONDS_MAX = 3_600_000
+"""A record's timestamp counts at most an hour ahead of the clock, or one mad producer would age
+the whole index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The counters of one task; they belong to one producer and die with it."""
+
+    positions: Positions
+    """Next offset to take, for every input partition: what each transaction commits."""
+    known: Positions
+    """Next offset never judged, for every input partition. Below it, a record is re-read."""
+    next_batch: int = 0
+    next_ordinal: int = 0
+    highest_timestamp: int = -1
+
+    @classmethod
+    def of(cls, progress: Progress, *, positions: Positions, known: Positions) -> Standing:
+        """Return the standing of an index with *progress*, about to go on at *positions*."""
+        return cls(
+            positions,
+            known,
+            progress.next_batch,
+            progress.next_ordinal,
+            progress.highest_timestamp,
+        )
+
+    def after(
+        self, records: Sequence[Record], judged: int, now: int, *, reread: bool
+    ) -> tuple[Standing, Batch | None]:
+        """Return the standing after *records*, and the batch that tells of it (None: re-read).
+
+        Args:
+            records: a batch that is all new or all re-read.
+            judged: how many of them are documents.
+            now: milliseconds since the epoch.
+            reread: whether they were judged before; then only the positions move.
+        """
+        ends = {record.source.partition: record.source.offset + 1 for record in records}
+        positions = self.positions | ends
+        if reread:
+            moved = Standing(
+                positions, self.known, self.next_batch, self.next_ordinal, self.highest_timestamp
+            )
+            return moved, None
+        limit = now + FUTURE_MILLISECONDS_MAX
+        latest = max((min(record.timestamp, limit) for record in records), default=-1)
+        return self._new(positions, self.known | ends, judged, latest)
+
+    def opened(self) -> tuple[Standing, Batch]:
+        """Return the first batch of a changelog: nothing judged, all start offsets told."""
+        return self._new(self.positions, self.known, 0, -1)
+
+    def _new(
+        self, positions: Positions, known: Positions, judged: int, latest: int
+    ) -> tuple[Standing, Batch]:
+        spans = tuple(
+            Span(partition, self.known[partition], known[partition]) for partition in sorted(known)
+        )
+        after = Standing(
+            positions,
+            known,
+            self.next_batch + 1,
+            self.next_ordinal + judged,
+            max(self.highest_timestamp, latest),
+        )
+        mark = BatchMark(self.next_batch, self.next_ordinal, after.next_ordinal, spans)
+        return after, Batch(mark, after.highest_timestamp)
+
+
+def progress_after(batch: Batch, *, offset: int, record_hash: bytes) -> Progress:
+    """Return what an index remembers after *batch*, whose record stands at *offset*."""
+    return Progress(
+        changelog_offset=offset,
+        record_hash=record_hash,
+        positions=batch.positions,
+        next_batch=batch.mark.number + 1,
+        next_ordinal=batch.mark.next_ordinal,
+        highest_timestamp=batch.highest_timestamp,
+    )

@@ -1,0 +1,68 @@
+"""The store port: where a task's index lives, who it belongs to, and how to begin it anew.
+
+The engine asks for an index by its identity and never touches a path; `DirectoryStore` is the
+real one. What the index itself can do is `index.protocol.Index`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from streamfilter.index.identity import Identity, decode_identity
+from streamfilter.index.opening import open_index, read_identity, wipe_index
+from streamfilter.index.options import Memory
+from streamfilter.index.protocol import Index
+
+
+class Store(Protocol):
+    """A place for one index. What it raises are the faults of `index.errors`."""
+
+    @property
+    def where(self) -> str:
+        """Return the place's name, for messages."""
+
+    def identity(self) -> Identity | None:
+        """Return whose index is there; None if there is none."""
+
+    def decode(self, encoded: bytes) -> Identity:
+        """Return the identity in a changelog's header, with the operator's own seed if any."""
+
+    def open(self, identity: Identity) -> Index:
+        """Return the index of *identity*, new and empty if there was none."""
+
+    def wipe(self) -> None:
+        """Remove the index that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryStore:
+    """An index in a directory of its own."""
+
+    path: Path
+    seed: bytes | None
+    """What ``index.seed_file`` gives, None without one."""
+    bucket_cap: int
+    memory: Memory
+
+    @property
+    def where(self) -> str:
+        """Return the directory."""
+        return str(self.path)
+
+    def identity(self) -> Identity | None:
+        """Return whose index is in the directory."""
+        return read_identity(self.path, seed=self.seed)
+
+    def decode(self, encoded: bytes) -> Identity:
+        """Return the identity in a changelog's header."""
+        return decode_identity(encoded, seed=self.seed)
+
+    def open(self, identity: Identity) -> Index:
+        """Open the index, made new if there is none."""
+        return open_index(self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory)
+
+    def wipe(self) -> None:
+        """Delete the index; the directory stays."""
+        wipe_index(self.path)

@@ -1,0 +1,92 @@
+"""One task: the owner of one index, from its start (`starting.py`) into the loop (`transactor.py`).
+
+A task is its input partitions, its changelog partition, its transactional id and its index. It
+never waits by itself: `advance` does one piece and returns, so that its owner can poll the
+membership between any two.
+"""
+
+from __future__ import annotations
+
+from streamfilter.health import State
+from streamfilter.index.protocol import Index
+from streamfilter.kafka.starting import Plan, Script, Starter
+from streamfilter.kafka.store import Store
+from streamfilter.kafka.transactor import Parts, Step, Transactor
+from streamfilter.killpoints import kill_point
+
+
+class Task:
+    """Drives one task."""
+
+    def __init__(self, plan: Plan, parts: Parts, store: Store) -> None:
+        self.plan, self._parts, self._store = plan, parts, store
+        self._starter: Starter | None = None
+        self._script: Script[Transactor] | None = None
+        self._transactor: Transactor | None = None
+        self.state, self.detail = State.STARTING, ""
+        self.restart()
+
+    @property
+    def _index(self) -> Index | None:
+        return self._starter.index if self._starter else None
+
+    def restart(self) -> None:
+        """Begin again with step 1; the index stays open, for it is a prefix of the changelog."""
+        self._transactor = None
+        self._starter = Starter(self.plan, self._parts, self._store, self._index)
+        self._script = self._starter.run()
+        self.state, self.detail = State.STARTING, ""
+
+    def advance(self, timeout: float) -> Step:
+        """Do one piece of the start, or one step of the loop that waits *timeout* for records."""
+        if self._script is not None:
+            return self._advance_start(self._script)
+        assert self._transactor is not None
+        step = self._transactor.step(timeout)
+        self.state, self.detail = self._shown(step)
+        if step is Step.REPLACE:
+            self._show(self._transactor)
+            self.restart()
+        elif step is not Step.IDLE:
+            self._show(self._transactor)
+        return step
+
+    def _advance_start(self, script: Script[Transactor]) -> Step:
+        try:
+            self.state, self.detail = next(script)
+        except StopIteration as end:
+            self._transactor, self._script = end.value, None
+            self.state, self.detail = State.RUNNING, ""
+            self._show(end.value)
+            return Step.MOVED
+        return Step.RETRY if self.detail else Step.MOVED
+
+    def _shown(self, step: Step) -> tuple[State, str]:
+        if step is Step.DISK_FULL:
+            return State.PAUSED_DISK, "free some space; it goes on by itself"
+        if step is Step.TRIPPED:
+            return State.PAUSED_DEAD_LETTERS, self._parts.breaker.reason
+        return State.RUNNING, ""
+
+    def _show(self, transactor: Transactor) -> None:
+        if self._index is not None:
+            self._parts.observer.standing(
+                self._index,
+                transactor.standing.positions,
+                self._parts.log.lag(),
+                self.plan.names.topic,
+            )
+
+    def close(self) -> None:
+        """Release everything; an open transaction is aborted."""
+        kill_point("close.begun")
+        if self._script is not None:
+            self._script.close()
+        self._script = self._transactor = None
+        self._parts.log.close()
+        index = self._index
+        self._starter = None
+        if index is not None:
+            index.close()
+        self._parts.observer.left(self.plan.partitions, self.plan.names.topic)
+        kill_point("close.done")

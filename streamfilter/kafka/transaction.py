@@ -1,0 +1,117 @@
+"""One Kafka transaction, steps 10 to 12: all of it or nothing, and which of the two it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamfilter.kafka.observer import Observer
+from streamfilter.kafka.patience import Patience
+from streamfilter.kafka.ports import Abortable, Clock, Fenced, Log, Member, Outgoing
+from streamfilter.killpoints import kill_point
+from streamfilter.model import Positions
+
+
+class Transactions:
+    """Runs the transactions of one producer."""
+
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        observer: Observer,
+        *,
+        transaction_seconds: float,
+        socket_seconds: float,
+    ) -> None:
+        """Begin with a producer that `Log.open_producer` has just made.
+
+        Args:
+            log: where transactions go.
+            clock: for patience, which is a transaction's lifetime.
+            observer: hears of every transaction's outcome.
+            transaction_seconds: the broker aborts what is older.
+            socket_seconds: a commit that took longer may have an EndTxn under way still.
+        """
+        self._log, self._clock, self._observer = log, clock, observer
+        self._patience = Patience(clock, transaction_seconds)
+        self._socket_seconds = socket_seconds
+        self._committed_at = clock.monotonic()
+        self.worn = False
+        """True when the producer must be replaced before the next transaction.
+
+        librdkafka has no KIP-890: after a commit that failed first or took long, an EndTxn may
+        still be under way and would end a later transaction of the same producer.
+        """
+
+    @property
+    def idle_seconds(self) -> float:
+        """Return how long ago the last commit was."""
+        return self._clock.monotonic() - self._committed_at
+
+    def run(
+        self,
+        leaving: Sequence[Outgoing],
+        values: Sequence[bytes],
+        positions: Positions,
+        member: Member,
+    ) -> int | None:
+        """Run one transaction; return the last changelog record's offset, None if aborted."""
+        begun = self._clock.monotonic()
+        outcome = "failed"
+        try:
+            offset = self._send(leaving, values, positions, member)
+            self._commit()
+            outcome = "committed"
+        except Abortable as error:
+            outcome = "aborted"
+            self._observer.loudly(f"transaction aborted, to be tried again: {error}")
+            self._patience.call(self._log.abort)
+            kill_point("transaction.aborted")
+            return None
+        except Fenced:
+            outcome = "fenced"
+            raise
+        finally:
+            self._observer.transaction(outcome, self._clock.monotonic() - begun)
+        self._committed_at = self._clock.monotonic()
+        return offset
+
+    def _send(
+        self,
+        leaving: Sequence[Outgoing],
+        values: Sequence[bytes],
+        positions: Positions,
+        member: Member,
+    ) -> int:
+        """Do steps 10 and 11; return the last changelog record's offset."""
+        log, half = self._log, len(leaving) // 2
+        self._patience.call(log.begin)
+        kill_point("transaction.begun")
+        log.produce(leaving[:half])
+        kill_point("transaction.producing")
+        log.produce(leaving[half:])
+        kill_point("transaction.outputs")
+        log.produce_changelog(values)
+        kill_point("transaction.produced")
+        # Before the offsets: what is produced waits out the last commit's markers by itself,
+        # while the offsets' call would sleep for its whole back-off.
+        offset = self._patience.call(log.flush)
+        kill_point("transaction.flushed")
+        self._patience.call(log.send_offsets, positions, member)
+        kill_point("transaction.offsets")
+        return offset
+
+    def _commit(self) -> None:
+        """Do step 12, again and again while the answer is open."""
+        begun = self._clock.monotonic()
+        tries = 0
+
+        def commit() -> None:
+            nonlocal tries
+            tries += 1
+            self._log.commit()
+
+        self._patience.call(commit)
+        kill_point("transaction.committed")
+        slow = self._clock.monotonic() - begun > self._socket_seconds
+        self.worn = tries > 1 or slow

@@ -1,0 +1,262 @@
+"""The loop of one task: the law that survives a crash at any line.
+
+    7   take a batch, in the order of judgement
+    8   ask for our place in the group, and refuse to go on without one
+    9   read, sketch, judge: reads the index, changes nothing
+    10  begin; produce outputs; produce the changelog's records; flush
+    11  send the next offsets of ALL input partitions, as our member
+    12  commit
+    13  only then write the index: entries, marks, positions and the changelog's offset at once
+
+Kafka keeps all of 10-12 or nothing, and what it keeps includes everything that 13 will write.
+So whatever happens between two lines, the index holds a prefix of the committed changelog, and
+restore (`restore.py`) makes up the rest. Nothing may be judged while a write of 13 is owed.
+
+A batch is all new or all re-read. A record below the known positions was judged before (an
+operator rewound the group): it is judged again as of its own batch, forwarded again, and its
+offsets are committed, but it adds nothing to the changelog or the index.
+
+An abortable error drops the transaction and returns RETRY: the caller polls the membership
+first, and only if nothing moved is the same batch tried again. A retriable error repeats the
+very call. Anything else rises: a new producer means to start over with step 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from streamfilter.documents import Reader
+from streamfilter.index.errors import DiskFull
+from streamfilter.index.protocol import Additions, Applied, Changes, Index
+from streamfilter.kafka import changelog
+from streamfilter.kafka.breaker import Breaker
+from streamfilter.kafka.intake import Intake
+from streamfilter.kafka.observer import Moved, Observer
+from streamfilter.kafka.outgoing import Forwarder
+from streamfilter.kafka.patience import Watch
+from streamfilter.kafka.ports import (
+    Clock,
+    InputLost,
+    Log,
+    Member,
+)
+from streamfilter.kafka.processing import Decided, Rules, decide, prepare, read, written
+from streamfilter.kafka.standing import Standing, progress_after
+from streamfilter.kafka.transaction import Transactions
+from streamfilter.killpoints import kill_point
+from streamfilter.model import Record
+from streamfilter.pipeline import accept
+from streamfilter.similarity.sketch import Sketcher
+
+IDLE_COMMIT_SECONDS = 3_600.0
+"""No member subscribes to the input, so the broker would let its offsets expire."""
+
+
+class Step(Enum):
+    """How a step of the loop ended."""
+
+    MOVED = "moved"
+    IDLE = "idle"
+    RETRY = "retry"
+    """Nothing was committed: poll the membership, then step again."""
+    DISK_FULL = "disk full"
+    """Committed, but not written: only the write may be tried again."""
+    TRIPPED = "tripped"
+    """The breaker holds: no records are taken."""
+    REPLACE = "replace"
+    """Moved, but the producer must be replaced before the next transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of a batch and of patience."""
+
+    documents: int
+    size: int
+    """Bytes."""
+    transaction_seconds: float
+    socket_seconds: float
+    """A commit that took longer may have an EndTxn under way still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a transactor is put together from."""
+
+    log: Log
+    member: Callable[[], Member]
+    clock: Clock
+    observer: Observer
+    reader: Reader
+    forwarder: Forwarder
+    rules: Rules
+    bounds: Bounds
+    breaker: Breaker
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """Step 13 of a committed transaction."""
+
+    changes: Changes
+    moved: Moved | None
+
+
+class Transactor:
+    """Moves batches of one task, exactly once."""
+
+    def __init__(self, parts: Parts, index: Index, sketcher: Sketcher, standing: Standing) -> None:
+        self._parts, self._index, self._sketcher = parts, index, sketcher
+        self._clock = parts.clock
+        self.standing = standing
+        bounds = parts.bounds
+        self._intake = Intake(parts.log, documents=bounds.documents, size=bounds.size)
+        self._transactions = Transactions(
+            parts.log,
+            parts.clock,
+            parts.observer,
+            transaction_seconds=bounds.transaction_seconds,
+            socket_seconds=bounds.socket_seconds,
+        )
+        self._held: list[Record] = []
+        self._owed: _Owed | None = None
+
+    def step(self, timeout: float) -> Step:
+        """Move one batch, or what of the last one is still to be done."""
+        if self._owed is not None:
+            return self._apply()
+        if self._parts.breaker.tripped:
+            return Step.TRIPPED
+        if not self._held:
+            self._held = self._intake.next(timeout)
+        if not self._held:
+            return self._commit_idle()
+        kill_point("batch.consumed")
+        accepted = accept(self.standing.known, self._held)
+        step = Step.MOVED
+        if accepted.reread:
+            step = self._move(accepted.reread, reread=True)
+        if accepted.new and step is Step.MOVED:
+            self._held = accepted.new
+            step = self._move(accepted.new, reread=False)
+        return step
+
+    def _move(self, records: Sequence[Record], *, reread: bool) -> Step:
+        """Take *records* through steps 8 to 13."""
+        self._check_order(records)
+        member = self._parts.member()
+        if member.generation < 0 or not member.member_id:
+            return Step.RETRY  # the classic coordinator would not fence such a one
+        kill_point("batch.member")
+        watch = Watch(self._clock)
+        decided = self._decide(records, watch, reread=reread)
+        leaving = written(decided, self._parts.forwarder)
+        kill_point("batch.decided")
+        after, batch = self.standing.after(
+            records, len(decided.prepared.rows), self._clock.wall_milliseconds(), reread=reread
+        )
+        additions = decided.judgement.additions if decided.judgement else None
+        values = _values(additions, batch)
+        watch.lap("produce")
+        offset = self._transactions.run(leaving, values, after.positions, member)
+        if offset is None:
+            return Step.RETRY
+        watch.lap("commit")
+        self.standing, self._held = after, []
+        self._parts.breaker.add(len(records), decided.prepared.rejected)
+        moved = Moved(decided, leaving, len(values), watch.seconds)
+        if batch is None:
+            self._parts.observer.moved(moved, Applied())
+            return self._moved()
+        self._owed = _Owed(_changes(additions, batch, offset=offset, value=values[-1]), moved)
+        return self._apply()
+
+    def _check_order(self, records: Sequence[Record]) -> None:
+        """Refuse records from before where we asked to begin: a seek that got lost."""
+        for record in records:
+            position = self.standing.positions[record.source.partition]
+            if record.source.offset < position:
+                raise InputLost(
+                    f"{record.source.topic}/{record.source.partition} gave offset "
+                    f"{record.source.offset} after {position} was asked for"
+                )
+
+    def _decide(self, records: Sequence[Record], watch: Watch, *, reread: bool) -> Decided:
+        parts, standing = self._parts, self.standing
+        readings = read(records, parts.reader, parts.forwarder)
+        watch.lap("read")
+        prepared = prepare(records, readings, self._sketcher)
+        watch.lap("sketch")
+        decided = decide(
+            prepared,
+            self._index,
+            parts.rules,
+            number=standing.next_batch,
+            first_ordinal=standing.next_ordinal,
+            reread=reread,
+        )
+        watch.lap("judge")
+        return decided
+
+    def _apply(self) -> Step:
+        """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""
+        owed = self._owed
+        assert owed is not None
+        begun = self._clock.monotonic()
+        try:
+            applied = self._index.apply(owed.changes)
+        except DiskFull as error:
+            self._parts.observer.note(str(error))
+            return Step.DISK_FULL
+        kill_point("index.applied")
+        self._owed = None
+        if owed.moved is not None:
+            seconds = {**owed.moved.stages, "apply": self._clock.monotonic() - begun}
+            self._parts.observer.moved(replace(owed.moved, stages=seconds), applied)
+        return self._moved()
+
+    def _moved(self) -> Step:
+        return Step.REPLACE if self._transactions.worn else Step.MOVED
+
+    def open_changelog(self, identity: bytes) -> Step:
+        """Write a fresh changelog's first transaction: whose it is, and where it begins."""
+        member = self._parts.member()
+        if member.generation < 0 or not member.member_id:
+            return Step.RETRY
+        after, batch = self.standing.opened()
+        values = [changelog.encode_header(identity), changelog.encode_batch(batch)]
+        offset = self._transactions.run([], values, after.positions, member)
+        if offset is None:
+            return Step.RETRY
+        self.standing = after
+        self._owed = _Owed(_changes(None, batch, offset=offset, value=values[-1]), None)
+        return self._apply()
+
+    def _commit_idle(self) -> Step:
+        """Keep the committed offsets alive while nothing comes."""
+        if self._transactions.idle_seconds < IDLE_COMMIT_SECONDS:
+            return Step.IDLE
+        member = self._parts.member()
+        if member.generation < 0 or not member.member_id:
+            return Step.RETRY
+        if self._transactions.run([], [], self.standing.positions, member) is None:
+            return Step.RETRY
+        return self._moved()
+
+
+def _values(additions: Additions | None, batch: changelog.Batch | None) -> list[bytes]:
+    """Return a batch's changelog records, its mark last; a re-read batch has none."""
+    if batch is None:
+        return []
+    documents = changelog.encode_changelog_documents(additions.documents) if additions else []
+    return [*documents, changelog.encode_batch(batch)]
+
+
+def _changes(
+    additions: Additions | None, batch: changelog.Batch, *, offset: int, value: bytes
+) -> Changes:
+    """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
+    progress = progress_after(batch, offset=offset, record_hash=changelog.record_hash(value))
+    return Changes(progress, additions, (batch.stored_mark,))
