@@ -38,7 +38,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
     SIGTERM or Ctrl-C: the batch is finished and committed, then the process ends with 0. A
     second process of the same group (with its own index.path and http.port) stands by.
     """
-    from streamfilter.kafka.assembly import serve  # the wire takes a moment; a wrong file does not
+    from streamfilter.kafka.serving import serve  # the wire takes a moment; a wrong file does not
 
     config = options.load(files, overrides)
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())

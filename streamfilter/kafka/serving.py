@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.assembly import policy_for, reader_for
 from streamfilter.config import Config
-from streamfilter.documents import Limits, Reader
 from streamfilter.health import Health, State
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
@@ -36,9 +36,7 @@ from streamfilter.kafka.task import Task
 from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.transactor import Bounds, Parts
 from streamfilter.metrics import Metrics
-from streamfilter.pipeline import MatchPolicy
 from streamfilter.seeds import read_seed
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text import UNICODE_VERSION
 from streamfilter.stops import ConfigError, Temporary
 
@@ -189,7 +187,7 @@ class Assembly:
             member=membership.member,
             clock=self.clock,
             observer=self.observer,
-            reader=_reader(config),
+            reader=reader_for(config),
             forwarder=self._forwarder(),
             rules=_rules(config),
             bounds=_bounds(config),
@@ -261,29 +259,8 @@ class Assembly:
         )
 
 
-def _reader(config: Config) -> Reader:
-    # What counts as empty depends on the normalisation alone, so any seed will do.
-    sketcher = Sketcher(config.scheme(), seed=bytes(SEED_BYTES))
-    limits = config.limits
-    return Reader(
-        config.input.format,
-        text_pointer=config.input.text,
-        id_pointer=config.input.id,
-        limits=Limits(limits.document, limits.text_characters, limits.depth),
-        empty_text=config.input.empty_text,
-        tombstones=config.input.tombstones,
-        is_empty=sketcher.is_empty,
-    )
-
-
 def _rules(config: Config) -> Rules:
-    policy = MatchPolicy(
-        threshold=config.similarity.threshold,
-        method=config.verify.method,
-        max_candidates=config.verify.max_candidates,
-        short_text=config.input.short_text,
-    )
-    return Rules(policy, config.index.bucket_cap, config.input.topic)
+    return Rules(policy_for(config), config.index.bucket_cap, config.input.topic)
 
 
 def _bounds(config: Config) -> Bounds:
