@@ -12,6 +12,7 @@ from streamfilter.index.errors import (
     IndexLocked,
     IndexMismatch,
     IndexRefused,
+    IndexUnavailable,
 )
 from streamfilter.index.identity import Identity, decode_identity, differences
 from streamfilter.index.memory import MemoryIndex
@@ -28,6 +29,7 @@ __all__ = [
     "IndexLocked",
     "IndexMismatch",
     "IndexRefused",
+    "IndexUnavailable",
     "Memory",
     "MemoryIndex",
     "RocksIndex",

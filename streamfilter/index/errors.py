@@ -36,6 +36,13 @@ class IndexMismatch(IndexFault):
         self.differences = differences
 
 
+class IndexUnavailable(IndexFault):
+    """The system refused (open files, permission, input/output): the data may well be whole.
+
+    Never a reason to wipe: stop, let a person look, start again.
+    """
+
+
 class DiskFull(IndexFault):
     """A write found no space. Nothing of it is visible; apply the same changes again later."""
 
@@ -46,6 +53,8 @@ class FormatError(ValueError):
 
 _FULL = ("no space left", "disk quota exceeded", "enospc", "space limit reached")
 _LOCKED = ("lock file", "lock hold by current process")
+_REFUSED = ("too many open files", "permission denied", "cannot allocate memory")
+_DAMAGED = ("corruption", "no such file", "column family not found", "does not exist")
 
 
 def translated(error: Exception, path: Path) -> IndexFault:
@@ -58,7 +67,12 @@ def translated(error: Exception, path: Path) -> IndexFault:
         )
     if any(phrase in lowered for phrase in _LOCKED):
         return IndexLocked(f"{path}: another process has this index open ({text})")
-    return IndexDamaged(f"{path}: the database cannot be used: {text}")
+    # RocksDB wraps what the system refused into "Corruption: IO error: ..." at times, so that is
+    # looked for first; and only what surely speaks of the data is called damage.
+    refused = any(phrase in lowered for phrase in _REFUSED)
+    if not refused and any(phrase in lowered for phrase in _DAMAGED):
+        return IndexDamaged(f"{path}: the database is damaged: {text}")
+    return IndexUnavailable(f"{path}: the database cannot be used now: {text}")
 
 
 @contextmanager
@@ -69,6 +83,8 @@ def file_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"{path}: the disk is full ({error})") from error
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM):
+            raise IndexUnavailable(f"{path}: cannot be used now: {error}") from error
         raise IndexRefused(f"{path}: cannot be used as index.path: {error}") from error
 
 

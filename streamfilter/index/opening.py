@@ -8,6 +8,7 @@
 | ours, database missing or broken       | `IndexDamaged`; the caller wipes and restores loudly |
 | open in another process                | `IndexLocked`                                        |
 | a link, another user's, other files    | `IndexRefused`                                       |
+| refused by the system (open files)     | `IndexUnavailable`: no reason to wipe                |
 """
 
 from __future__ import annotations

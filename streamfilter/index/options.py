@@ -73,8 +73,8 @@ def _database(buffers: WriteBufferManager, memory: Memory, *, create: bool) -> O
     # buffer counts all the same: writes resume after a full disk once the largest buffer of any
     # family is free again, and the default of 64 MiB would keep a small volume stopped for ever.
     options.set_write_buffer_size(MIB)
-    # The log is replayed at start: no longer than a few seconds of work.
-    options.set_max_total_wal_size(4 * memory.memtable_bytes)
+    # The log is replayed at start. It would grow until the smallest family fills its buffer.
+    options.set_max_total_wal_size(memory.memtable_bytes)
     options.set_max_open_files(_open_files())
     options.set_max_background_jobs(2)
     options.set_max_log_file_size(LOG_BYTES)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from streamfilter.index import (
     IndexLocked,
     IndexMismatch,
     IndexRefused,
+    IndexUnavailable,
     open_index,
     read_identity,
     wipe_index,
@@ -248,3 +250,32 @@ def test_a_database_of_another_index_under_our_marker_is_damage(state: Path) -> 
     with pytest.raises(IndexDamaged, match="another index"):
         open_index(state, identity(), memory=SMALL)
     wipe_index(state)
+
+
+def test_a_want_of_file_descriptors_is_no_damage(state: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    refusals = []
+    for limit in range(3, 40):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+        try:
+            open_index(state, identity(), memory=SMALL).close()
+            break
+        except IndexUnavailable as refused:
+            refusals.append(str(refused))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert any("rocksdb: Too many open files" in text for text in refusals)
+    assert all("Too many open files" in text for text in refusals)
+    index = open_index(state, identity(), memory=SMALL)
+    assert len(index) == 1
+    index.close()
+
+
+def test_an_open_index_tells_its_size_and_rocksdbs_own_figures(state: Path) -> None:
+    index = open_index(state, identity(), memory=SMALL)
+    figures = index.properties()
+    assert figures["estimate-num-keys"] >= 5
+    assert figures["background-errors"] == figures["is-write-stopped"] == 0
+    assert 1_000 < index.disk_bytes() < 1_000_000
+    assert index.disk_free_bytes() > 0
+    index.close()
