@@ -94,7 +94,6 @@ class Reader:
         limits: Limits | None = None,
         empty_text: str = "forward",
         tombstones: str = "forward",
-        is_empty: Callable[[str], bool] = is_blank,
     ) -> None:
         """Prepare the decoder.
 
@@ -105,7 +104,6 @@ class Reader:
             limits: sizes beyond which a record is a dead letter.
             empty_text: ``forward``, ``drop``, or ``exact_only`` to judge empty texts too.
             tombstones: ``forward`` or ``drop`` records without a value.
-            is_empty: what counts as an empty text.
 
         Raises:
             ValueError: for anything not listed above; the message names the cure.
@@ -117,7 +115,6 @@ class Reader:
         self.limits = limits or Limits()
         self._empty = _policy("empty_text", empty_text, Reason.EMPTY)
         self._tombstone = _policy("tombstones", tombstones, Reason.TOMBSTONE)
-        self._is_empty = is_empty
         self._read_value = self._read_text if format == "text" else self._read_json
         self._text_path = parse_pointer(text_pointer)
         self._id_path = None if id_pointer is None else parse_pointer(id_pointer)
@@ -143,7 +140,7 @@ class Reader:
         _check_size("the value", len(value), "bytes", self.limits.document_bytes)
         text, id_ = self._read_value(value)
         _check_size("the text", len(text), "characters", self.limits.text_characters)
-        if self._empty is not None and self._is_empty(text):
+        if self._empty is not None and is_blank(text):
             return self._empty
         name = position_id(record.source) if id_ is None else str(id_)
         _check_size("the id", len(name.encode()), "bytes", ID_BYTES_MAX)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import click
 
 from streamfilter import envelope
+from streamfilter.assembly import reader_for
 from streamfilter.commands.evaluation_report import as_json, as_text
 from streamfilter.commands.options import output_option
 from streamfilter.commands.similarity_options import config_of, similarity_options
@@ -16,12 +19,17 @@ from streamfilter.config import Config
 from streamfilter.evaluation import Report, Run, evaluate
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.lines import STDIN
-from streamfilter.files.run import Job, filter_files, reader_for
+from streamfilter.files.run import Job, filter_files
 from streamfilter.files.truth import read_truth
 from streamfilter.stops import ExitCode
 
 UNSOUND = 1
 """Exit code of a run that broke a promise, or missed a required share."""
+
+TOPICS = "streamfilter.kafka.outputs"
+"""Where ``read_run(config, reader) -> Run`` reads the topics of a service."""
+
+HAS_TOPICS = importlib.util.find_spec(TOPICS) is not None
 
 EPILOG = """\b
 Examples:
@@ -43,7 +51,12 @@ withheld, or if a share is below its --min.
 @click.option("--unique", metavar="PATH", help="What a run of filter kept.")
 @click.option("--duplicates", metavar="PATH", help="What it withheld.")
 @click.option("--dead-letter", metavar="PATH", help="What it could not read, if it had that.")
-@click.option("--topics", is_flag=True, help="Judge the topics of --config instead of files.")
+@click.option(
+    "--topics",
+    is_flag=True,
+    hidden=not HAS_TOPICS,
+    help="Judge the topics of --config instead of files.",
+)
 @click.option("--recall-from", type=click.FloatRange(0, 1), default=0.84, show_default=True,
               metavar="J", help="A better earlier kept document makes one expected.")  # fmt: skip
 @click.option("--precision-from", type=click.FloatRange(0, 1), default=0.76, show_default=True,
@@ -81,6 +94,8 @@ def command(
 
 def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) -> None:
     outputs = [others["unique"], others["duplicates"]]
+    if topics and not HAS_TOPICS:
+        raise click.UsageError("this version judges files only")
     if topics and (inputs or any(outputs)):
         raise click.UsageError("--topics reads the topics of --config; leave the files out")
     if not topics and not inputs:
@@ -123,9 +138,9 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
 
 def _topics_run(config: Config) -> Run:
     """Return the run that the topics of *config* hold, read committed."""
-    from streamfilter.kafka.outputs import read_run as read_topics  # the wire only when wanted
-
-    return read_topics(config, reader_for(config))
+    wire = importlib.import_module(TOPICS)  # Kafka's client only when it is wanted
+    run: Run = wire.read_run(config, reader_for(config))
+    return run
 
 
 def _passes(report: Report, min_recall: float, min_precision: float) -> bool:

@@ -120,7 +120,7 @@ def summary_line(summary: Summary, seconds: float, rate: float) -> str:
     if places["dropped"]:
         parts.append(f"{places['dropped']:,} dropped")
     unjudged = verdicts.get("passthrough", 0)
-    note = f"; {unjudged:,} of the unique were not judged (empty)" if unjudged else ""
+    note = f"; {unjudged:,} of the unique were not judged (empty or short)" if unjudged else ""
     again = f"; {summary.reread:,} re-read" if summary.reread else ""
     return (
         f"{summary.records:,} records = {' + '.join(parts)}{note}{again}; "

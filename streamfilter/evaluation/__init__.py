@@ -13,7 +13,20 @@ may go either way for the reason that the sets are shingled a little differently
 from __future__ import annotations
 
 from streamfilter.evaluation.judge import evaluate
+from streamfilter.evaluation.reading import digest, given_of, placed_of, text_digest
 from streamfilter.evaluation.report import Example, Report
 from streamfilter.evaluation.run import Given, Placed, Run, Truth
 
-__all__ = ["Example", "Given", "Placed", "Report", "Run", "Truth", "evaluate"]
+__all__ = [
+    "Example",
+    "Given",
+    "Placed",
+    "Report",
+    "Run",
+    "Truth",
+    "digest",
+    "evaluate",
+    "given_of",
+    "placed_of",
+    "text_digest",
+]

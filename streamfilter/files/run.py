@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamfilter.assembly import policy_for, reader_for
 from streamfilter.config import Config
-from streamfilter.documents import Limits, Reader, is_blank
 from streamfilter.files.engine import Engine, Settings
 from streamfilter.files.lines import STDIN, Input
 from streamfilter.files.outputs import Outputs
@@ -18,7 +18,6 @@ from streamfilter.files.state import opened
 from streamfilter.files.summary import Summary
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
-from streamfilter.verification import MatchPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,45 +59,19 @@ def filter_files(
             payload=config.output.duplicates_mode != "reference",
         )
         Engine(
-            settings=_settings(config),
-            reader=reader_for(config, sketcher.is_empty),
+            settings=Settings(
+                policy=policy_for(config),
+                bucket_cap=config.index.bucket_cap,
+                batch_documents=config.batch.documents,
+                batch_bytes=config.batch.bytes,
+            ),
+            reader=reader_for(config),
             sketcher=sketcher,
             index=index,
             sources=Sources(job.state),
             placement=placement,
         ).run(inputs, advanced)
     return placement.summary
-
-
-def reader_for(config: Config, is_empty: Callable[[str], bool] = is_blank) -> Reader:
-    """Return the reader that *config* describes."""
-    return Reader(
-        config.input.format,
-        text_pointer=config.input.text,
-        id_pointer=config.input.id,
-        limits=Limits(
-            document_bytes=config.limits.document,
-            text_characters=config.limits.text_characters,
-            depth=config.limits.depth,
-        ),
-        empty_text=config.input.empty_text,
-        tombstones=config.input.tombstones,
-        is_empty=is_empty,
-    )
-
-
-def _settings(config: Config) -> Settings:
-    return Settings(
-        policy=MatchPolicy(
-            threshold=config.similarity.threshold,
-            method=config.verify.method,
-            max_candidates=config.verify.max_candidates,
-            short_text=config.input.short_text,
-        ),
-        bucket_cap=config.index.bucket_cap,
-        batch_documents=config.batch.documents,
-        batch_bytes=config.batch.bytes,
-    )
 
 
 def _opened(stack: ExitStack, path: str, job: Job) -> Input:

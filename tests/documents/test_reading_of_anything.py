@@ -15,8 +15,8 @@ LIMITS = Limits(document_bytes=5_000, text_characters=500, depth=5)
 READER = Reader(text_pointer="/a/text", id_pointer="/id", limits=LIMITS)
 PLAIN = Reader("text", limits=LIMITS)
 PIECES = [b'{"a":{"text":"', b'"},"id":', b"}", b"{", b"[", b"]", b'"', b",", b":", b"\\", b"\\u",
-          b"d800", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"1", b"-", b"e9", b"NaN", b"null", b" ",
-          b"\x00", b"x" * 600, b"9" * 4_400]  # fmt: skip
+          b"d800", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"1", b"-", b"e9", b"NaN", b"null",
+          b" ", b"\x00", b"x" * 600, b"9" * 4_400]  # fmt: skip
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
