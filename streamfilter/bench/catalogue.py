@@ -1,0 +1,56 @@
+"""The benchmarks by name, and a run of several of them with everything a reader needs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from streamfilter.bench.machine import machine, versions
+from streamfilter.bench.options import Options
+from streamfilter.bench.outcome import Outcome
+
+BENCHMARKS = {
+    "sketch": "streamfilter.bench.sketching",
+    "index": "streamfilter.bench.indexing",
+    "filter": "streamfilter.bench.filtering",
+    "kafka": "streamfilter.bench.wire",
+    "metrics": "streamfilter.bench.observing",
+}
+"""In the order of the pipeline. Each module has ``run(options) -> Outcome``; it is imported when
+its turn comes, so that one that needs an extra costs the others nothing."""
+
+ONE_THREAD = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+SCHEMA = 1
+"""Version of the JSON."""
+
+
+def outcomes(names: Sequence[str], options: Options) -> Iterator[Outcome]:
+    """Run the benchmarks *names* and yield each answer as it comes."""
+    # The libraries read these when they start their first thread.
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    for name in names:
+        options.say(name)
+        yield importlib.import_module(BENCHMARKS[name]).run(options)
+
+
+def as_json(answers: Sequence[Outcome], options: Options) -> dict[str, Any]:
+    """Return a whole run as plain values."""
+    return {
+        "schema": SCHEMA,
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "passed": all(answer.passed for answer in answers),
+        "machine": machine(),
+        "versions": versions(),
+        "settings": {
+            "repeat": options.repeat,
+            "quick": options.quick,
+            "large": options.large,
+            "peers": options.peers,
+            "text": options.text.name if options.text else None,
+        },
+        "benchmarks": {answer.name: answer.as_json() for answer in answers},
+    }

@@ -1,0 +1,132 @@
+"""Texts of any size in three scripts, the same ones for every run on one Python version.
+
+English is prose from this Python's own documentation, in runs of consecutive sentences. Arabic
+and Chinese are the same prose with every word replaced, always by the same one: a root in a
+pattern, or one to three characters without spaces. Nobody would read it, but letters, lengths
+and above all repetitions are those of text; random letters would make the task too easy.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+from streamfilter.documents import Reader
+from streamfilter.files.lines import Input
+from streamfilter.model import Document, Record, Source
+from streamfilter.stories import prose
+
+RUN_SENTENCES = (2, 5)
+
+_PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-"})
+_WORDS = re.compile(r"\w+")
+
+_ROOTS = (
+    "كتب درس علم فهم قرأ سمع نظر دخل خرج جلس وقف ركب سكن عمل لعب طبخ غسل فتح حمل رسم "
+    "ضرب شرب ذهب رجع وصل سأل جمع قسم حسب عرف بحث نقل حكم شهد صنع زرع حصد قطع ربط كسر "
+    "سبق لحق بدأ ختم نشر طبع حفظ نسخ رفع خفض ملك حضر غلب نصر خلق رزق شكر صبر صدق وعد"
+)
+_PATTERNS = (
+    "123 1ا23 م12و3 12ا3 ا12ا3 12و3 12ي3 م123 ت12ي3 م1ا23ة ا1ت2ا3 است12ا3 ي123ون ت1ا23 "
+    "م123ة 123ات ا123 1وا23 ن123 ي123"
+)
+ROOTS, PATTERNS = _ROOTS.split(), _PATTERNS.split()
+ARTICLES = ("", "", "ال", "و", "ب", "ل")
+
+CHARACTERS = (
+    "的一是了我不人在他有这个上们来到时大地为子中你说生国年着就那和要她出也得里后自以会家可下而"
+    "过天去能对小多然于心学么之都好看起发当没成只如事把还用第样道想作种开美总从无情己面最女但现前"
+    "些所同日手又行意动方期它头经长儿回位分爱老因很给名法间斯知世什两次使身者被高已亲其进此话常与"
+    "活正感见明问力理尔点文几定本公特做外孩相西果走将月十实向声车全信重三机工物气每并别真打太新比"
+    "才便夫再书部水像眼等体却加电主界门利海受听表德少克代员许先口由死安写性马光白或住难望教命花结"
+    "乐色更拉东神记处让母父应直字场平报友关放至张认接告入笑内英军候民岁往何度山觉路带万男边风解叫"
+)
+
+
+def documents(language: str, size: int, count: int, *, seed: int) -> list[str]:
+    """Return *count* texts of *size* UTF-8 bytes each (a few less where a character is cut)."""
+    rng, translate = random.Random(f"{language} {size} {seed}"), LANGUAGES[language]
+    return [_document(rng, translate, size) for _ in range(count)]
+
+
+def texts_of(path: Path, *, count: int) -> list[str]:
+    """Return the ``text`` fields of the first *count* lines of a JSON Lines file."""
+    reader = Reader(text_pointer="/text", id_pointer=None)
+    found: list[str] = []
+    for batch in Input(str(path)).batches(documents=1_000, size=1 << 22):
+        for line in batch.lines:
+            reading = reader.read(Record(Source(str(path), 0, line.number), None, line.raw))
+            if isinstance(reading, Document):
+                found.append(reading.text)
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+def _document(rng: random.Random, translate: Callable[[str], str], size: int) -> str:
+    parts: list[bytes] = []
+    held = 0
+    while held < size:
+        parts.append(translate(_run(rng)).encode())
+        held += len(parts[-1])
+    return b"".join(parts)[:size].decode("utf-8", "ignore")
+
+
+def _run(rng: random.Random) -> str:
+    """Return a few consecutive sentences of one document, each as likely as any."""
+    sentences = _sentences()
+    start = rng.randrange(len(sentences))
+    return " ".join(sentences[start : start + rng.randint(*RUN_SENTENCES)]) + " "
+
+
+@cache
+def _sentences() -> tuple[str, ...]:
+    return tuple(
+        sentence.translate(_PLAIN).encode("ascii", "ignore").decode()
+        for source in prose.sources()
+        for sentence in source
+    )
+
+
+def _english(text: str) -> str:
+    return text
+
+
+def _arabic(text: str) -> str:
+    return _WORDS.sub(lambda word: _arabic_word(word[0].lower()), text).replace(",", "،")
+
+
+def _chinese(text: str) -> str:
+    text = _WORDS.sub(lambda word: _chinese_word(word[0].lower()), text)
+    return text.replace(", ", "，").replace(". ", "。").replace(" ", "")
+
+
+@cache
+def _arabic_word(word: str) -> str:
+    draw = _draw(word)
+    root, pattern = draw.choice(ROOTS), draw.choice(PATTERNS)
+    for place, letter in enumerate(root, 1):
+        pattern = pattern.replace(str(place), letter)
+    # Short words are the frequent ones: particles, which take no article.
+    return pattern if len(word) < 4 else draw.choice(ARTICLES) + pattern
+
+
+@cache
+def _chinese_word(word: str) -> str:
+    draw = _draw(word)
+    return "".join(draw.choices(CHARACTERS, k=1 if len(word) < 4 else draw.choice((2, 2, 2, 3))))
+
+
+def _draw(word: str) -> random.Random:
+    return random.Random(blake2b(word.encode(), digest_size=8).digest())
+
+
+LANGUAGES: dict[str, Callable[[str], str]] = {
+    "english": _english,
+    "arabic": _arabic,
+    "chinese": _chinese,
+}

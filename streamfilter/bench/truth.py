@@ -1,0 +1,94 @@
+"""The truth about a mix: exact similarities of all pairs, in plain Python, owing us nothing.
+
+Words, sets and Jaccard are Python's own (`re`, `set`); not a line of the code under test is
+asked. All pairs above a floor are found by the prefix filter (Chaudhuri, Ganti, Kaushik 2006):
+with the tokens of each set ordered by rarity, two sets of Jaccard >= f share a token among the
+first (1 - f) n + 1 of each, so only those tokens need an inverted index. It is exact.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+FLOOR = 0.75
+"""Pairs below it are of no interest."""
+
+_WORDS = re.compile(r"\w+")
+
+Neighbours = list[dict[int, float]]
+"""For each text: earlier texts of at least `FLOOR` similarity, and how similar they are."""
+
+
+def shingles(text: str, *, kind: str = "word", size: int = 3) -> set[str]:
+    """Return the set of runs of *size* words, or characters, of *text*."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    if kind == "char":
+        folded = " ".join(folded.split())
+        return {folded[i : i + size] for i in range(len(folded) - size + 1)}
+    words = _WORDS.findall(folded)
+    return {" ".join(words[i : i + size]) for i in range(len(words) - size + 1)}
+
+
+def jaccard(one: set[str], other: set[str]) -> float:
+    """Return the share of common elements; 0 for two empty sets."""
+    common = len(one & other)
+    return common / max(len(one) + len(other) - common, 1)
+
+
+def neighbours(sets: Sequence[set[str]]) -> Neighbours:
+    """Return the similar earlier sets of each set."""
+    frequency = Counter(token for tokens in sets for token in tokens)
+    posted: defaultdict[str, list[int]] = defaultdict(list)
+    found: Neighbours = []
+    for row, tokens in enumerate(sets):
+        rare_first = sorted(tokens, key=lambda token: (frequency[token], token))
+        prefix = rare_first[: len(tokens) - ceil(FLOOR * len(tokens)) + 1]
+        others = {other for token in prefix for other in posted[token]}
+        similar = ((other, jaccard(tokens, sets[other])) for other in others)
+        found.append({other: value for other, value in similar if value >= FLOOR})
+        for token in prefix:
+            posted[token].append(row)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How right it was to keep these texts and withhold those."""
+
+    expected: int
+    """Texts with an earlier kept one of at least ``recall_from`` similarity."""
+    found: int
+    """How many of those were withheld."""
+    withheld: int
+    right: int
+    """How many of the withheld have an earlier kept one of at least the threshold."""
+
+    @property
+    def recall(self) -> float:
+        """Return found / expected; 1 if nothing was expected."""
+        return self.found / self.expected if self.expected else 1.0
+
+    @property
+    def precision(self) -> float:
+        """Return right / withheld; 1 if nothing was withheld."""
+        return self.right / self.withheld if self.withheld else 1.0
+
+
+def judged(
+    kept: Sequence[bool], near: Neighbours, *, threshold: float = 0.8, recall_from: float = 0.82
+) -> Judged:
+    """Judge which texts were *kept*, whoever decided it and however."""
+    expected = found = right = 0
+    for row, others in enumerate(near):
+        best = max((value for other, value in others.items() if kept[other]), default=0.0)
+        if best >= recall_from:
+            expected += 1
+            found += not kept[row]
+        if not kept[row] and best >= threshold:
+            right += 1
+    return Judged(expected, found, len(kept) - sum(kept), right)
