@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -28,7 +29,7 @@ class FilterProcess:
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
-        self.child = Child(command, log=log, environment=environment)
+        self.child = Child(command, log=log, environment={**os.environ, **(environment or {})})
         self.log = log
 
     def get(self, path: str) -> str | None:

@@ -8,7 +8,6 @@ Linux's parent-death signal would follow the thread that forked instead of the p
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,10 @@ STOP_TIMEOUT_SECONDS = 30
 
 
 class Child:
-    """A running command; what it prints is appended to a log file."""
+    """A running command; what it prints is appended to a log file.
+
+    It gets our environment, or *environment* in its place.
+    """
 
     def __init__(
         self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
@@ -30,7 +32,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **(environment or {})},
+                env=environment,
                 start_new_session=True,  # a Ctrl-C is ours to handle, not the child's
             )
         self._guard = subprocess.Popen(

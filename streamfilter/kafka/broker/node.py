@@ -23,16 +23,23 @@ HEAP = ("-Xms512m", "-Xmx512m")
 PORTS = range(20_000, 32_000)
 
 
+def is_free(port: int) -> bool:
+    """Return whether nothing listens on loopback *port* now."""
+    with socket.socket() as probe, contextlib.suppress(OSError):
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
 def free_ports(count: int) -> list[int]:
     """Return *count* different loopback ports on which nothing listens now."""
-    ports: list[int] = []
+    ports: set[int] = set()
     while len(ports) < count:
         port = random.SystemRandom().choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            if port not in ports:
-                ports.append(port)
-    return ports
+        if is_free(port):
+            ports.add(port)
+    return list(ports)
 
 
 @dataclass(frozen=True, slots=True)

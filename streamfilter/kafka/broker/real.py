@@ -24,11 +24,13 @@ from types import TracebackType
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, kafka_jars
 from streamfilter.kafka.broker.node import Node, Ports, free_ports
 
 READY_TIMEOUT_SECONDS = 90
+CREATE_TIMEOUT_SECONDS = 30
 LOG_LINES_SHOWN = 30
 
 
@@ -92,6 +94,13 @@ class RealKafka:
         for node in self.nodes:
             node.start()
         self.wait_until_ready()
+
+    def create_topics(self, partitions: Mapping[str, int]) -> None:
+        """Create each topic with its number of partitions and the broker's replication."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        wanted = [NewTopic(topic, num_partitions=count) for topic, count in partitions.items()]
+        for future in admin.create_topics(wanted).values():
+            future.result(CREATE_TIMEOUT_SECONDS)
 
     def close(self) -> None:
         """Kill the nodes and delete their data: a clean stop would keep nothing of use."""

@@ -1,0 +1,141 @@
+"""``streamfilter demo``: the real filter on a stream of stories, with nothing installed but us."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from streamfilter.commands.demo_board import Board
+from streamfilter.commands.demo_sitting import THRESHOLD, Plan, Sitting
+from streamfilter.commands.demo_summary import judged, summary
+from streamfilter.kafka.broker.node import free_ports, is_free
+from streamfilter.stops import ExitCode, Temporary
+
+HTTP_PORT = 9464
+EXAMPLES = """\b
+Examples:
+  streamfilter demo
+  streamfilter demo --seconds 60 --http 127.0.0.1:9464
+  streamfilter demo --broker kafka     the same on a real Apache Kafka, with a kill -9 half-way
+"""
+EMBEDDED = (
+    "The embedded broker is the mock cluster of librdkafka: good to watch, and proof of nothing\n"
+    "(it knows no fencing and shows open transactions). `demo --broker kafka` is the real thing."
+)
+REAL = "Apache Kafka runs on this machine for as long as you watch; its data is deleted afterwards."
+
+
+@click.command("demo", epilog=EXAMPLES)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 3_600),
+    default=30.0,
+    show_default=True,
+    help="How long stories come in.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(1, 1_000),
+    default=100.0,
+    show_default=True,
+    help="Stories a second.",
+)
+@click.option(
+    "--http",
+    "address",
+    metavar="HOST:PORT",
+    help=f"Where /metrics is.  [default: 127.0.0.1:{HTTP_PORT}, or a free port]",
+)
+@click.option(
+    "--broker",
+    type=click.Choice(["embedded", "kafka"]),
+    default="embedded",
+    show_default=True,
+    help="kafka: a real one, by this machine's Java and Maven.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Which stories come.")
+def command(seconds: float, rate: float, address: str | None, broker: str, seed: int) -> int:
+    """See it work: stories come back in disguise, and the filter finds them.
+
+    A news-like stream (republished with headers, footers and adverts, cropped, updated,
+    mirrored, spam, unrelated ones) runs through `streamfilter run` on a local broker. At the
+    end: near-duplicates beside their originals, where every record is, and recall and precision
+    against the exact similarities. Ctrl-C ends it early, with the summary.
+    """
+    real = broker == "kafka"
+    plan = Plan(seconds, rate, seed, _http(address), crash=real)
+    with ExitStack() as stack:
+        stopped = stack.enter_context(_interruptible())
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
+        sitting = _prepared(stack, plan, directory, real=real)
+        click.echo(f"{REAL if real else EMBEDDED}\nMetrics: {sitting.url}/metrics\n")
+        sitting.run(stopped=stopped, show=Board(sitting).show)
+        click.echo("\ncomparing all stories with each other …\n")
+        report = judged(sitting.ledger, threshold=THRESHOLD)
+        click.echo(summary(sitting.ledger, report, threshold=THRESHOLD))
+        if real:
+            click.echo(f"and that with a kill -9 in the middle: {_verdict(report.sound)}")
+    return ExitCode.OK if report.sound else ExitCode.BUG
+
+
+def _verdict(sound: bool) -> str:
+    return "nothing lost, nothing doubled" if sound else "and it did harm"
+
+
+def _prepared(stack: ExitStack, plan: Plan, directory: Path, *, real: bool) -> Sitting:
+    """Return a sitting whose broker and filter are ready; *stack* ends both."""
+    click.echo("starting a broker and the filter …")
+    if real:
+        from streamfilter.kafka.broker.jars import BrokerUnavailableError
+        from streamfilter.kafka.broker.real import RealKafka
+
+        try:
+            sitting = Sitting(plan, stack.enter_context(RealKafka()), directory)
+        except BrokerUnavailableError as missing:
+            raise Temporary(str(missing)) from missing
+    else:
+        from streamfilter.kafka.broker.embedded import EmbeddedBroker
+
+        sitting = Sitting(plan, stack.enter_context(EmbeddedBroker()), directory)
+    stack.callback(sitting.close)
+    sitting.prepare(changelog=not real)
+    return sitting
+
+
+def _http(address: str | None) -> tuple[str, int]:
+    """Return host and port; without a wish the usual port, or a free one if it is taken."""
+    if address is None:
+        return "127.0.0.1", HTTP_PORT if is_free(HTTP_PORT) else free_ports(1)[0]
+    host, colon, port = address.rpartition(":")
+    if not (colon and host and port.isdigit() and 0 < int(port) < 2**16):
+        raise click.BadParameter(f"{address!r} is not HOST:PORT, such as 127.0.0.1:{HTTP_PORT}")
+    return host, int(port)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Make the first Ctrl-C (or SIGTERM) a wish, which the yielded function tells.
+
+    The second one interrupts as usual.
+    """
+    wishes: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def wish(number: int, _: FrameType | None) -> None:
+        if wishes:
+            raise KeyboardInterrupt
+        wishes.append(number)
+
+    for number in before:
+        signal.signal(number, wish)
+    try:
+        yield lambda: bool(wishes)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

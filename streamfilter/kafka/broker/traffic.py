@@ -1,0 +1,101 @@
+"""The two ends of a pipeline on a local broker: a feed that fills a topic, a tail that reads some.
+
+For one partition a topic: what is fed first stands first, so the n-th record has offset n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from streamfilter.kafka.records import record_of
+from streamfilter.model import Record
+
+FLUSH_TIMEOUT_SECONDS = 30
+TAKEN_AT_ONCE = 1_000
+
+
+class TrafficError(RuntimeError):
+    """The local broker did not take or give what it should."""
+
+
+class Feed:
+    """Fills partition 0 of one topic, in order."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._failed: list[KafkaError] = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
+        )
+
+    def send(self, value: bytes, *, key: bytes) -> None:
+        """Send one record; it is on its way when this returns."""
+        self._producer.produce(
+            self._topic, value=value, key=key, partition=0, on_delivery=self._delivered
+        )
+        self._producer.poll(0)
+        self._check(0)
+
+    def flush(self) -> None:
+        """Return when the broker has everything.
+
+        Raises:
+            TrafficError: it does not have everything.
+        """
+        self._check(self._producer.flush(FLUSH_TIMEOUT_SECONDS))
+
+    def _delivered(self, error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+    def _check(self, waiting: int) -> None:
+        if self._failed or waiting:
+            why = self._failed[0].str() if self._failed else f"{waiting} records are still waiting"
+            raise TrafficError(f"topic {self._topic} was not filled: {why}")
+
+
+class Tail:
+    """Reads partition 0 of some topics from their beginning, as a read_committed consumer."""
+
+    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "streamfilter-tail",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
+
+    def take(self, timeout_seconds: float) -> list[Record]:
+        """Return what has come, after at most *timeout_seconds*.
+
+        Raises:
+            TrafficError: a record is gone that was never read.
+        """
+        messages = self._consumer.consume(TAKEN_AT_ONCE, timeout_seconds)
+        for error in filter(None, (message.error() for message in messages)):
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise TrafficError(f"the broker dropped what was not read yet: {error.str()}")
+        return [record_of(message) for message in messages if message.error() is None]
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._consumer.close()
+
+    def __enter__(self) -> Tail:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
