@@ -133,10 +133,6 @@ class Sketcher:
         """Return the tokens of one text, repeats kept."""
         return self.shingler.tokens(self.normalise.chunk([text], ascii_only=text.isascii())).values
 
-    def is_empty(self, text: str) -> bool:
-        """Return True if nothing is left of *text* after normalisation."""
-        return not self.normalise(text).strip()
-
     def _fingerprints(self, chunk: Chunk) -> U8:
         key = self._fingerprint_key
         digests = b"".join(
