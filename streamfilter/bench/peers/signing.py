@@ -15,6 +15,7 @@ from streamfilter.bench.peers.shingles import SHINGLERS
 SLOTS, SEED = 128, 42
 BANDS, ROWS = 16, 8
 
+HashFunction = Callable[[bytes], int]
 Signer = Callable[[Sequence[str]], Any]
 
 
@@ -26,7 +27,7 @@ def signers(shingle: str) -> dict[str, Signer]:
     """Return every rival's signer for *shingle* (``word-3`` or ``char-5``) by its name."""
     shingles = SHINGLERS[shingle]
 
-    def datasketch(texts: Sequence[str], hash_function: Callable[[bytes], int] = _xxh3_32) -> Any:
+    def datasketch(texts: Sequence[str], hash_function: HashFunction | None) -> Any:
         encoded = ([token.encode() for token in shingles(text)] for text in texts)
         return MinHash.bulk(encoded, num_perm=SLOTS, hashfunc=hash_function)
 
@@ -39,7 +40,8 @@ def signers(shingle: str) -> dict[str, Signer]:
         return RMinHash.digest_matrix_from_token_sets_rho(sets, SLOTS, SEED)
 
     return {
-        "datasketch, xxh3": datasketch,
+        "datasketch, sha1": lambda texts: datasketch(texts, None),  # its default
+        "datasketch, xxh3": lambda texts: datasketch(texts, _xxh3_32),
         "datasketch, xxh32": lambda texts: datasketch(texts, xxhash.xxh32_intdigest),
         "rensa": rensa,
         "rensa, rho": rho,

@@ -1,0 +1,182 @@
+"""Is the whole filter, on disk and verified, as fast as loops in memory, and how right is each?
+
+`streamfilter filter --state` on JSON Lines of 1 KB documents against programs around datasketch,
+rensa and gaoya that keep everything in memory. Whole processes on one core, timed from outside,
+in turns. Recall and precision of each are measured against exact similarities.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from streamfilter.bench import mixes, texts, truth
+from streamfilter.bench.measure import Measured, Seconds, rates, ratios
+from streamfilter.bench.options import Options
+from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
+from streamfilter.bench.processes import MIB, one_core, run_process
+from streamfilter.bench.truth import Judged, Neighbours
+
+NAME = "filter"
+OURS = "streamfilter"
+MIXES = (("english", 0.0), ("english", 0.3), ("english", 0.9), ("arabic", 0.3))
+DOCUMENTS = {True: 400, False: 20_000}
+DOCUMENTS_LARGE = 100_000
+SIZE = 1_024
+
+RECALL_MIN, PRECISION_MIN = 0.995, 0.999
+"""At similarities from .82, and for what is withheld at .8 or more."""
+
+Run = Callable[[Path, Path, Path], tuple[Seconds, int]]
+"""(input, kept, withheld) -> what the process took, and its largest memory."""
+
+
+@dataclass(slots=True)
+class Contender:
+    """One program, and what it did in each turn."""
+
+    name: str
+    run: Run
+    seconds: list[Seconds] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)
+    judged: Judged | None = None
+
+
+def run(options: Options) -> Outcome:
+    """Run all mixes."""
+    rows: list[Row] = []
+    checks: list[Check] = []
+    targets: list[Target] = []
+    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory, one_core():
+        for label, documents in _mixes(options):
+            options.say(f"{label}: the truth")
+            near = truth.neighbours([truth.shingles(text) for text in documents])
+            contenders = _contenders(options)
+            found = measured(label, documents, near, contenders, Path(directory), options)
+            checks += found
+            rows += [_row(label, each, contenders[0], len(documents)) for each in contenders]
+            targets += _targets(label, contenders)
+    return Outcome(
+        NAME, __doc__.splitlines()[0], [Table("whole processes, one core", rows)], checks, targets,
+        settings={"bytes": SIZE, "threshold": 0.8, "recall from": 0.82, "shingle": "word-3"},
+        notes=[
+            "docs/s: by the wall clock, start of the interpreter included; cpu: processor seconds",
+            "recall: withheld share of those with an earlier kept document of J >= .82; "
+            "precision: share of the withheld with one of J >= .8",
+            "the rivals keep everything in memory and forget it",
+        ],
+    )  # fmt: skip
+
+
+def _mixes(options: Options) -> Iterator[tuple[str, list[str]]]:
+    count = DOCUMENTS_LARGE if options.large else DOCUMENTS[options.quick]
+    for language, share in MIXES[1:] if options.quick else MIXES:
+        fresh = texts.documents(language, SIZE, count, seed=3)
+        yield f"{language} {share:.0%}", mixes.mixed(fresh, share=share, seed=3)
+    if options.text is not None:
+        yield options.text.name, texts.texts_of(options.text, count=count)
+
+
+def _contenders(options: Options) -> list[Contender]:
+    found = [Contender(OURS, filter_process)]
+    if options.peers:
+        from streamfilter.bench.peers.loops import LOOPS
+
+        found += [Contender(name, partial(_peer_process, name)) for name in LOOPS]
+    return found
+
+
+def filter_process(source: Path, kept: Path, withheld: Path) -> tuple[Seconds, int]:
+    """Run `streamfilter filter` with a fresh index on disk."""
+    state = source.with_name("state")
+    shutil.rmtree(state, ignore_errors=True)
+    return run_process([
+        "-m", "streamfilter.cli", "filter", str(source), "--state", str(state),
+        "--unique", str(kept), "--duplicates", str(withheld),
+    ])  # fmt: skip
+
+
+def _peer_process(name: str, source: Path, kept: Path, withheld: Path) -> tuple[Seconds, int]:
+    module = "streamfilter.bench.peers.loops"
+    return run_process(["-m", module, name, str(source), str(kept), str(withheld)])
+
+
+def measured(
+    label: str,
+    documents: Sequence[str],
+    near: Neighbours,
+    contenders: Sequence[Contender],
+    directory: Path,
+    options: Options,
+) -> list[Check]:
+    """Run *contenders* in turns, judge what each did, and return the checks on ours."""
+    source, kept, withheld = (directory / name for name in ("in.jsonl", "kept", "withheld"))
+    lines = [_line(number, text) for number, text in enumerate(documents)]
+    source.write_bytes(b"".join(lines))
+    checks: list[Check] = []
+    for turn in range(options.repeat):
+        for contender in contenders if turn % 2 == 0 else contenders[::-1]:
+            options.say(f"{label}: {contender.name}, turn {turn + 1} of {options.repeat}")
+            seconds, memory = contender.run(source, kept, withheld)
+            contender.seconds.append(seconds)
+            contender.memory.append(memory)
+            if contender.judged is None:
+                contender.judged = truth.judged(_kept(kept, len(documents)), near)
+                if contender is contenders[0]:
+                    checks += _checks(label, lines, kept, withheld, contender.judged)
+    return checks
+
+
+def _line(number: int, text: str) -> bytes:
+    return json.dumps({"id": str(number), "text": text}, ensure_ascii=False).encode() + b"\n"
+
+
+def _kept(path: Path, count: int) -> list[bool]:
+    kept = [False] * count
+    for line in path.read_bytes().splitlines():
+        kept[int(json.loads(line)["id"])] = True
+    return kept
+
+
+def _checks(
+    label: str, lines: Sequence[bytes], kept: Path, withheld: Path, judged: Judged
+) -> Iterator[Check]:
+    """Hold our run to its promises: every line in one place, unchanged, and rightly so."""
+    payloads = [json.loads(line)["payload"] for line in withheld.read_bytes().splitlines()]
+    out = kept.read_bytes().splitlines(keepends=True)
+    out += [payload.encode() + b"\n" for payload in payloads]
+    same = sorted(out) == sorted(lines)
+    yield Check(f"{label}: every line is in one place", same, f"{len(out)} of {len(lines)} lines")
+    yield Check.at_least(f"{label}: recall at J >= .82", judged.recall, RECALL_MIN)
+    yield Check.at_least(f"{label}: precision at J >= .8", judged.precision, PRECISION_MIN)
+
+
+def _row(label: str, contender: Contender, ours: Contender, count: int) -> Row:
+    judged, wall = contender.judged, [each.wall for each in contender.seconds]
+    assert judged is not None
+    return {
+        "mix": label,
+        "program": contender.name,
+        "docs/s": rates(wall, count),
+        "cpu us/doc": Measured.of([each.cpu / count * 1e6 for each in contender.seconds]),
+        "ours is times as fast": ratios([each.wall for each in ours.seconds], wall),
+        "peak MiB": max(contender.memory) / MIB,
+        "expected": judged.expected,
+        "recall": judged.recall,
+        "withheld": judged.withheld,
+        "precision": judged.precision,
+    }
+
+
+def _targets(label: str, contenders: Sequence[Contender]) -> Iterator[Target]:
+    ours = [each.wall for each in contenders[0].seconds]
+    for name, wanted in (("datasketch", 8.0), ("rensa", 1.0)):
+        for each in contenders:
+            if each.name == name and "30%" in label:
+                ratio = ratios(ours, [seconds.wall for seconds in each.seconds])
+                yield Target(f"{label}: times {name}", ratio.median, wanted)

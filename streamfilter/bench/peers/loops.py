@@ -1,0 +1,94 @@
+"""Rivals as whole programs: JSON Lines in, kept and withheld lines out, all in memory.
+
+    python -m streamfilter.bench.peers.loops NAME INPUT KEPT WITHHELD
+
+Each loop is the one that the rival's documentation shows for keeping the first of similar
+documents; nothing is written to disk but the lines, and nothing is verified but by signatures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from streamfilter.bench.peers.shingles import word_shingles
+
+THRESHOLD, SLOTS = 0.8, 128
+BATCH = 1_000
+
+Texts = Iterable[str]
+Kept = Iterator[bool]
+
+
+def datasketch(texts: Texts, *, shape: tuple[int, int] | None = None) -> Kept:
+    """Query, then insert if nothing was found; bands as its optimiser picks them, or *shape*."""
+    import xxhash
+    from datasketch import MinHash, MinHashLSH
+
+    lsh = MinHashLSH(threshold=THRESHOLD, num_perm=SLOTS, params=shape)
+    encoded = ([token.encode() for token in word_shingles(text)] for text in texts)
+    hashes = MinHash.generator(encoded, num_perm=SLOTS, hashfunc=xxhash.xxh32_intdigest)
+    stored: dict[int, MinHash] = {}
+    for number, signature in enumerate(hashes):
+        candidates = lsh.query(signature)
+        if shape is not None:  # many bands find much: keep what the signatures confirm
+            candidates = [c for c in candidates if stored[c].jaccard(signature) >= THRESHOLD]
+            stored[number] = signature
+        if not candidates:
+            lsh.insert(number, signature, check_duplication=False)
+        yield not candidates
+
+
+def rensa(texts: Texts) -> Kept:
+    """Let its deduplicator decide, a thousand documents a call."""
+    from rensa import RMinHashDeduplicator
+
+    deduplicator = RMinHashDeduplicator(threshold=THRESHOLD, num_perm=SLOTS, use_lsh=True)
+    numbered = ((str(number), word_shingles(text)) for number, text in enumerate(texts))
+    while batch := list(islice(numbered, BATCH)):
+        yield from deduplicator.add_pairs(batch)
+
+
+def gaoya(texts: Texts) -> Kept:
+    """Query, then insert if nothing was found; its index compares signatures itself."""
+    from gaoya.minhash import MinHashStringIndex
+
+    index = MinHashStringIndex(
+        hash_size=32, jaccard_threshold=THRESHOLD, num_bands=16, band_size=8,
+        analyzer=word_shingles, id_container="smallvec",
+    )  # fmt: skip
+    for number, text in enumerate(texts):
+        known = index.query(text)
+        if not known:
+            index.insert_document(number, text)
+        yield not known
+
+
+LOOPS: dict[str, Callable[[Texts], Kept]] = {
+    "datasketch": datasketch,
+    "datasketch, 16 x 8 and compared": lambda texts: datasketch(texts, shape=(16, 8)),
+    "rensa": rensa,
+    "gaoya": gaoya,
+}
+
+
+def main(name: str, source: str, kept: str, withheld: str) -> None:
+    """Filter *source* with the rival *name*."""
+    with open(source, "rb") as lines, open(kept, "wb") as yes, open(withheld, "wb") as no:
+        held: list[bytes] = []
+
+        def texts() -> Iterator[str]:
+            for line in lines:
+                held.append(line)
+                yield json.loads(line)["text"]
+
+        for number, keep in enumerate(LOOPS[name](texts())):
+            (yes if keep else no).write(held[number])
+
+
+if __name__ == "__main__":
+    os.environ["RAYON_NUM_THREADS"] = "1"
+    main(*sys.argv[1:])
