@@ -73,18 +73,25 @@ class SpanHasher:
         words ^= words >> np.uint64(32)
         longer = np.flatnonzero(lengths > WORD)
         if longer.size:
-            self._continue(words, longer, view, starts, lengths)
+            self._continue(words, longer, view, starts[longer], lengths[longer])
             self._replace_long(words, longer, buffer, starts, lengths)
         return words
 
-    def _continue(self, words: U64, longer: I64, view: U64, starts: I64, lengths: I64) -> None:
-        """Fold the second to fourth view of longer spans into *words*."""
+    def _continue(self, words: U64, rows: I64, view: U64, starts: I64, lengths: I64) -> None:
+        """Fold the second to fourth view of the spans *rows* into *words*."""
         for done in range(WORD, VECTOR_BYTES, WORD):
-            longer = longer[lengths[longer] > done]
-            more = view[starts[longer] + done]
-            more &= MASKS[np.minimum(lengths[longer] - done, WORD)]
-            folded = (words[longer] + more) * self._factor
-            words[longer] = folded ^ (folded >> np.uint64(32))
+            left = lengths - done
+            more = left > 0
+            if not more.all():
+                rows, starts, lengths, left = rows[more], starts[more], lengths[more], left[more]
+            if not rows.size:
+                return
+            folded = view[starts + done]
+            folded &= MASKS[np.minimum(left, WORD)]
+            folded += words[rows]
+            folded *= self._factor
+            folded ^= folded >> np.uint64(32)
+            words[rows] = folded
 
     def _replace_long(
         self, words: U64, longer: I64, buffer: bytes, starts: I64, lengths: I64

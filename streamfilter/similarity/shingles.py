@@ -28,7 +28,7 @@ from streamfilter.similarity.hashing import (
     finalise,
 )
 from streamfilter.similarity.scheme import Shingling
-from streamfilter.similarity.text import Chunk
+from streamfilter.similarity.text import Chunk, first_bytes
 
 LETTER, UNSPACED = 1, 2
 """Classes of code points: part of a word; a character of a script without spaces."""
@@ -83,13 +83,15 @@ class Shingler:
 
     def tokens(self, chunk: Chunk) -> Tokens:
         """Return the tokens of the texts in *chunk*."""
-        buffer, bounds = chunk.buffer, chunk.bounds
+        buffer, bounds, points = chunk.buffer, chunk.bounds, chunk.points
         if self._words:
-            find = _ascii_words if chunk.ascii_only else _unicode_words
-            spans = find(buffer, bounds)
+            if points is None:
+                spans = _ascii_words(buffer, bounds)
+            else:
+                spans = _words(buffer, bounds, points)
             hashes = self._hash(buffer, spans.starts, spans.lengths)
             return self._runs(hashes, spans.text_starts)
-        if chunk.ascii_only and self._size <= WORD:
+        if points is None and self._size <= WORD:
             return self._ascii_characters(buffer, bounds)
         spans = _character_runs(buffer, bounds, self._size)
         hashes = self._hash(buffer, spans.starts, spans.lengths)
@@ -165,36 +167,31 @@ def _ascii_words(buffer: bytes, bounds: I64) -> Spans:
     return Spans(starts, ends - starts, np.searchsorted(starts, bounds))
 
 
-def _code_points(buffer: bytes) -> tuple[NDArray[np.uint32], I64]:
-    """Return the code points of UTF-8 *buffer*, and the byte each starts at (one more: the end)."""
-    points = np.frombuffer(
-        buffer.decode("utf-8", "surrogatepass").encode("utf-32-le", "surrogatepass"), "<u4"
-    )
-    octets = np.frombuffer(buffer, np.uint8)
-    return points, np.append(np.flatnonzero((octets & 0xC0) != 0x80), len(buffer))
-
-
-def _unicode_words(buffer: bytes, bounds: I64) -> Spans:
+def _words(buffer: bytes, bounds: I64, points: NDArray[np.uint32]) -> Spans:
     """Find words, and pairs of characters in scripts without spaces, as byte spans."""
-    points, at = _code_points(buffer)
+    at = np.append(first_bytes(buffer[: len(buffer) - WORD]), len(buffer) - WORD)
     classes = _classes().take(points)
     letters = classes == LETTER
     edges = np.flatnonzero(letters[1:] != letters[:-1]) + 1
+    begins, ends = edges[0::2], edges[1::2]
     unspaced = classes == UNSPACED
     units = np.flatnonzero(unspaced)
-    paired, follows = unspaced[units + 1], unspaced[units - 1]
-    # The last character of a run starts no pair, unless it is the whole run.
-    keep = paired | ~follows
-    begins = np.concatenate((edges[0::2], units[keep]))
-    ends = np.concatenate((edges[1::2], units[keep] + 1 + paired[keep]))
-    order = np.argsort(begins, kind="stable")
-    starts = at[begins[order]]
-    return Spans(starts, at[ends[order]] - starts, np.searchsorted(starts, bounds))
+    if units.size:
+        paired, follows = unspaced[units + 1], unspaced[units - 1]
+        # The last character of a run starts no pair, unless it is the whole run.
+        keep = paired | ~follows
+        begins = np.concatenate((begins, units[keep]))
+        ends = np.concatenate((ends, units[keep] + 1 + paired[keep]))
+        if edges.size:
+            order = np.argsort(begins, kind="stable")
+            begins, ends = begins[order], ends[order]
+    starts = at[begins]
+    return Spans(starts, at[ends] - starts, np.searchsorted(starts, bounds))
 
 
 def _character_runs(buffer: bytes, bounds: I64, size: int) -> Spans:
     """Find every run of *size* code points inside a text, as byte spans."""
-    at = np.append(np.flatnonzero((np.frombuffer(buffer, np.uint8) & 0xC0) != 0x80), len(buffer))
+    at = first_bytes(buffer)
     firsts = np.searchsorted(at, bounds)
     counts = np.maximum(np.diff(firsts) - 1 - size + 1, 0)
     text_starts = np.concatenate(([0], np.cumsum(counts)))

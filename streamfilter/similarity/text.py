@@ -12,20 +12,29 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import pairwise
+from functools import cache, partial
+from itertools import chain, pairwise
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamfilter.similarity.hashing import I64, U8, WORD
 from streamfilter.similarity.scheme import Normalisation
 
+U32 = NDArray[np.uint32]
+Units = TypeVar("Units", U8, U32)
+
 UNICODE_VERSION = unicodedata.unidata_version
 
-INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+INVISIBLE_MARKS = "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
 """Soft hyphen, grapheme joiner, zero-width and direction marks, byte-order mark."""
 
-DIGITS = re.compile(r"\d")
+BLANK, DIGIT, INVISIBLE = 1, 2, 3
+"""Kinds of code points that normalisation treats apart; no code point is two of them."""
+
+PRIVATE_USE = range(0xF0000, 0x10FFFE)
+
 ASCII_SPACES = b"\t\n\v\f\r\x1c\x1d\x1e\x1f"
 """What `str.split` takes for white space in ASCII, but for the space itself."""
 
@@ -34,9 +43,6 @@ FORMS: dict[str, Callable[[str], str] | None] = {
     "NFC": partial(unicodedata.normalize, "NFC"),
     "none": None,
 }
-
-SEPARATOR = b"\x00"
-"""Between the texts of a chunk: in no word."""
 
 SPARE = bytes(WORD)
 SPACE = ord(" ")
@@ -53,7 +59,8 @@ class Chunk:
     """UTF-8, with 8 spare bytes at the end, so that any span can be read in 8-byte views."""
     bounds: I64
     """(n + 1,) text i is buffer[bounds[i] : bounds[i + 1] - 1]."""
-    ascii_only: bool
+    points: U32 | None = None
+    """The code points of the buffer without the spare bytes; None if all is ASCII."""
 
     def texts(self) -> Iterator[memoryview]:
         """Yield the texts' bytes."""
@@ -76,9 +83,7 @@ class Normaliser:
 
     def chunk(self, texts: Sequence[str], *, ascii_only: bool) -> Chunk:
         """Return *texts* normalised in one buffer; with *ascii_only* all must be ASCII."""
-        if ascii_only:
-            return self._ascii(texts)
-        return _joined([self._unicode(text) for text in texts], ascii_only=False)
+        return self._ascii(texts) if ascii_only else self._unicode(texts)
 
     def _ascii(self, texts: Sequence[str]) -> Chunk:
         """Normalise ASCII as one buffer: case, digits and white space are a byte table away."""
@@ -86,52 +91,87 @@ class Normaliser:
         bounds = np.concatenate(([1], 1 + np.cumsum(lengths + 1)))
         data = f"\0{chr(0).join(texts)}\0".encode("ascii").translate(self._table)
         if self._how.whitespace:
-            data, bounds = _collapsed(data, bounds)
-        return Chunk(data + SPARE, bounds, ascii_only=True)
+            octets, bounds = _collapsed(np.frombuffer(data, np.uint8), bounds)
+            data = octets.tobytes()
+        return Chunk(data + SPARE, bounds)
 
-    def _unicode(self, text: str) -> bytes:
-        how = self._how
+    def _unicode(self, texts: Sequence[str]) -> Chunk:
+        """Normalise any text; a separator that no text contains tells them apart again."""
+        separator = _separator(texts)
+        joined = separator + separator.join(texts) + separator
         if self._form is not None:
-            text = self._form(text)
-        if how.casefold:
-            text = text.casefold()
-        if how.invisible and INVISIBLE.search(text):
-            text = INVISIBLE.sub("", text)
+            joined = self._form(joined)
+        if self._how.casefold:
+            joined = joined.casefold()
+        points: U32 = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
+        ends = np.array([0, len(points) - 1])
+        if len(texts) != 1:
+            ends = np.flatnonzero(points == ord(separator))
+        points, bounds = self._cleaned(points, ends + 1)
+        if separator != "\0":
+            points = points.copy()
+            points[bounds - 1] = 0
+        text = points.tobytes().decode("utf-32-le", "surrogatepass")
+        buffer = text.encode("utf-8", "surrogatepass")
+        return Chunk(buffer + SPARE, first_bytes(buffer)[bounds - 1] + 1, points)
+
+    def _cleaned(self, points: U32, bounds: I64) -> tuple[U32, I64]:
+        """Drop what is invisible, level digits and collapse white space."""
+        how, kinds = self._how, _kinds().take(points)
         if how.digits:
-            text = DIGITS.sub("0", text)
+            points = np.where(kinds == DIGIT, np.uint32(ord("0")), points)
         if how.whitespace:
-            text = " ".join(text.split())
-        return text.encode("utf-8", "surrogatepass")
+            points = np.where(kinds == BLANK, np.uint32(SPACE), points)
+        if how.invisible:
+            points, bounds = _without(points, np.flatnonzero(kinds == INVISIBLE), bounds)
+        return _collapsed(points, bounds) if how.whitespace else (points, bounds)
 
 
-def _joined(texts: Sequence[bytes], *, ascii_only: bool) -> Chunk:
-    """Return *texts*, already normalised, as a chunk."""
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    bounds = np.concatenate(([1], 1 + np.cumsum(lengths + 1)))
-    buffer = SEPARATOR + SEPARATOR.join(texts) + SEPARATOR + SPARE
-    return Chunk(buffer, bounds, ascii_only)
+def first_bytes(buffer: bytes) -> I64:
+    """Return the place of the first byte of each code point of UTF-8 *buffer*."""
+    return np.flatnonzero((np.frombuffer(buffer, np.uint8) & 0xC0) != 0x80)
 
 
-def _collapsed(data: bytes, bounds: I64) -> tuple[bytes, I64]:
-    """Return *data* with runs of spaces made one, and none at either end of a text."""
-    octets = np.frombuffer(data, np.uint8)
-    space = octets == SPACE
+def _separator(texts: Sequence[str]) -> str:
+    """Return a character that stands in none of *texts* and that normalisation leaves alone.
+
+    NUL, unless a text has it; then a private-use character. There are more of these than
+    characters in a chunk of several texts; a single text needs no telling apart.
+    """
+    if len(texts) == 1:
+        return "\0"
+    used = frozenset().union(*texts) if any("\0" in text for text in texts) else frozenset()
+    return next(c for c in chain("\0", map(chr, PRIVATE_USE)) if c not in used)
+
+
+@cache
+def _kinds() -> U8:
+    """Return for each code point whether it is BLANK, a DIGIT, INVISIBLE or none of these."""
+    table = np.zeros(0x110000, np.uint8)
+    everything = "".join(map(chr, range(0x40000)))
+    for kind, pattern in ((BLANK, r"\s"), (DIGIT, r"\d"), (INVISIBLE, INVISIBLE_MARKS)):
+        table[[found.start() for found in re.finditer(pattern, everything)]] = kind
+    return table
+
+
+def _collapsed(units: Units, bounds: I64) -> tuple[Units, I64]:
+    """Return *units* with runs of spaces made one, and none at either end of a text."""
+    space = units == SPACE
     blank = space.copy()
     blank[bounds - 1] = True  # the separators: spaces after one are leading
-    drop = np.flatnonzero(space[1:] & blank[:-1]) + 1
-    if drop.size:
-        data, bounds = _without(octets, drop, bounds)
-        octets = np.frombuffer(data, np.uint8)
+    units, bounds = _without(units, np.flatnonzero(space[1:] & blank[:-1]) + 1, bounds)
     ends = bounds[1:] - 2
-    trailing = ends[(octets[ends] == SPACE) & (ends >= bounds[:-1])]
-    return _without(octets, trailing, bounds) if trailing.size else (data, bounds)
+    trailing = ends[(units[ends] == SPACE) & (ends >= bounds[:-1])]
+    return _without(units, trailing, bounds)
 
 
-def _without(octets: U8, drop: I64, bounds: I64) -> tuple[bytes, I64]:
-    """Return the bytes but those at the rising positions *drop*, and the moved bounds."""
-    kept = np.ones(len(octets), bool)
+def _without(units: Units, drop: I64, bounds: I64) -> tuple[Units, I64]:
+    """Return *units* but those at the rising positions *drop*, and the moved bounds."""
+    if not drop.size:
+        return units, bounds
+    kept = np.ones(len(units), bool)
     kept[drop] = False
-    return octets[kept].tobytes(), bounds - np.searchsorted(drop, bounds)
+    return units[kept], bounds - np.searchsorted(drop, bounds)
 
 
 def _ascii_table(how: Normalisation) -> bytes:
