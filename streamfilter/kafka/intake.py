@@ -1,18 +1,22 @@
-"""Micro-batches out of `Log.consume`: bounded in records and in bytes, in the order of judgement.
+"""Micro-batches out of `Log.consume`: bounded in records, bytes and time; in order of judgement.
 
-How many bytes a call returns is known afterwards only. So each call asks for what the average
-record of late would fill, and what is still too much waits here for the next batch.
+A batch is closed by whatever bound it reaches first. Until then its records wait here, as they
+would inside the client, and every call returns soon: a fuller batch is no reason to be deaf to
+the group or to a signal. How many bytes a call brings is known afterwards only, so each asks
+for what the average record of late would fill; what is too much waits for the next batch.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from streamfilter.kafka.ports import Log
+from streamfilter.kafka.ports import Clock, Log
 from streamfilter.model import Record
 
 RECORD_BYTES = 200
 """What a record occupies in memory beside its key and value."""
+WAIT_SECONDS_MAX = 0.1
+"""The longest that one call waits for records."""
 
 
 def bytes_of(record: Record) -> int:
@@ -28,30 +32,54 @@ def in_order(records: list[Record]) -> list[Record]:
 class Intake:
     """Takes batches from a log."""
 
-    def __init__(self, log: Log, *, documents: int, size: int) -> None:
-        """Bound batches to *documents* records and *size* bytes (at least one record)."""
-        self._log, self._documents, self._size = log, documents, size
+    def __init__(
+        self, log: Log, clock: Clock, *, documents: int, size: int, latency: float
+    ) -> None:
+        """Close a batch at *documents* records, *size* bytes, or *latency* seconds of waiting."""
+        self._log, self._clock = log, clock
+        self._documents, self._size, self._latency = documents, size, latency
         self._waiting: deque[Record] = deque()
+        self._held = 0
+        """Bytes of what waits."""
+        self._since = 0.0
+        """When the first of what waits may have come."""
         self._average = float(RECORD_BYTES)
 
     def next(self, timeout: float) -> list[Record]:
-        """Return the next batch in the order of judgement; empty if nothing came in time."""
-        if not self._waiting:
-            count = max(1, min(self._documents, int(self._size / self._average)))
-            self._waiting.extend(self._log.consume(count, timeout))
+        """Return a batch in the order of judgement; empty while none is closed."""
+        if not self._is_full():
+            self._fetch(min(timeout, WAIT_SECONDS_MAX))
+        late = self._clock.monotonic() - self._since >= self._latency
+        return self._take() if self._waiting and (late or self._is_full()) else []
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= self._documents or self._held >= self._size
+
+    def _fetch(self, timeout: float) -> None:
+        begun = self._clock.monotonic()
+        if self._waiting:
+            timeout = min(timeout, max(0.0, self._since + self._latency - begun))
+        else:
+            self._since = begun
+        room = int((self._size - self._held) / self._average)
+        count = max(1, min(self._documents - len(self._waiting), room))
+        records = self._log.consume(count, timeout)
+        if records:
+            size = sum(map(bytes_of, records))
+            self._waiting.extend(records)
+            self._held += size
+            # The latest records weigh as much as all before: sizes change in bursts.
+            self._average = max(size / len(records), (self._average + size / len(records)) / 2)
+
+    def _take(self) -> list[Record]:
         batch: list[Record] = []
         room = self._size
         while self._waiting and len(batch) < self._documents:
-            room -= bytes_of(self._waiting[0])
-            if batch and room < 0:
+            size = bytes_of(self._waiting[0])
+            if batch and size > room:
                 break
+            room -= size
+            self._held -= size
             batch.append(self._waiting.popleft())
-        if batch:
-            # The last batch weighs as much as all before it: sizes change in bursts.
-            latest = sum(map(bytes_of, batch)) / len(batch)
-            self._average = max(latest, (self._average + latest) / 2)
+        self._since = self._clock.monotonic()
         return in_order(batch)
-
-    def clear(self) -> None:
-        """Forget what waits: the log will be read from known positions again."""
-        self._waiting.clear()

@@ -21,7 +21,7 @@ from streamfilter.model import BatchMark
 from streamfilter.similarity.sketch import Sketcher
 
 READ_RECORDS = 5_000
-READ_SECONDS = 0.25
+READ_SECONDS = 0.05
 """How long a read may wait: the membership is polled between two."""
 WRITE_DOCUMENTS = 5_000
 """Documents of one write, rounded up to a whole transaction."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
 
@@ -40,6 +41,8 @@ from streamfilter.seeds import read_seed
 from streamfilter.similarity.text import UNICODE_VERSION
 from streamfilter.stops import ConfigError, Temporary
 
+T = TypeVar("T")
+
 ASK_AGAIN_SECONDS = 0.5
 BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
 TASK_MEMORY_MIN = 4 * MIB
@@ -58,56 +61,64 @@ def serve(
     Raises:
         Stop: why the process must end, with the cure.
     """
-    assembly = _prepare(config, health, metrics, stopping)
-    if assembly is not None:
-        assembly.service(accept_positions).run(stopping)
-
-
-def _prepare(
-    config: Config, health: Health, metrics: Metrics, stopping: Callable[[], bool]
-) -> Assembly | None:
-    """Wait for the cluster, and return what the service is made of; None if stopped meanwhile."""
     metrics.describe(config.scheme(), threshold=config.similarity.threshold)
     health.report(scheme=config.scheme().fingerprint)
+    start = _Start(config, health, stopping)
+    try:
+        assembly = _assemble(config, health, metrics, start)
+    except _StoppedEarly:
+        return
+    assembly.service(accept_positions).run(stopping)
+
+
+class _StoppedEarly(Exception):
+    """We were told to stop before we had begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Waits for a cluster that does not answer yet, for ``kafka.start_timeout``."""
+
+    config: Config
+    health: Health
+    stopping: Callable[[], bool]
+    clock: Clock = field(default_factory=SystemClock)
+
+    def patiently(self, call: Callable[[], T]) -> T:
+        """Return what *call* returns, repeated as long as the cluster does not answer.
+
+        Raises:
+            Stop: it did not in time (`Temporary`), or it refuses us.
+        """
+        deadline = self.clock.monotonic() + self.config.kafka.start_timeout.total_seconds()
+        while not self.stopping():
+            try:
+                return call()
+            except Retriable as error:
+                self.health.enter(State.STARTING, str(error))
+                if self.clock.monotonic() > deadline:
+                    raise Temporary(f"no broker answered: {error}") from error
+                self.clock.sleep(ASK_AGAIN_SECONDS)
+            except LogError as error:
+                raise as_stop(error) from error
+        raise _StoppedEarly
+
+
+def _assemble(config: Config, health: Health, metrics: Metrics, start: _Start) -> Assembly:
+    """Look at the cluster, say all that is wrong, and return what the service is made of."""
     seed = read_seed(config.index.seed_file) if config.index.seed_file else None
     admin = clients.admin_client(config)
-    found = _wait_for_topics(config, admin, health, stopping)
-    if found is None:
-        return None
+    found = start.patiently(lambda: topics.describe(config, admin))
     if problems := topics.problems_of(config, found):
         raise ConfigError(problems)
     for warning in topics.warnings_of(config, found):
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)
-    clock = SystemClock()
-    observer = Observer(metrics, health, clock, destinations)
-    assembly = Assembly(config, admin, found, seed, clock, observer, destinations)
+    observer = Observer(metrics, health, start.clock, destinations)
+    assembly = Assembly(config, admin, found, seed, start.clock, observer, destinations)
     if config.changelog_topic not in found:
-        assembly.create_changelog()
+        start.patiently(assembly.create_changelog)
     return assembly
-
-
-def _wait_for_topics(
-    config: Config, admin: AdminClient, health: Health, stopping: Callable[[], bool]
-) -> Topics | None:
-    """Return the topics, as soon as the cluster answers.
-
-    Raises:
-        Stop: it did not within ``kafka.start_timeout`` (`Temporary`), or refuses us.
-    """
-    clock = SystemClock()
-    deadline = clock.monotonic() + config.kafka.start_timeout.total_seconds()
-    while not stopping():
-        try:
-            return topics.describe(config, admin)
-        except Retriable as error:
-            health.enter(State.STARTING, str(error))
-            if clock.monotonic() > deadline:
-                raise Temporary(f"no broker answered: {error}") from error
-            clock.sleep(ASK_AGAIN_SECONDS)
-        except LogError as error:
-            raise as_stop(error) from error
-    return None
 
 
 def _destinations(config: Config, found: Topics) -> Destinations:
@@ -146,15 +157,15 @@ class Assembly:
         """Create the changelog, unless the group has worked with one that is gone.
 
         Raises:
-            Stop: it has; or the cluster refuses.
+            Refusal: it has.
+            LogError: the cluster refuses, or does not answer.
         """
         everything = self._log(0, tuple(range(self.destinations.inputs)))
-        with stops():
-            try:
-                refuse_lost_changelog(self._names(0), everything.committed())
-            finally:
-                everything.close()
-            topics.create_changelog(self.config, self.admin, self.tasks)
+        try:
+            refuse_lost_changelog(self._names(0), everything.committed())
+        finally:
+            everything.close()
+        topics.create_changelog(self.config, self.admin, self.tasks)
 
     def service(self, accept_positions: bool) -> Service:
         """Return the service, a member of the group from here on."""
@@ -269,6 +280,7 @@ def _bounds(config: Config) -> Bounds:
     return Bounds(
         documents=config.batch.documents,
         size=config.batch.bytes,
+        latency=config.batch.latency.total_seconds(),
         transaction_seconds=seconds,
         socket_seconds=int(socket) / 1000 if socket else min(60.0, seconds),
     )

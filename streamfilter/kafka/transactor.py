@@ -76,6 +76,8 @@ class Bounds:
     documents: int
     size: int
     """Bytes."""
+    latency: float
+    """Seconds that a batch is waited for."""
     transaction_seconds: float
     socket_seconds: float
     """A commit that took longer may have an EndTxn under way still."""
@@ -112,7 +114,13 @@ class Transactor:
         self._clock = parts.clock
         self.standing = standing
         bounds = parts.bounds
-        self._intake = Intake(parts.log, documents=bounds.documents, size=bounds.size)
+        self._intake = Intake(
+            parts.log,
+            parts.clock,
+            documents=bounds.documents,
+            size=bounds.size,
+            latency=bounds.latency,
+        )
         self._transactions = Transactions(
             parts.log,
             parts.clock,

@@ -1,0 +1,167 @@
+"""Reading a service's topics back, as every reader should: committed records only.
+
+For `evaluate --topics`: what the input holds, where the outputs have it, and, from the
+changelog's batch records, in which order it was judged.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from streamfilter import envelope
+from streamfilter.config import Config
+from streamfilter.documents import Reader
+from streamfilter.evaluation import Given, Placed, Run, digest, given_of, placed_of
+from streamfilter.kafka import changelog
+from streamfilter.kafka.clients import consumer, reader_properties
+from streamfilter.kafka.errors import kafka_errors, translated
+from streamfilter.kafka.outgoing import PREFIX
+from streamfilter.kafka.records import record_of
+from streamfilter.model import Record, Source, Verdict
+from streamfilter.stops import BrokenInput, Temporary
+
+READ_RECORDS = 5_000
+SILENCE_SECONDS = 30.0
+"""Without a record or an end for this long, the broker is taken to be gone."""
+
+UNJUDGED = 1 << 62
+"""Batch number of a record that no batch record covers: it comes last."""
+
+
+def read_run(config: Config, reader: Reader) -> Run:
+    """Return what the topics of *config* hold, read committed, up to their present ends.
+
+    Raises:
+        Temporary: the broker does not answer.
+        BrokenInput: an output holds what no streamfilter wrote.
+    """
+    order = _Order(config)
+    given = [_given(record, reader, order, config) for record in _records(config, _input(config))]
+    output = config.output
+    placed = [_forwarded(record) for record in _records(config, output.unique)]
+    placed += [_withheld(record) for record in _records(config, output.duplicates)]
+    if output.dead_letter is not None:
+        placed += [_rejected(record) for record in _records(config, output.dead_letter)]
+    return Run(sorted(given, key=lambda each: each.order), placed)
+
+
+def _input(config: Config) -> str:
+    return config.input.topic
+
+
+def _given(record: Record, reader: Reader, order: _Order, config: Config) -> Given:
+    short_dropped = config.input.short_text == "drop"
+    return given_of(record, reader, order=order.of(record.source), droppable=short_dropped)
+
+
+def _forwarded(record: Record) -> Placed:
+    """Return a record of the unique topic; in shadow mode its headers may call it a duplicate."""
+    if PREFIX + "match.id" in dict(record.headers):
+        return _annotated(record)
+    return Placed("unique", Verdict.UNIQUE, digest(record.value or b""))
+
+
+def _withheld(record: Record) -> Placed:
+    """Return a record of the duplicates topic, in whichever mode it was written."""
+    if PREFIX + "verdict" in dict(record.headers):
+        return _annotated(record)
+    try:
+        return placed_of(envelope.decode(record.value or b""), "duplicates")
+    except ValueError as error:
+        raise BrokenInput(f"{record.source}: {error}") from None
+
+
+def _annotated(record: Record) -> Placed:
+    headers = _ours(record)
+    matches = json.loads(headers["matches"])
+    return Placed(
+        place="duplicates",
+        verdict=Verdict(headers["verdict"]),
+        raw=digest(record.value or b""),
+        source=_source(headers, "source"),
+        match_id=headers["match.id"],
+        similarity=float(headers["match.similarity"]),
+        match_sources=tuple(Source(m["topic"], m["partition"], m["offset"]) for m in matches),
+    )
+
+
+def _rejected(record: Record) -> Placed:
+    headers = _ours(record)
+    whole = "error.value_bytes" not in headers
+    raw = digest(record.value or b"") if whole else None
+    return Placed("dead_letter", Verdict.REJECTED, raw, _source(headers, "error"))
+
+
+def _ours(record: Record) -> dict[str, str]:
+    """Return our headers of *record*; the last wins, for ours come after the original's."""
+    ours = ((n[len(PREFIX) :], v) for n, v in record.headers if n.startswith(PREFIX))
+    return {name: (value or b"").decode() for name, value in ours}
+
+
+def _source(headers: dict[str, str], name: str) -> Source:
+    topic, partition, offset = (headers[f"{name}.{at}"] for at in ("topic", "partition", "offset"))
+    return Source(topic, int(partition), int(offset))
+
+
+class _Order:
+    """The order of judgement, from the changelog's batch records."""
+
+    def __init__(self, config: Config) -> None:
+        self._starts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for record in _records(config, config.changelog_topic):
+            value = record.value or b""
+            if changelog.kind_of(value) != changelog.BATCH:
+                continue
+            mark = changelog.decode_batch(value).stored_mark
+            for span in mark.spans:
+                self._starts[span.partition].append((span.start, mark.number))
+        for starts in self._starts.values():
+            starts.sort()
+
+    def of(self, source: Source) -> tuple[int, ...]:
+        """Return (batch, partition, offset)."""
+        starts = self._starts[source.partition]
+        at = bisect_right(starts, (source.offset, UNJUDGED)) - 1
+        number = starts[at][1] if at >= 0 else UNJUDGED
+        return number, source.partition, source.offset
+
+
+def _records(config: Config, topic: str) -> Iterator[Record]:
+    """Yield the committed records of *topic*, from its beginning to its present end."""
+    properties: dict[str, Any] = {**reader_properties(config), "auto.offset.reset": "earliest"}
+    with kafka_errors(f"reading {topic}"):
+        client = consumer(properties)
+        try:
+            partitions = _partitions(client, topic)
+            client.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+            yield from map(record_of, _messages(client, topic, partitions))
+        finally:
+            client.close()
+
+
+def _partitions(client: Consumer, topic: str) -> set[int]:
+    found = client.list_topics(topic, timeout=SILENCE_SECONDS).topics[topic]
+    if found.error is not None:
+        raise Temporary(f"topic {topic}: {found.error.str()}")
+    return set(found.partitions)
+
+
+def _messages(client: Consumer, topic: str, left: set[int]) -> Iterator[Message]:
+    while left:
+        messages = client.consume(READ_RECORDS, SILENCE_SECONDS)
+        if not messages:
+            raise Temporary(f"topic {topic}: no record and no end for {SILENCE_SECONDS:.0f} s")
+        for message in messages:
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition() or 0)
+            elif not error.retriable():
+                raise translated(error, f"reading {topic}")
