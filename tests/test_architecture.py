@@ -22,7 +22,7 @@ ROOMS = (
     ("bench",),
     # the edges: the wire, files, judging the judge
     ("kafka", "files", "evaluation"),
-    ("http", "seeds"),
+    ("http", "seeds", "assembly"),
     ("metrics", "batch_report"),
     ("catalogue",),
     ("logs",),
