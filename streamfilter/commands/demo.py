@@ -47,6 +47,9 @@ REAL = "Apache Kafka runs on this machine for as long as you watch; its data is 
     help="Stories a second.",
 )
 @click.option(
+    "--stories", "count", type=click.IntRange(1), help="End after so many, if that is earlier."
+)
+@click.option(
     "--http",
     "address",
     metavar="HOST:PORT",
@@ -60,7 +63,9 @@ REAL = "Apache Kafka runs on this machine for as long as you watch; its data is 
     help="kafka: a real one, by this machine's Java and Maven.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Which stories come.")
-def command(seconds: float, rate: float, address: str | None, broker: str, seed: int) -> int:
+def command(
+    seconds: float, rate: float, count: int | None, address: str | None, broker: str, seed: int
+) -> int:
     """See it work: stories come back in disguise, and the filter finds them.
 
     A news-like stream (republished with headers, footers and adverts, cropped, updated,
@@ -69,7 +74,7 @@ def command(seconds: float, rate: float, address: str | None, broker: str, seed:
     against the exact similarities. Ctrl-C ends it early, with the summary.
     """
     real = broker == "kafka"
-    plan = Plan(seconds, rate, seed, _http(address), crash=real)
+    plan = Plan(seconds, rate, count, seed, _http(address), crash=real)
     with ExitStack() as stack:
         stopped = stack.enter_context(_interruptible())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))

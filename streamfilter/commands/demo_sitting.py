@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from streamfilter.commands.demo_ledger import INPUT, OUTPUTS, Ledger
@@ -19,14 +20,14 @@ from streamfilter.kafka.broker import Broker
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.traffic import Feed, Tail
 from streamfilter.stops import Stop
-from streamfilter.stories import Story, stories
+from streamfilter.stories import Story, prose, stories
 
 GROUP = "streamfilter-demo"
 THRESHOLD = 0.8
 UNDER_WAY_MAX = 1_500
 """Records sent and not out yet: the embedded broker keeps 5 MiB a partition, some 3,000 stories."""
 
-BROKEN_EVERY = 150  # records: one that is no JSON
+BROKEN_EVERY = 150  # records for each one that is no JSON
 TURN_SECONDS = 0.1
 READY_TIMEOUT_SECONDS = 120
 DRAIN_TIMEOUT_SECONDS = 60
@@ -41,6 +42,8 @@ class Plan:
     seconds: float
     rate: float
     """Stories a second."""
+    stories: int | None
+    """How many at most; None: no such limit."""
     seed: int
     http: tuple[str, int]
     crash: bool
@@ -57,7 +60,9 @@ class Sitting:
         """What just happened, for the spectator."""
         self._broker, self._directory = broker, directory
         self._config = directory / "demo.yaml"
+        self._seed_file = directory / "seed"
         self._filter: Child | None = None
+        self._broken = 0
 
     @property
     def url(self) -> str:
@@ -73,8 +78,10 @@ class Sitting:
         """
         topics = [INPUT, *OUTPUTS, *([f"{GROUP}.changelog"] if changelog else [])]
         self._broker.create_topics(dict.fromkeys(topics, 1))
+        self._seed_file.write_bytes(sha256(str(self.plan.seed).encode()).digest())
         self._config.write_text(json.dumps(self._settings(), indent=2), encoding="utf-8")
         self._start()
+        prose.sources()  # half a second of reading, while the filter starts
         self._wait_until_ready()
 
     def _settings(self) -> dict[str, object]:
@@ -82,7 +89,11 @@ class Sitting:
         return {  # JSON is YAML too
             "input": {"topic": INPUT},
             "similarity": {"threshold": THRESHOLD},
-            "index": {"path": str(self._directory / "state")},
+            # Not a secret here: equal seeds are to give equal verdicts.
+            "index": {
+                "path": str(self._directory / "state"),
+                "seed_file": str(self._seed_file),
+            },
             "kafka": {
                 "group": GROUP,
                 "common": {"bootstrap.servers": self._broker.bootstrap},
@@ -140,8 +151,9 @@ class Sitting:
         feed = Feed(self._broker.bootstrap, INPUT)
         stream = stories(self.plan.seed)
         crash = _Crash(self) if self.plan.crash else None
+        limit = sys.maxsize if self.plan.stories is None else self.plan.stories
         while (elapsed := time.monotonic() - begun) < self.plan.seconds and not stopped():
-            due = int(elapsed * self.plan.rate) - len(self.ledger.sent)
+            due = min(int(elapsed * self.plan.rate), limit) - len(self.ledger.sent)
             for _ in range(min(due, UNDER_WAY_MAX - self.ledger.under_way)):
                 self._send_one(feed, next(stream))
             if crash is not None:
@@ -149,10 +161,15 @@ class Sitting:
             if crash is None or not crash.killed:
                 self._check_alive()
             yield elapsed
+            if len(self.ledger.sent) == limit:
+                break
         feed.flush()
 
     def _send_one(self, feed: Feed, story: Story) -> None:
-        broken = len(self.ledger.sent) % BROKEN_EVERY == BROKEN_EVERY - 1
+        # Never an original: its copies would then be new, and the table below hard to read.
+        due = len(self.ledger.sent) // BROKEN_EVERY - self._broken
+        broken = due > 0 and story.origin is not None
+        self._broken += broken
         feed.send(self.ledger.send(story, broken=broken).value, key=story.id.encode())
 
     def _receive(self, tail: Tail) -> None:

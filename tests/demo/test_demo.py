@@ -1,0 +1,131 @@
+"""The demo from the outside, as a spectator has it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from streamfilter.kafka.broker.node import free_ports
+
+TIMEOUT_SECONDS = 120
+
+
+@pytest.fixture
+def demo(tmp_path):
+    """Start the demo with its temporary files under the test's directory; killed at the end."""
+    started = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "streamfilter.cli", "demo", *arguments]
+        environment = {**os.environ, "TMPDIR": str(tmp_path), "STREAMFILTER_INPUT__TOPIC": "mine"}
+        started.append(
+            subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=environment,
+                cwd=tmp_path,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    told, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    assert process.returncode == 0, told
+    return told
+
+
+def wait_for_metrics(url: str, pattern: str) -> str:
+    """Return the value of the first sample that matches and is not 0."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                found = re.search(pattern + r" ([1-9][\d.e+]*)$", answer.read().decode(), re.M)
+        except OSError:
+            found = None
+        if found:
+            return found[1]
+        assert time.monotonic() < deadline, f"no {pattern} at {url}"
+        time.sleep(0.1)
+
+
+def assert_sound(told: str) -> None:
+    counts = re.search(
+        r"^in ([\d,]+) = unique ([\d,]+) \+ near duplicates ([\d,]+) \+ exact duplicates ([\d,]+)"
+        r" \+ dead letters ([\d,]+) \+ under way 0$",
+        told,
+        re.MULTILINE,
+    )
+    assert counts, told
+    total, *parts = (int(number.replace(",", "")) for number in counts.groups())
+    assert total == sum(parts)
+    assert all(parts), "each of the four kinds of verdict is to be seen"
+    assert "every record is in exactly one place" in told
+    recall, precision = (
+        float(re.search(rf"^  {name} +([\d.]+) ", told, re.MULTILINE)[1])
+        for name in ("recall", "precision")
+    )
+    assert recall >= 0.99
+    assert precision == 1
+
+
+def test_it_finds_disguises_with_metrics_up_meanwhile_and_leaves_nothing(demo, tmp_path):
+    port = free_ports(1)[0]
+    process = demo("--seconds", "5", "--rate", "150", "--http", f"127.0.0.1:{port}")
+    url = f"http://127.0.0.1:{port}/metrics"
+    wait_for_metrics(url, r'streamfilter_documents_total\{verdict="near_duplicate"\}')
+    told = ended(process)
+    assert url in told
+    assert_sound(told)
+    assert re.search(
+        r"is a near-duplicate of story-\d+: similarity 0\.\d+, exact 0\.\d+; \d+", told
+    )
+    assert "proof of nothing" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_it_early_with_the_summary(demo, tmp_path):
+    port = free_ports(1)[0]
+    process = demo("--seconds", "600", "--http", f"127.0.0.1:{port}")
+    url = f"http://127.0.0.1:{port}/metrics"
+    wait_for_metrics(url, r'streamfilter_documents_total\{verdict="unique"\}')
+    process.send_signal(signal.SIGINT)
+    assert "every record is in exactly one place" in ended(process)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_real_broker_a_kill_in_the_middle_loses_and_doubles_nothing(kafka, demo, tmp_path):
+    told = ended(demo("--broker", "kafka", "--seconds", "8", "--rate", "150"))
+    assert told.index("kill -9: the filter is gone") < told.index("started again")
+    assert_sound(told)
+    assert "with a kill -9 in the middle: nothing lost, nothing doubled" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_seed_gives_the_same_stories_and_verdicts(demo):
+    def table() -> list[str]:
+        told = ended(demo("--seconds", "600", "--rate", "1000", "--seed", "5", "--stories", "400"))
+        return told[told.index("what was sent") : told.index("in 400")].splitlines()
+
+    assert table() == table()
+
+
+@pytest.mark.parametrize("address", ["9464", "localhost:", ":9464", "localhost:99999"])
+def test_a_wrong_address_is_refused(demo, address):
+    process = demo("--http", address)
+    told, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    assert process.returncode == 64
+    assert "is not HOST:PORT, such as 127.0.0.1:9464" in told
