@@ -1,4 +1,4 @@
-"""What the tests of the engine have in common: seeded texts, outputs to compare, an index's dump."""
+"""What the tests of the engine share: seeded texts, outputs to compare, an index's dump."""
 
 from __future__ import annotations
 

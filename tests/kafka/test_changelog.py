@@ -1,0 +1,117 @@
+"""The changelog's bytes: what is written is read back, and anything else is refused."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamfilter.index.errors import FormatError
+from streamfilter.index.protocol import Documents
+from streamfilter.kafka import changelog
+from streamfilter.kafka.changelog import Batch
+from streamfilter.model import BatchMark, Span
+
+SLOTS = 16
+
+
+def documents(rng: random.Random, count: int) -> Documents:
+    sizes = [rng.randrange(0, 9) for _ in range(count)]
+    samples = [sorted(rng.sample(range(2**32), size)) for size in sizes]
+    return Documents(
+        ordinals=np.array(sorted(rng.sample(range(2**39), count)), np.int64),
+        ids=[f"dok-{rng.randrange(99)}-\u00e9" for _ in range(count)],
+        batches=np.array([rng.randrange(2**32) for _ in range(count)], np.int64),
+        partitions=np.array([rng.randrange(2**16) for _ in range(count)], np.int64),
+        offsets=np.array([rng.randrange(2**62) for _ in range(count)], np.int64),
+        timestamps=np.array([1_000 * rng.randrange(2**31) for _ in range(count)], np.int64),
+        fingerprints=np.array(
+            [[rng.randrange(256) for _ in range(16)] for _ in range(count)], np.uint8
+        ).reshape(count, 16),
+        signatures=np.array(
+            [[rng.randrange(256) for _ in range(SLOTS)] for _ in range(count)], np.uint8
+        ).reshape(count, SLOTS),
+        set_sizes=np.array(sizes, np.int64),
+        tokens=np.array([token for sample in samples for token in sample], np.uint32),
+        token_starts=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_documents_are_read_back_as_they_were_written(seed: int) -> None:
+    written = documents(random.Random(seed), 20)
+    values = changelog.encode_changelog_documents(written)
+    back = changelog.decode_changelog_documents(values, slots=SLOTS)
+    assert back.ids == written.ids
+    for column in ("ordinals", "batches", "partitions", "offsets", "timestamps", "fingerprints",
+                   "signatures", "set_sizes", "tokens", "token_starts"):  # fmt: skip
+        np.testing.assert_array_equal(getattr(back, column), getattr(written, column), column)
+
+
+spans = st.dictionaries(
+    st.integers(0, 2**32 - 1), st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)), max_size=9
+).map(lambda found: tuple(Span(p, min(a), max(a)) for p, a in found.items()))
+numbers = st.integers(0, 2**63 - 1)
+
+
+@given(numbers, numbers, numbers, spans, st.integers(-1, 2**62))
+def test_a_batch_is_read_back_as_it_was_written(number, one, other, some, highest) -> None:
+    batch = Batch(BatchMark(number, min(one, other), max(one, other), some), highest)
+    assert changelog.decode_batch(changelog.encode_batch(batch)) == batch
+
+
+def test_a_batch_tells_every_position_but_the_index_keeps_only_spans_with_offsets() -> None:
+    batch = Batch(BatchMark(3, 5, 6, (Span(0, 7, 9), Span(1, 4, 4))), -1)
+    assert batch.positions == {0: 9, 1: 4}
+    assert batch.stored_mark == BatchMark(3, 5, 6, (Span(0, 7, 9),))
+
+
+def test_a_header_carries_the_identity_unchanged() -> None:
+    value = changelog.encode_header(b'{"index_id":"00"}')
+    assert changelog.kind_of(value) == changelog.HEADER
+    assert changelog.decode_header(value) == b'{"index_id":"00"}'
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_refused_and_never_anything_but_a_format_error(value: bytes) -> None:
+    for read in (changelog.kind_of, changelog.decode_batch, changelog.decode_header):
+        try:
+            read(value)
+        except FormatError:
+            continue
+        assert value[0] == changelog.VERSION
+    try:
+        changelog.decode_changelog_documents([value], slots=SLOTS)
+    except FormatError:
+        return
+    assert value[:2] == bytes([changelog.VERSION, changelog.DOCUMENT])
+
+
+def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
+    batch = Batch(BatchMark(1, 2, 3, (Span(0, 1, 2),)), 4)
+    value = changelog.encode_batch(batch)
+    for cut in range(len(value)):
+        with pytest.raises(FormatError):
+            changelog.decode_batch(value[:cut])
+    with pytest.raises(FormatError):
+        changelog.decode_batch(value + b"\0")
+    (value,) = changelog.encode_changelog_documents(documents(random.Random(1), 1))
+    for cut in range(len(value)):
+        with pytest.raises(FormatError):
+            changelog.decode_changelog_documents([value[:cut]], slots=SLOTS)
+
+
+def test_another_version_is_named_in_the_refusal() -> None:
+    value = changelog.encode_batch(Batch(BatchMark(0, 0, 0), -1))
+    with pytest.raises(FormatError, match="version 2"):
+        changelog.kind_of(b"\x02" + value[1:])
+    with pytest.raises(FormatError, match="unknown type 9"):
+        changelog.kind_of(value[:1] + b"\x09" + value[2:])
+
+
+def test_a_batch_that_contradicts_itself_is_refused() -> None:
+    for mark in (BatchMark(0, 3, 2), BatchMark(0, 0, 0, (Span(0, 5, 4),)),
+                 BatchMark(0, 0, 0, (Span(1, 0, 1), Span(1, 1, 2)))):  # fmt: skip
+        with pytest.raises(FormatError):
+            changelog.decode_batch(changelog.encode_batch(Batch(mark, -1)))

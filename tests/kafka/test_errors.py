@@ -1,0 +1,79 @@
+"""The one table: which error allows what."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streamfilter.kafka.errors import as_stop, classify, kafka_errors
+from streamfilter.kafka.ports import (
+    Abortable,
+    Denied,
+    Fenced,
+    InputLost,
+    OutcomeUnknown,
+    Retriable,
+)
+from streamfilter.stops import ExitCode
+
+PLAIN, FATAL, RETRIABLE, ABORT = (
+    {}, {"fatal": True}, {"retriable": True}, {"txn_requires_abort": True}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "flags", "wanted"),
+    [
+        # a fence is a fence, whatever else the error claims
+        (KafkaError._FENCED, FATAL, Fenced),
+        (KafkaError.INVALID_PRODUCER_EPOCH, FATAL, Fenced),
+        (KafkaError.PRODUCER_FENCED, ABORT, Fenced),
+        # the group moved: this transaction is lost, the producer lives
+        (KafkaError.ILLEGAL_GENERATION, ABORT, Abortable),
+        (KafkaError.UNKNOWN_MEMBER_ID, ABORT, Abortable),
+        (KafkaError.FENCED_INSTANCE_ID, ABORT, Abortable),
+        (KafkaError._TIMED_OUT, ABORT, Abortable),
+        (KafkaError.MSG_SIZE_TOO_LARGE, ABORT, Abortable),
+        # not yet decided: the same call again
+        (KafkaError._TIMED_OUT, RETRIABLE, Retriable),
+        (KafkaError.CONCURRENT_TRANSACTIONS, RETRIABLE, Retriable),
+        (KafkaError._TIMED_OUT, PLAIN, Retriable),
+        (KafkaError._TRANSPORT, PLAIN, Retriable),
+        (KafkaError.NOT_COORDINATOR, PLAIN, Retriable),
+        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, PLAIN, Retriable),
+        (KafkaError.UNSTABLE_OFFSET_COMMIT, PLAIN, Retriable),
+        (KafkaError.LEADER_NOT_AVAILABLE, PLAIN, Retriable),
+        # refused by name
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, PLAIN, Denied),
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, FATAL, Denied),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, ABORT, Denied),
+        (KafkaError._AUTHENTICATION, FATAL, Denied),
+        # the input is not what it was
+        (KafkaError._AUTO_OFFSET_RESET, PLAIN, InputLost),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, PLAIN, InputLost),
+        # everything else: nobody knows, so a new producer
+        (KafkaError._CONFLICT, PLAIN, OutcomeUnknown),
+        (KafkaError._STATE, PLAIN, OutcomeUnknown),
+        (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, FATAL, OutcomeUnknown),
+        (KafkaError._TRANSPORT, FATAL, OutcomeUnknown),
+    ],
+)
+def test_an_error_allows_what_the_table_says(code: int, flags: dict[str, bool], wanted) -> None:
+    assert classify(KafkaError(code, "told", **flags)) is wanted
+
+
+def test_what_was_tried_stands_in_the_message() -> None:
+    with (
+        pytest.raises(Retriable, match=r"reading offsets: _TRANSPORT: down"),
+        kafka_errors("reading offsets"),
+    ):
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, "down"))
+
+
+@pytest.mark.parametrize("error", [BufferError("full"), SystemError("append"), KafkaException("?")])
+def test_what_the_binding_raises_otherwise_leaves_the_outcome_unknown(error: Exception) -> None:
+    with pytest.raises(OutcomeUnknown), kafka_errors("producing"):
+        raise error
+
+
+def test_a_broker_that_is_away_is_temporary_and_a_refusal_is_the_operators() -> None:
+    assert as_stop(Retriable("x")).exit_code is ExitCode.TEMPORARY
+    assert as_stop(Denied("x")).exit_code is ExitCode.CONFIG

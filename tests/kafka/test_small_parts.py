@@ -1,0 +1,103 @@
+"""Partitioner, group metadata, kill points, the breaker: small things with known answers."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from streamfilter.kafka.breaker import RECORDS_MIN, WINDOW_RECORDS, Breaker
+from streamfilter.kafka.group_metadata import parse_member
+from streamfilter.kafka.partitioner import murmur2, partition_for
+from streamfilter.killpoints import VARIABLE
+from streamfilter.model import Record, Source
+
+
+@pytest.mark.parametrize(
+    ("key", "signed"),
+    [
+        # the vectors of org.apache.kafka.common.utils.UtilsTest
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_javas(key: bytes, signed: int) -> None:
+    assert murmur2(key) == signed & 0xFFFFFFFF
+
+
+def test_the_partition_number_is_kept_where_the_counts_are_equal() -> None:
+    record = Record(Source("t", 3, 9), b"abc", b"")
+    assert partition_for(record, inputs=4, outputs=4) == 3
+    assert partition_for(record, inputs=4, outputs=5) == (479470107 & 0x7FFFFFFF) % 5
+
+
+def test_a_record_without_a_key_goes_to_the_same_place_on_every_replay() -> None:
+    record = Record(Source("t", 3, 9), None, b"")
+    assert partition_for(record, inputs=4, outputs=5) == (3 + 9) % 5
+
+
+def test_generation_and_member_are_read_out_of_the_opaque_metadata() -> None:
+    data = b"CGMDv2:\x07\x00\x00\x00group\x00rdkafka-1\x00\x01"
+    member = parse_member(data)
+    assert (member.generation, member.member_id, member.token) == (7, "rdkafka-1", data)
+    assert parse_member(b"CGMDv2:\xff\xff\xff\xffg\x00\x00\x01").generation == -1
+
+
+@pytest.mark.parametrize("data", [b"", b"CGMDv3:\x07\x00\x00\x00g\x00m\x00\x01", b"CGMDv2:\x07"])
+def test_metadata_of_another_layout_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="layout"):
+        parse_member(data)
+
+
+def test_the_breaker_trips_on_a_share_and_not_on_the_first_bad_record() -> None:
+    breaker = Breaker(0.5)
+    breaker.add(1, 1)
+    assert not breaker.tripped
+    breaker.add(RECORDS_MIN, RECORDS_MIN // 2)
+    assert breaker.tripped
+    assert "51 of the last 101" in breaker.reason
+
+
+def test_the_breaker_forgets_what_is_long_ago() -> None:
+    breaker = Breaker(0.5)
+    breaker.add(RECORDS_MIN, RECORDS_MIN // 2)
+    breaker.add(2 * WINDOW_RECORDS, 0)
+    breaker.add(WINDOW_RECORDS, WINDOW_RECORDS * 51 // 100)
+    assert breaker.tripped
+
+
+def test_a_breaker_of_one_never_trips() -> None:
+    breaker = Breaker(1.0)
+    breaker.add(WINDOW_RECORDS, WINDOW_RECORDS)
+    assert not breaker.tripped
+
+
+def killed(point: str, passes: int) -> subprocess.CompletedProcess[str]:
+    program = (
+        "from streamfilter.killpoints import kill_point\n"
+        f"for n in range({passes}):\n"
+        "    print(n, flush=True)\n"
+        "    kill_point('batch.consumed')\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, VARIABLE: point},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_kill_point_kills_at_the_nth_pass() -> None:
+    process = killed("batch.consumed:3", 5)
+    assert (process.returncode, process.stdout.split()) == (-9, ["0", "1", "2"])
+    assert killed("batch.decided", 2).returncode == 0
+
+
+def test_a_kill_point_that_does_not_exist_is_refused() -> None:
+    process = killed("batch.typo", 1)
+    assert process.returncode == 1
+    assert "known: start.producer" in process.stderr

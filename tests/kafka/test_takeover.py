@@ -1,0 +1,175 @@
+"""Two processes on one group: one works, one waits; killed, paused, sharing."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from confluent_kafka import Producer
+
+from streamfilter.kafka import changelog
+from tests.kafka.story import records, texts, verdicts
+from tests.support.filter_process import FilterProcess
+from tests.support.stage import Stage
+from tests.support.topics import Input, end_offsets, read_committed
+
+SEED = 20_261_123
+SETTINGS = {
+    "batch": {"documents": 25},
+    "kafka": {"session_timeout": "2s", "transaction_timeout": "5s"},
+}
+
+
+def one_and_another(stage: Stage) -> list[FilterProcess]:
+    """Start two processes; return the one that works and the one that waits."""
+    pair = [stage.start(state=name, **SETTINGS) for name in ("one", "another")]
+    for process in pair:
+        process.wait_for(
+            lambda status: status.get("state") in ("running", "standby"), what="a state"
+        )
+    pair[0].wait_for(
+        lambda _: {p.status().get("state") for p in pair} == {"running", "standby"},
+        what="one to work and one to wait",
+    )
+    return sorted(pair, key=lambda process: process.status()["state"])
+
+
+def order_of_judgement(stage: Stage) -> list[tuple[int, int]]:
+    """Return (partition, offset) of every input record in the order that the batch records tell."""
+    order = []
+    for each in read_committed(stage.bootstrap, stage.changelog):
+        assert each.value is not None
+        if changelog.kind_of(each.value) == changelog.BATCH:
+            spans = changelog.decode_batch(each.value).mark.spans
+            order += [(s.partition, o) for s in spans for o in range(s.start, s.end)]
+    return order
+
+
+def replayed(make_stage: Callable[..., Stage], stage: Stage) -> dict[str, tuple[str, str | None]]:
+    """Return the verdicts of one undisturbed process on the same records in the committed order."""
+    by_place = {
+        (each.source.partition, each.source.offset): each
+        for each in read_committed(stage.bootstrap, stage.input)
+    }
+    order = order_of_judgement(stage)
+    assert sorted(order) == sorted(by_place)
+    alone = make_stage()
+    alone.produce(Input(by_place[place].value, key=by_place[place].key) for place in order)
+    process = alone.start(**SETTINGS)
+    alone.drain(process)
+    assert process.terminate() == 0
+    return verdicts(alone)
+
+
+def test_the_second_takes_over_when_the_worker_is_killed(make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage(partitions=2)
+    stories = texts(random.Random(SEED), 400)
+    stage.produce(records(stories[:200], partitions=2))
+    worker, waiting = one_and_another(stage)
+    assert waiting.get("/readyz") is not None
+    worker.wait_for(lambda s: sum(s["positions"].values()) >= 100, what="some progress")
+    worker.kill()
+    stage.produce(records(stories[200:], partitions=2, first=200))
+    stage.drain(waiting)
+    assert waiting.terminate() == 0
+    found = verdicts(stage)
+    assert len(found) == 400
+    assert found == replayed(make_stage, stage)
+
+
+def test_a_paused_worker_wakes_up_and_writes_nothing(make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage(partitions=2)
+    stories = texts(random.Random(SEED + 1), 600)
+    stage.produce(records(stories[:300], partitions=2))
+    worker, waiting = one_and_another(stage)
+    worker.wait_for(lambda s: sum(s["positions"].values()) >= 50, what="some progress")
+    worker.pause()
+    stage.produce(records(stories[300:], partitions=2, first=300))
+    stage.drain(waiting)
+    before = {topic: end_offsets(stage.bootstrap, topic) for topic in topics(stage)}
+    worker.resume()
+    # It may hear of its loss in a poll (then it stands by) or in a transaction (then it ends).
+    worker_ended(worker)
+    assert {topic: end_offsets(stage.bootstrap, topic) for topic in topics(stage)} == before
+    assert waiting.terminate() == 0
+    found = verdicts(stage)
+    assert len(found) == 600
+    assert found == replayed(make_stage, stage)
+
+
+def topics(stage: Stage) -> tuple[str, ...]:
+    return stage.unique, stage.duplicates, stage.dead_letter, stage.changelog
+
+
+def worker_ended(worker: FilterProcess) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if (code := worker.child.exit_code) is not None:
+            assert code == 76, worker.told("did not end as fenced")
+            return
+        if worker.status().get("state") == "standby":
+            return
+        time.sleep(0.1)
+    raise AssertionError(worker.told("neither ended nor stands by"))
+
+
+def test_the_standby_takes_over_at_once_after_sigterm(make_stage: Callable[..., Stage]) -> None:
+    stage = make_stage()
+    stage.produce(records(texts(random.Random(SEED + 2), 50)))
+    worker, waiting = one_and_another(stage)
+    stage.drain(worker)
+    assert worker.terminate() == 0
+    waiting.wait_for_state("running", timeout_seconds=10)
+    assert waiting.terminate() == 0
+
+
+def test_with_scope_partition_both_work_and_each_partition_is_a_scope_of_its_own(
+    make_stage: Callable[..., Stage],
+) -> None:
+    stage = make_stage(partitions=2)
+    settings = {**SETTINGS, "index": {"scope": "partition"}}
+    pair = []
+    for name in ("one", "another"):
+        index = {"scope": "partition", "path": str(stage.directory / name)}
+        index["seed_file"] = str(stage.directory / "seed")
+        pair.append(stage.start(state=name, **{**settings, "index": index}))
+    for process in pair:
+        process.wait_for(
+            lambda s: s.get("state") == "running" and len(s["tasks"]) == 1, what="one task each"
+        )
+    stories = texts(random.Random(SEED + 3), 100)
+    both = records(stories) + records(stories, first=1_000)
+    stage.produce(replace(each, partition=n // 100) for n, each in enumerate(both))
+    for partition, n in end_offsets(stage.bootstrap, stage.input).items():
+        key = f"{stage.input}/{partition}"
+        pair[0].wait_for(
+            lambda _, key=key, n=n: any(p.status()["positions"].get(key) == n for p in pair),
+            what=f"the end of {key}",
+        )
+    assert [process.terminate() for process in pair] == [0, 0]
+    found = verdicts(stage)
+    for n in range(100):
+        verdict, match = found[f"d{n}"]
+        twin = None if match is None else f"d{int(match[1:]) + 1_000}"
+        assert found[f"d{n + 1_000}"] == (verdict, twin)
+
+
+def test_an_open_transaction_of_a_stranger_on_the_changelog_is_waited_for(stage: Stage) -> None:
+    stage.produce(records(texts(random.Random(SEED + 4), 60)))
+    process = stage.start(**SETTINGS)
+    stage.drain(process)
+    assert process.terminate() == 0
+    stranger = Producer(
+        {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.stranger"}
+    )
+    stranger.init_transactions(20)
+    stranger.begin_transaction()
+    stranger.produce(stage.changelog, value=b"not for anybody", partition=0)
+    stranger.flush(20)
+    process = stage.start(**SETTINGS)
+    process.wait_for_state("restoring")
+    time.sleep(1.0)
+    assert process.status()["state"] == "restoring", "it must not begin before the end is known"
+    stranger.abort_transaction(20)
+    process.wait_for_state("running")
+    assert process.terminate() == 0
