@@ -19,7 +19,7 @@ from streamfilter.bench import mixes, texts, truth
 from streamfilter.bench.measure import Measured, Seconds, rates, ratios
 from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
-from streamfilter.bench.processes import MIB, one_core, run_process
+from streamfilter.bench.processes import MIB, core, run_process
 from streamfilter.bench.truth import Judged, Neighbours
 
 NAME = "filter"
@@ -52,7 +52,7 @@ def run(options: Options) -> Outcome:
     rows: list[Row] = []
     checks: list[Check] = []
     targets: list[Target] = []
-    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory, one_core():
+    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory, core(0):
         for label, documents in _mixes(options):
             options.say(f"{label}: the truth")
             near = truth.neighbours([truth.shingles(text) for text in documents])

@@ -52,13 +52,17 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 @contextmanager
-def one_core() -> Iterator[None]:
-    """Keep this process, and those it starts, on one core (on Linux; elsewhere on all)."""
+def core(number: int) -> Iterator[None]:
+    """Keep this process, and those it starts meanwhile, on one of its cores (on Linux).
+
+    *number* counts from the last core; with fewer of them, all share the first.
+    """
     if sys.platform != "linux":
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
+    usable = sorted(before, reverse=True)
+    os.sched_setaffinity(0, {usable[min(number, len(usable) - 1)]})
     try:
         yield
     finally:

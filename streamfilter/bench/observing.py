@@ -1,0 +1,151 @@
+"""What share of the time do metrics and logging take?
+
+Batches are sketched, judged and written as the service does it, and after each one everything
+that it counts is counted, a line is logged, and every fifteen seconds of work somebody scrapes.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+
+from streamfilter.batch_report import BatchReport
+from streamfilter.bench import mixes, texts
+from streamfilter.bench.growth import IDENTITY
+from streamfilter.bench.measure import Measured
+from streamfilter.bench.options import Options
+from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
+from streamfilter.bench.sketching import sketcher
+from streamfilter.catalogue import STAGES
+from streamfilter.index.opening import open_index
+from streamfilter.index.protocol import Changes, Index, Progress
+from streamfilter.logs import configure
+from streamfilter.metrics import Metrics
+from streamfilter.model import BatchMark, Source, Span
+from streamfilter.pipeline import Batch, Judgement, judge
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.verification import MatchPolicy
+
+NAME = "metrics"
+BATCH = 1_000
+DOCUMENTS = {True: 2_000, False: 20_000}
+SCRAPE_SECONDS = 15.0
+SCRAPES = 20
+
+
+@dataclass(slots=True)
+class Spent:
+    """Processor seconds of one run."""
+
+    work: float = 0.0
+    metrics: float = 0.0
+    logging: float = 0.0
+    scrape: float = 0.0
+    """Of one scrape."""
+
+    @property
+    def share(self) -> float:
+        """Return what part of the whole is no work."""
+        scrapes = self.scrape * (self.work + self.metrics + self.logging) / SCRAPE_SECONDS
+        watching = self.metrics + self.logging + scrapes
+        return watching / (self.work + watching)
+
+
+def run(options: Options) -> Outcome:
+    """Judge batches and observe them, several times."""
+    fresh = texts.documents("english", 1_024, DOCUMENTS[options.quick], seed=5)
+    documents = mixes.mixed(fresh, share=0.3, seed=5)
+    runs, counted = [], 0.0
+    for turn in range(options.repeat):
+        options.say(f"turn {turn + 1} of {options.repeat}")
+        metrics = Metrics()
+        runs.append(_observed(documents, metrics))
+        counted = metrics.value("records_consumed_total")
+    share = Measured.of([each.share * 100 for each in runs])
+    row: Row = {
+        name: Measured.of([getattr(each, name) / len(documents) * 1e6 for each in runs])
+        for name in ("work", "metrics", "logging")
+    }
+    row |= {"a scrape, ms": Measured.of([each.scrape * 1e3 for each in runs]), "share %": share}
+    return Outcome(
+        NAME, __doc__.splitlines()[0], [Table("us a document", [row])],
+        [Check.equal("every document was counted", int(counted), len(documents))],
+        [Target("share of metrics and logging, %", share.median, 2, at_most=True)],
+        settings={"batch": BATCH, "documents": len(documents), "scrape every s": SCRAPE_SECONDS},
+        notes=["work: sketch, judge and write; with Kafka's part of the work the share is lower"],
+    )  # fmt: skip
+
+
+def _observed(documents: list[str], metrics: Metrics) -> Spent:
+    spent, ours = Spent(), sketcher("word-3")
+    with (
+        _logger() as logger,
+        tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory,
+        closing(open_index(Path(directory, "index"), IDENTITY)) as index,
+    ):
+        for number, begin in enumerate(range(0, len(documents), BATCH)):
+            started = time.process_time()
+            judged = _judged(ours, index, documents[begin : begin + BATCH], number)
+            worked = time.process_time()
+            _count(metrics, judged)
+            counted = time.process_time()
+            logger.info("batch %d committed", number)
+            spent.work += worked - started
+            spent.metrics += counted - worked
+            spent.logging += time.process_time() - counted
+    started = time.process_time()
+    for _ in range(SCRAPES):
+        metrics.expose()
+    spent.scrape = (time.process_time() - started) / SCRAPES
+    return spent
+
+
+@contextmanager
+def _logger() -> Iterator[logging.Logger]:
+    """Yield a logger set up as the service's, writing to memory; put everything back after."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    configure("info", "json", stream=StringIO())
+    try:
+        yield logging.getLogger("streamfilter.bench")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def _judged(ours: Sketcher, index: Index, documents: list[str], number: int) -> Judgement:
+    """Sketch, judge and write one batch."""
+    n, first = len(documents), number * BATCH
+    ids = [str(first + i) for i in range(n)]
+    offsets = np.arange(first, first + n)
+    batch = Batch(ids, np.zeros(n, np.int64), offsets, np.full(n, -1, np.int64))
+    judgement = judge(
+        batch, ours.sketch(documents), index=index, policy=MatchPolicy(), number=number,
+        locate=lambda partition, offset: Source("", partition, offset), first_ordinal=first,
+    )  # fmt: skip
+    progress = Progress(positions={0: first + n}, next_batch=number + 1, next_ordinal=first + n)
+    mark = BatchMark(number, first, first + n, (Span(0, first, first + n),))
+    index.apply(Changes(progress, judgement.additions, (mark,)))
+    return judgement
+
+
+def _count(metrics: Metrics, judgement: Judgement) -> None:
+    """Count all that the service counts for a batch."""
+    n = len(judgement.decisions)
+    report = BatchReport.of(
+        judgement.decisions, counts=[judgement.counts], produced={"unique": n, "changelog": n},
+        consumed_bytes=n, ages_seconds=np.ones(n),
+    )  # fmt: skip
+    metrics.batch(report)
+    metrics.stages(dict.fromkeys(STAGES, 0.01))
+    metrics.transaction("committed", 0.01, now=0.0)
+    metrics.index(n, changelog_offset=n)
+    metrics.lag(0, 0.0)

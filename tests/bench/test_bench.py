@@ -1,0 +1,127 @@
+"""`streamfilter bench` from outside: what it saves, and that a wrong result fails the run."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streamfilter import cli
+from streamfilter.bench import filtering, growth, indexing, mixes, sketching, texts, truth
+from streamfilter.bench.filtering import Contender
+from streamfilter.bench.measure import Seconds
+from streamfilter.bench.options import Options
+from streamfilter.similarity.sketch import Sketcher, Sketches
+
+QUICK = Options(repeat=1, quick=True)
+
+
+def test_a_quick_run_saves_numbers_with_machine_versions_and_settings(tmp_path, capsys):
+    saved = tmp_path / "new" / "run.json"
+    assert cli.main(["bench", "--quick", "--only", "sketch", "--json", str(saved)]) == 0
+    run = json.loads(saved.read_text())
+    assert run["passed"] is True
+    assert run["machine"]["cores"] >= 1
+    assert {"python", "numpy", "streamfilter", "commit"} <= run["versions"].keys()
+    assert run["settings"] == {
+        "repeat": 1, "quick": True, "large": False, "peers": False, "text": None,
+    }  # fmt: skip
+    (title, rows), *_ = run["benchmarks"]["sketch"]["tables"].items()
+    assert {row["text"] for row in rows} == set(texts.LANGUAGES)
+    assert all(row["docs/s"]["runs"] == 1 and row["docs/s"]["median"] > 0 for row in rows)
+    said = capsys.readouterr().out
+    assert title in said
+    assert "How fast does a text become a signature" in said
+
+
+def test_signatures_that_mean_nothing_fail_the_run(monkeypatch, capsys):
+    class Broken(Sketcher):
+        def sketch(self, documents):
+            good = super().sketch(documents)
+            noise = np.random.default_rng(1).integers(0, 256, good.signatures.shape, np.uint8)
+            keys = self.keys_of(noise, good.fingerprints)
+            return Sketches(
+                good.fingerprints, noise, keys, good.set_sizes, good.tokens, good.token_starts
+            )
+
+    monkeypatch.setattr(sketching, "Sketcher", Broken)
+    assert cli.main(["bench", "--quick", "--only", "sketch"]) == 1
+    said = capsys.readouterr().out
+    assert "FAILED: english word-3: estimates are unbiased" in said
+    assert "FAILED: english word-3: similar pairs meet in a band" in said
+
+
+def test_band_keys_that_ignore_the_slots_fail_the_run():
+    documents = mixes.mixed(texts.documents("english", 600, 60, seed=1), share=0.5, seed=1)
+    sets = [truth.shingles(text) for text in documents]
+    good = sketching.sketcher("word-3").sketch(documents)
+    keys = good.keys.copy()
+    keys[:, 0] = 7
+    broken = Sketches(good.fingerprints, good.signatures, keys, good.set_sizes, good.tokens,
+                      good.token_starts)  # fmt: skip
+    failed = [check.name for check in sketching.checked("x", broken, sets) if not check.passed]
+    assert failed == ["x: strangers do not meet"]
+
+
+def test_an_index_that_grows_answers_rightly_and_one_that_forgets_does_not(monkeypatch):
+    assert indexing.outcome_of(growth.grow((1_000,))).passed
+    good = growth.RocksIndex.fetch
+    monkeypatch.setattr(growth.RocksIndex, "fetch", lambda self, rows: good(self, rows[1:]))
+    assert not indexing.outcome_of(growth.grow((1_000,))).passed
+
+
+@pytest.fixture
+def mix():
+    documents = [text for text in texts.documents("english", 500, 30, seed=3) for _ in range(2)]
+    return documents, truth.neighbours([truth.shingles(text) for text in documents])
+
+
+def filter_that(spoil, tmp_path, mix):
+    """Run a filter that is right, then *spoil* its output; return the checks that failed."""
+    documents, near = mix
+
+    def run(source, kept, withheld):
+        lines = source.read_bytes().splitlines(keepends=True)
+        own = lines[::2], lines[1::2]
+        unique, copies = spoil(*own)
+        kept.write_bytes(b"".join(unique))
+        records = [{"payload": line.decode().removesuffix("\n")} for line in copies]
+        withheld.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in records))
+        return Seconds(1.0, 1.0), 1
+
+    checks = filtering.measured("m", documents, near, [Contender("ours", run)], tmp_path, QUICK)
+    return [check.name.removeprefix("m: ") for check in checks if not check.passed]
+
+
+def test_a_filter_that_is_right_passes(tmp_path, mix):
+    assert filter_that(lambda unique, copies: (unique, copies), tmp_path, mix) == []
+
+
+def test_a_filter_that_loses_a_line_fails(tmp_path, mix):
+    failed = filter_that(lambda unique, copies: (unique, copies[1:]), tmp_path, mix)
+    assert failed == ["every line is in one place"]
+
+
+def test_a_filter_that_changes_a_line_fails(tmp_path, mix):
+    def changed(unique, copies):
+        return [unique[0].replace(b": ", b":"), *unique[1:]], copies
+
+    assert filter_that(changed, tmp_path, mix) == ["every line is in one place"]
+
+
+def test_a_filter_that_lets_a_duplicate_through_fails(tmp_path, mix):
+    failed = filter_that(lambda u, c: ([*u, c[0]], c[1:]), tmp_path, mix)
+    assert failed == ["recall at J >= .82"]
+
+
+def test_a_filter_that_withholds_both_of_a_pair_fails(tmp_path, mix):
+    failed = filter_that(lambda u, c: (u[1:], [*c, u[0]]), tmp_path, mix)
+    assert failed == ["precision at J >= .8"]
+
+
+def test_peers_that_are_not_installed_are_named_at_the_start(monkeypatch, capsys):
+    find = cli.importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *a: None if name == "rensa" else find(name, *a)
+    )
+    assert cli.main(["bench", "--peers", "--quick"]) == 64
+    assert "pip install 'streamfilter[bench]'" in capsys.readouterr().err
