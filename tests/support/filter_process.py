@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,17 @@ class FilterProcess:
     """One `streamfilter run`. Its output goes to a file that failures quote."""
 
     def __init__(
-        self, config: Path, *, port: int, log: Path, environment: Mapping[str, str] | None = None
+        self,
+        config: Path,
+        *,
+        port: int,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
+        command += arguments
         self.child = Child(command, log=log, environment={**os.environ, **(environment or {})})
         self.log = log
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +70,16 @@ class Stage:
         *,
         state: str = "state",
         environment: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
         **sections: Mapping[str, Any],
     ) -> FilterProcess:
         """Start `streamfilter run`; it does not wait for anything."""
         config = self.configuration(state=state, **sections)
         port = json.loads(config.read_text())["http"]["port"]
         log = config.with_suffix(".log")
-        process = FilterProcess(config, port=port, log=log, environment=environment)
+        process = FilterProcess(
+            config, port=port, log=log, environment=environment, arguments=arguments
+        )
         self.processes.append(process)
         return process
 

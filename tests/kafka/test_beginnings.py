@@ -1,0 +1,238 @@
+"""Every way in which offsets, changelog and index can disagree when a task begins."""
+
+import random
+import shutil
+from collections.abc import Callable, Mapping
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from tests.kafka.story import id_of, index_of, record, records, texts, verdicts, wipe
+from tests.support.stage import Stage
+from tests.support.topics import create_topics, header, read_committed
+
+SEED = 20_261_124
+SETTINGS = {
+    "batch": {"documents": 10, "latency": "10s"},
+    "kafka": {"session_timeout": "6s"},
+}
+REFUSED = 78
+
+
+def admin(stage: Stage) -> AdminClient:
+    return AdminClient({"bootstrap.servers": stage.bootstrap})
+
+
+def run(stage: Stage) -> str:
+    """Start, drain and stop; return the log."""
+    process = stage.start(**SETTINGS)
+    stage.drain(process)
+    assert process.terminate() == 0, process.told("did not end well")
+    return process.log.read_text()
+
+
+def refused(stage: Stage) -> str:
+    """Start a process that must refuse to work; return what it says."""
+    process = stage.start(**SETTINGS)
+    assert process.wait_for_exit() == REFUSED, process.told("was not refused")
+    return process.log.read_text()
+
+
+def commit(stage: Stage, offsets: Mapping[int, int]) -> None:
+    """Set the group's offsets, as kafka-consumer-groups.sh --reset-offsets does."""
+    consumer = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": stage.group})
+    places = [TopicPartition(stage.input, p, o) for p, o in offsets.items()]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def delete_offsets(stage: Stage) -> None:
+    """Delete the group, which has no members now: its offsets might as well have expired."""
+    client = admin(stage)
+    for future in client.delete_consumer_groups([stage.group]).values():
+        future.result(20)
+
+
+def outputs(stage: Stage) -> int:
+    return sum(len(found) for found in stage.outputs().values())
+
+
+@pytest.fixture
+def worked(stage: Stage) -> Stage:
+    """A stage on which sixty documents were filtered."""
+    stage.produce(records(texts(random.Random(SEED), 60)))
+    run(stage)
+    return stage
+
+
+def more(stage: Stage) -> None:
+    """Produce sixty more that continue the same story."""
+    stage.produce(records(texts(random.Random(SEED), 120)[60:], first=60))
+
+
+def test_a_lost_directory_and_an_older_copy_are_restored_and_the_future_is_refused(
+    make_stage: Callable[..., Stage],
+) -> None:
+    undisturbed, stage = make_stage(), make_stage()
+    stories = records(texts(random.Random(SEED), 120))
+    undisturbed.produce(stories)
+    run(undisturbed)
+
+    state, copy = stage.directory / "state", stage.directory / "copy"
+    stage.produce(stories[:60])
+    run(stage)
+    shutil.copytree(state, copy)
+    stage.produce(stories[60:90])
+    run(stage)
+    wipe(state)
+    shutil.copytree(copy, state)  # thirty documents behind
+    stage.produce(stories[90:])
+    run(stage)
+    assert index_of(stage) == index_of(undisturbed)
+    wipe(state)
+    run(stage)
+    assert index_of(stage) == index_of(undisturbed)
+    assert verdicts(stage) == verdicts(undisturbed)
+
+    # Another stage's changelog is shorter, and another's: this directory is from its future.
+    other = make_stage()
+    other.produce(stories[:20])
+    run(other)
+    wipe(other.directory / "state")
+    shutil.copytree(state, other.directory / "state")
+    assert "belongs to another changelog" in refused(other)
+    assert outputs(other) == 20
+
+
+def test_a_changelog_that_was_recreated_is_refused_and_nothing_is_written(worked: Stage) -> None:
+    client = admin(worked)
+    for future in client.delete_topics([worked.changelog]).values():
+        future.result(20)
+    said = refused(worked)
+    assert "changelog" in said
+    assert "empty or missing" in said
+    assert "ways out" in said
+    # With the offsets gone too, the directory still knows more than the new changelog.
+    delete_offsets(worked)
+    said = refused(worked)
+    assert "truncated or recreated" in said
+    assert outputs(worked) == 60
+
+
+def test_a_directory_from_the_future_of_its_own_changelog_is_refused(worked: Stage) -> None:
+    state, copy = worked.directory / "state", worked.directory / "copy"
+    shutil.copytree(state, copy)
+    client = admin(worked)
+    for future in client.delete_topics([worked.changelog]).values():
+        future.result(20)
+    delete_offsets(worked)
+    wipe(state)
+    run(worked)  # everything anew, with another index id and a changelog as long
+    wipe(state)
+    shutil.copytree(copy, state)
+    assert "belongs to another changelog" in refused(worked)
+
+
+def test_expired_offsets_go_on_at_the_changelogs_positions(worked: Stage) -> None:
+    delete_offsets(worked)
+    more(worked)
+    said = run(worked)
+    assert "has no committed offsets" in said
+    assert len(verdicts(worked)) == 120
+
+
+def test_a_group_ahead_of_its_changelog_is_refused_unless_accepted(worked: Stage) -> None:
+    more(worked)
+    commit(worked, {0: 100})
+    assert "ahead of its changelog" in refused(worked)
+    assert outputs(worked) == 60
+    process = worked.start(arguments=["--accept-positions"], **SETTINGS)
+    worked.drain(process)
+    assert process.terminate() == 0
+    assert set(verdicts(worked)) == {f"d{n}" for n in [*range(60), *range(100, 120)]}
+
+
+def test_retention_that_passed_us_is_refused_unless_accepted(worked: Stage) -> None:
+    more(worked)
+    client = admin(worked)
+    for future in client.delete_records([TopicPartition(worked.input, 0, 80)]).values():
+        future.result(20)
+    assert "retention passed us" in refused(worked)
+    process = worked.start(arguments=["--accept-positions"], **SETTINGS)
+    worked.drain(process)
+    assert process.terminate() == 0
+    assert len(verdicts(worked)) == 60 + 40
+
+
+def test_an_input_that_was_recreated_is_refused(worked: Stage) -> None:
+    client = admin(worked)
+    for future in client.delete_topics([worked.input]).values():
+        future.result(20)
+    assert "does not exist" in refused(worked)
+    create_topics(worked.bootstrap, {worked.input: 1})
+    commit(worked, {0: 60})
+    assert "was recreated or truncated" in refused(worked)
+    assert outputs(worked) == 60
+
+
+def test_new_partitions_are_refused_unless_accepted(worked: Stage) -> None:
+    client = admin(worked)
+    for topic in (worked.input, worked.unique, worked.duplicates, worked.dead_letter):
+        for future in client.create_partitions([NewPartitions(topic, 2)]).values():
+            future.result(20)
+    worked.produce([record(900, "a text of its own in the second partition", partition=1)])
+    assert "new partitions [1]" in refused(worked)
+    process = worked.start(arguments=["--accept-positions"], **SETTINGS)
+    worked.drain(process)
+    assert process.terminate() == 0
+    assert verdicts(worked)["d900"] == ("unique", None)
+
+
+def test_garbage_on_the_changelog_is_refused_by_its_offset(worked: Stage) -> None:
+    producer = Producer({"bootstrap.servers": worked.bootstrap})
+    producer.produce(worked.changelog, value=b"\x01\x09garbage", partition=0)
+    producer.flush(20)
+    said = refused(worked)
+    assert "unknown type 9" in said
+    assert "ways out" in said
+
+
+def test_another_scheme_is_refused_with_the_ways_out(worked: Stage) -> None:
+    settings = {**SETTINGS, "similarity": {"shingle": {"kind": "word", "size": 4}}}
+    process = worked.start(**settings)
+    assert process.wait_for_exit() == REFUSED
+    said = process.log.read_text()
+    assert "scheme.shingling.size: it has 3, wanted is 4" in said
+    assert "ways out" in said
+
+
+def test_a_group_rewound_over_two_partitions_gives_every_record_its_verdict_again(
+    make_stage: Callable[..., Stage],
+) -> None:
+    stage = make_stage(partitions=2)
+    stage.produce(records(texts(random.Random(SEED + 1), 300), partitions=2))
+    run(stage)
+    first = verdicts(stage)
+    entries = len(read_committed(stage.bootstrap, stage.changelog))
+    index = index_of(stage)
+    commit(stage, {0: 30, 1: 90})
+    stage.produce(records(texts(random.Random(SEED + 1), 320)[300:], partitions=2, first=300))
+    said = run(stage)
+    assert "was rewound" in said
+    assert "reading again from" in said
+    again: dict[str, list[tuple[str, str | None]]] = {}
+    for name in ("unique", "duplicates"):
+        for each in stage.outputs()[name]:
+            verdict = header(each, "__streamfilter.verdict") or "unique"
+            match = header(each, "__streamfilter.match.id")
+            again.setdefault(id_of(each), []).append((verdict, match))
+    reread = {n for n in range(300) if n // 2 >= (30, 90)[n % 2]}
+    for n in range(300):
+        assert again[f"d{n}"] == [first[f"d{n}"]] * (2 if n in reread else 1), f"d{n}"
+    assert all(len(again[f"d{n}"]) == 1 for n in range(300, 320))
+    # Nothing was added for what was read again: two batches of new records, and their documents.
+    marks_and_documents = len(read_committed(stage.bootstrap, stage.changelog)) - entries
+    new_unique = sum(again[f"d{n}"][0][0] == "unique" for n in range(300, 320))
+    assert marks_and_documents <= new_unique + 4
+    assert index.items() <= {**index_of(stage), ("progress", b""): index["progress", b""]}.items()
