@@ -1,7 +1,10 @@
 import os
+import subprocess
+import sys
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, kafka_jars
 from streamfilter.kafka.broker.real import RealKafka
@@ -53,9 +56,26 @@ def test_the_reader_refuses_to_call_an_open_transaction_everything(kafka, stage:
     producer.produce(stage.unique, b"open", partition=0)
     producer.flush(30)
     with pytest.raises(AssertionError, match="transaction is open"):
-        read_committed(kafka.bootstrap, stage.unique)
+        read_committed(kafka.bootstrap, stage.unique, settle_seconds=1)
     producer.abort_transaction(30)
     assert read_committed(kafka.bootstrap, stage.unique) == []
+
+
+def test_clients_of_the_second_listener_are_sent_to_the_proxy(kafka):
+    ports = kafka.nodes[0].ports
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{ports.proxied}"})
+    assert admin.list_topics(timeout=30).brokers[1].port == ports.proxy
+    assert kafka.bootstrap_proxied == f"127.0.0.1:{ports.proxy}"
+
+
+def test_three_nodes_lose_one_and_go_on(kafka):
+    with RealKafka(nodes=3, properties={"broker.session.timeout.ms": "3000"}) as cluster:
+        cluster.create_topics({"replicated": 3})
+        produce(cluster.bootstrap, "replicated", [Input(b"before", partition=p) for p in range(3)])
+        cluster.nodes[1].kill()
+        produce(cluster.bootstrap, "replicated", [Input(b"after", partition=p) for p in range(3)])
+        values = [record.value for record in read_committed(cluster.bootstrap, "replicated")]
+    assert values == [b"before", b"after"] * 3
 
 
 def test_without_java_the_error_names_the_cure(monkeypatch):
@@ -92,3 +112,28 @@ def test_jars_that_could_not_be_fetched_leave_no_half_filled_cache(monkeypatch, 
     with pytest.raises(BrokerUnavailableError, match="no such repository"):
         kafka_jars()
     assert list(cache.iterdir()) == []
+
+
+def test_two_that_fetch_at_once_both_get_whole_jars(monkeypatch, tmp_path):
+    slow = tmp_path / "path" / "mvn"
+    slow.parent.mkdir()
+    slow.write_text(
+        "#!/bin/sh\n"
+        "for argument; do\n"
+        '  case $argument in -Dout*) to="${argument#-DoutputDirectory=}";; esac\n'
+        "done\n"
+        'mkdir "$to"; sleep 0.5; echo jar > "$to/kafka_2.13.jar"\n'
+    )
+    slow.chmod(0o755)
+    monkeypatch.setenv("STREAMFILTER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    story = "from streamfilter.kafka.broker.jars import kafka_jars; print(kafka_jars())"
+    both = [
+        subprocess.Popen([sys.executable, "-c", story], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    told = {process.communicate(timeout=60)[0].strip() for process in both}
+    assert [process.returncode for process in both] == [0, 0]
+    (place,) = (tmp_path / "cache").iterdir()
+    assert told == {str(place)}
+    assert (place / "kafka_2.13.jar").read_text() == "jar\n"

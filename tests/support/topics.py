@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from streamfilter.model import Headers, Record, Source
 
 TIMEOUT_SECONDS = 60
+SETTLE_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +81,14 @@ def end_offsets(
     }
 
 
-def read_committed(bootstrap: str, topic: str) -> list[Record]:
+def read_committed(
+    bootstrap: str, topic: str, *, settle_seconds: float = SETTLE_SECONDS
+) -> list[Record]:
     """Return everything committed to *topic*, by partition and offset, to the very end.
 
-    Fails when a transaction is open: a reader would stop before it, and "all" would be a lie.
+    Fails when a transaction stays open: a reader would stop before it, and "all" would be a lie.
     """
-    ends = end_offsets(bootstrap, topic)
-    stable = end_offsets(bootstrap, topic, isolation=IsolationLevel.READ_COMMITTED)
-    assert stable == ends, f"{topic}: a transaction is open (stable {stable}, end {ends})"
+    ends = _settled_ends(bootstrap, topic, settle_seconds)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -102,6 +103,19 @@ def read_committed(bootstrap: str, topic: str) -> list[Record]:
         return _read_to_the_end(consumer, topic, set(ends))
     finally:
         consumer.close()
+
+
+def _settled_ends(bootstrap: str, topic: str, settle_seconds: float) -> dict[int, int]:
+    """Return the ends once they are stable: a commit returns before its markers are written."""
+    deadline = time.monotonic() + settle_seconds
+    while True:
+        ends = end_offsets(bootstrap, topic)
+        stable = end_offsets(bootstrap, topic, isolation=IsolationLevel.READ_COMMITTED)
+        if stable == ends:
+            return ends
+        message = f"{topic}: a transaction is open (stable {stable}, end {ends})"
+        assert time.monotonic() < deadline, message
+        time.sleep(0.1)
 
 
 def _read_to_the_end(consumer: Consumer, topic: str, partitions: set[int]) -> list[Record]:
