@@ -25,7 +25,7 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
-from streamfilter.stops import Stop
+from streamfilter.stops import ExitCode, Stop
 
 PREFIX = "__streamfilter."
 BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
@@ -176,7 +176,8 @@ class Forwarder:
             raise Stop(
                 f"{record.source.topic}/{record.source.partition} at {record.source.offset}: "
                 f"{malformed.code.value}: {malformed.message}; output.dead_letter is not "
-                "configured, and no record is ever dropped: name a topic for such records"
+                "configured, and no record is ever dropped: name a topic for such records",
+                exit_code=ExitCode.CONFIG,
             )
         ours = _headers(
             [
