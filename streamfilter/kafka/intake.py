@@ -17,6 +17,8 @@ RECORD_BYTES = 200
 """What a record occupies in memory beside its key and value."""
 WAIT_SECONDS_MAX = 0.1
 """The longest that one call waits for records."""
+WAIT_SECONDS_MIN = 0.001
+"""A wait that shrinks towards nothing would spin before the latency is over."""
 
 
 def bytes_of(record: Record) -> int:
@@ -58,7 +60,8 @@ class Intake:
     def _fetch(self, timeout: float) -> None:
         begun = self._clock.monotonic()
         if self._waiting:
-            timeout = min(timeout, max(0.0, self._since + self._latency - begun))
+            left = self._since + self._latency - begun
+            timeout = min(timeout, max(WAIT_SECONDS_MIN, left))
         else:
             self._since = begun
         room = int((self._size - self._held) / self._average)

@@ -18,6 +18,7 @@ from streamfilter.index.protocol import Applied, Index
 from streamfilter.kafka.outgoing import Destinations
 from streamfilter.kafka.ports import Clock, Moves, Outgoing
 from streamfilter.kafka.processing import Decided
+from streamfilter.kafka.store import Usage
 from streamfilter.metrics import Metrics
 from streamfilter.model import Positions, Record
 
@@ -45,17 +46,21 @@ class Observer:
         self._destinations = destinations
         self._positions: dict[str, int] = {}
         self._lag: dict[str, int] = {}
+        self._oldest_seconds = 0.0
+        """Age of the oldest record of the last batch."""
 
     def moved(self, moved: Moved, applied: Applied) -> None:
         """Count a batch, after its commit and its write."""
         judgement, records = moved.decided.judgement, moved.decided.prepared.records
+        ages = self._ages(records)
+        self._oldest_seconds = max(0.0, float(ages.max(initial=0.0)))
         report = BatchReport.of(
             moved.decided.outcomes,
             counts=[judgement.counts] if judgement else (),
             produced=self._by_destination(moved),
             consumed_bytes=sum(len(record.value or b"") for record in records),
             overflows=applied.overflows,
-            ages_seconds=self._ages(records),
+            ages_seconds=ages,
         )
         self._metrics.batch(report)
         self._metrics.stages(moved.stages)
@@ -81,7 +86,12 @@ class Observer:
         )
         self._metrics.index(len(index), changelog_offset=index.progress.changelog_offset)
         if self._lag:
-            self._metrics.lag(sum(self._lag.values()), 0.0 if not any(self._lag.values()) else 1.0)
+            behind = sum(self._lag.values())
+            self._metrics.lag(behind, self._oldest_seconds if behind else 0.0)
+
+    def occupying(self, index: Index, usage: Usage) -> None:
+        """Show the disk space that an index takes, and what is left."""
+        self._metrics.index(len(index), bytes=usage.index, disk_free=usage.free)
 
     def left(self, partitions: Sequence[int], topic: str) -> None:
         """Forget what a task that is gone had shown."""

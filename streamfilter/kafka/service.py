@@ -92,7 +92,7 @@ class Service:
         self._take(moves)
         steps = [self._advance(task) for task in list(self._tasks.values())]
         self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=STANDBY_SECONDS)
-        if any(step is Step.MOVED for step in steps):
+        if Step.MOVED in steps:
             self._wait = 0.0
         self._observer.enter(*self._state())
 
@@ -128,7 +128,7 @@ class Service:
             raise Temporary(str(error)) from error
         except IndexFault as error:
             raise SchemeMismatch(str(error)) from error
-        if step is Step.MOVED and task.state is State.RUNNING:
+        if step is Step.MOVED:
             self._replaced[number] = 0
         return step
 

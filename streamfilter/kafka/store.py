@@ -14,6 +14,15 @@ from streamfilter.index.identity import Identity, decode_identity
 from streamfilter.index.opening import open_index, read_identity, wipe_index
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
+from streamfilter.index.rocks import RocksIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Disk space, in bytes."""
+
+    index: int
+    free: int
 
 
 class Store(Protocol):
@@ -34,6 +43,9 @@ class Store(Protocol):
 
     def wipe(self) -> None:
         """Remove the index that is there."""
+
+    def usage(self, index: Index) -> Usage:
+        """Return what the open *index* occupies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +78,8 @@ class DirectoryStore:
     def wipe(self) -> None:
         """Delete the index; the directory stays."""
         wipe_index(self.path)
+
+    def usage(self, index: Index) -> Usage:
+        """Return the bytes of the database's files, and those left on their file system."""
+        assert isinstance(index, RocksIndex)
+        return Usage(index.disk_bytes(), index.disk_free_bytes())

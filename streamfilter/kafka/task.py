@@ -14,6 +14,9 @@ from streamfilter.kafka.store import Store
 from streamfilter.kafka.transactor import Parts, Step, Transactor
 from streamfilter.killpoints import kill_point
 
+MEASURE_SECONDS = 10.0
+"""Between two looks at the disk: it costs a walk through the directory."""
+
 
 class Task:
     """Drives one task."""
@@ -24,6 +27,7 @@ class Task:
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
         self.state, self.detail = State.STARTING, ""
+        self._measure_at = 0.0
         self.restart()
 
     @property
@@ -58,8 +62,8 @@ class Task:
             self._transactor, self._script = end.value, None
             self.state, self.detail = State.RUNNING, ""
             self._show(end.value)
-            return Step.MOVED
-        return Step.RETRY if self.detail else Step.MOVED
+            return Step.STARTED
+        return Step.RETRY if self.detail else Step.STARTED
 
     def _shown(self, step: Step) -> tuple[State, str]:
         if step is Step.DISK_FULL:
@@ -69,13 +73,15 @@ class Task:
         return State.RUNNING, ""
 
     def _show(self, transactor: Transactor) -> None:
-        if self._index is not None:
-            self._parts.observer.standing(
-                self._index,
-                transactor.standing.positions,
-                self._parts.log.lag(),
-                self.plan.names.topic,
-            )
+        index, parts = self._index, self._parts
+        if index is None:
+            return
+        positions, topic = transactor.standing.positions, self.plan.names.topic
+        parts.observer.standing(index, positions, parts.log.lag(), topic)
+        now = parts.clock.monotonic()
+        if now >= self._measure_at:
+            parts.observer.occupying(index, self._store.usage(index))
+            self._measure_at = now + MEASURE_SECONDS
 
     def close(self) -> None:
         """Release everything; an open transaction is aborted."""

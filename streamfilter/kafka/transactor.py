@@ -57,6 +57,8 @@ IDLE_COMMIT_SECONDS = 3_600.0
 class Step(Enum):
     """How a step of the loop ended."""
 
+    STARTED = "started"
+    """A piece of a task's start is done; nothing was moved."""
     MOVED = "moved"
     IDLE = "idle"
     RETRY = "retry"
@@ -135,6 +137,8 @@ class Transactor:
         """Move one batch, or what of the last one is still to be done."""
         if self._owed is not None:
             return self._apply()
+        if self._transactions.worn:
+            return Step.REPLACE
         if self._parts.breaker.tripped:
             return Step.TRIPPED
         if not self._held:
@@ -230,6 +234,8 @@ class Transactor:
 
     def open_changelog(self, identity: bytes) -> Step:
         """Write a fresh changelog's first transaction: whose it is, and where it begins."""
+        if self._transactions.worn:
+            return Step.REPLACE
         member = self._parts.member()
         if member.generation < 0 or not member.member_id:
             return Step.RETRY

@@ -1,0 +1,164 @@
+"""The engine's ports in memory, with a script of errors: for the policy, not for the promises.
+
+Transactions are atomic here by construction, so nothing about Kafka is proved. What can be seen
+is what the engine does with each class of error, call by call (`ScriptedLog.calls`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+
+from streamfilter.kafka.ports import Bounds, Entry, Member, Moves, Outgoing, StartAt
+from streamfilter.model import Positions, Record, Source
+
+
+class FakeClock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall_milliseconds(self) -> int:
+        return round(self.now * 1_000)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class ScriptedLog:
+    """One input partition, its outputs, its changelog, and the errors to raise."""
+
+    def __init__(self, values: Sequence[bytes], clock: FakeClock) -> None:
+        self.input = [Record(Source("in", 0, n), None, v, (), 5) for n, v in enumerate(values)]
+        self.outputs: list[Outgoing] = []
+        self.changelog: list[bytes] = []
+        self.offsets: Positions = {}
+        self.errors: dict[str, deque[Exception]] = defaultdict(deque)
+        self.calls: list[str] = []
+        self.producers = 0
+        self.commit_seconds = 0.0
+        self._clock = clock
+        self._position = 0
+        self._open: tuple[list[Outgoing], list[bytes], Positions] | None = None
+
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        if self.errors[name]:
+            raise self.errors[name].popleft()
+
+    def open_producer(self) -> None:
+        self._call("open_producer")
+        self.producers += 1
+        self._open = None
+
+    def committed(self) -> Positions:
+        self._call("committed")
+        return dict(self.offsets)
+
+    def changelog_bounds(self) -> Bounds:
+        return Bounds(0, len(self.changelog))
+
+    def start_positions(self, start: StartAt) -> Positions:
+        return {0: 0 if start == "earliest" else len(self.input)}
+
+    def read_changelog(self, start: int, end: int) -> ListReader:
+        return ListReader([Entry(n, self.changelog[n]) for n in range(start, end)], end)
+
+    def assign(self, positions: Positions) -> None:
+        self._call("assign")
+        self._position = positions[0]
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        self._clock.sleep(timeout)
+        found = self.input[self._position : self._position + count]
+        self._position += len(found)
+        return found
+
+    def begin(self) -> None:
+        self._call("begin")
+        assert self._open is None
+        self._open = ([], [], {})
+
+    def produce(self, records: Sequence[Outgoing]) -> None:
+        self._call("produce")
+        assert self._open is not None
+        self._open[0].extend(records)
+
+    def produce_changelog(self, values: Sequence[bytes]) -> None:
+        assert self._open is not None
+        self._open[1].extend(values)
+
+    def flush(self) -> int:
+        self._call("flush")
+        assert self._open is not None
+        return len(self.changelog) + len(self._open[1]) - 1
+
+    def send_offsets(self, positions: Positions, member: Member) -> None:
+        self._call("send_offsets")
+        assert self._open is not None
+        self._open[2].update(positions)
+
+    def commit(self) -> None:
+        self._clock.sleep(self.commit_seconds)
+        self._call("commit")
+        assert self._open is not None
+        outputs, changelog, offsets = self._open
+        self.outputs += outputs
+        self.changelog += changelog
+        self.offsets |= offsets
+        self._open = None
+
+    def abort(self) -> None:
+        self._call("abort")
+        self._open = None
+
+    def lag(self) -> Positions:
+        return {}
+
+    def close(self) -> None:
+        self._call("close")
+
+
+class ListReader:
+    """A changelog that was read already."""
+
+    def __init__(self, entries: list[Entry], end: int) -> None:
+        self._entries, self._end = deque(entries), end
+
+    def read(self, count: int, timeout: float) -> list[Entry]:
+        return [self._entries.popleft() for _ in range(min(count, len(self._entries)))]
+
+    @property
+    def done(self) -> bool:
+        return not self._entries
+
+    @property
+    def position(self) -> int:
+        return self._entries[0].offset if self._entries else self._end
+
+    def close(self) -> None:
+        pass
+
+
+class FakeMembership:
+    """Says what the test tells it to."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self.moves: deque[Moves] = deque()
+        self.generation = 1
+        self.closed = False
+
+    def poll(self, timeout: float) -> Moves:
+        self._clock.sleep(timeout)
+        return self.moves.popleft() if self.moves else Moves()
+
+    def member(self) -> Member:
+        return Member(self.generation, "me" if self.generation >= 0 else "", b"")
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,374 @@
+"""What the engine does with each class of error, on scripted ports."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from streamfilter.documents import Reader
+from streamfilter.health import Health, State
+from streamfilter.index.errors import DiskFull
+from streamfilter.index.identity import Identity, decode_identity
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import Applied, Changes
+from streamfilter.kafka.beginning import Names
+from streamfilter.kafka.breaker import Breaker
+from streamfilter.kafka.observer import Observer
+from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.ports import (
+    Abortable,
+    Denied,
+    Fenced,
+    Moves,
+    OutcomeUnknown,
+    Retriable,
+)
+from streamfilter.kafka.processing import Rules
+from streamfilter.kafka.service import REPLACEMENTS_MAX, Service
+from streamfilter.kafka.starting import Plan
+from streamfilter.kafka.store import Usage
+from streamfilter.kafka.task import Task
+from streamfilter.kafka.transactor import IDLE_COMMIT_SECONDS, Bounds, Parts
+from streamfilter.metrics import Metrics
+from streamfilter.pipeline import MatchPolicy
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.stops import Fenced as FencedStop
+from streamfilter.stops import Stop
+from tests.kafka.scripted import FakeClock, FakeMembership, ScriptedLog
+from tests.kafka.story import texts
+
+SEED = 20_261_126
+SCHEME = Scheme(bands=16, rows=6)
+GAINED = Moves(gained=frozenset({0}))
+TRANSACTION = ["begin", "produce", "produce", "flush", "send_offsets", "commit"]
+STORIES = texts(random.Random(SEED), 40)
+VALUES = [json.dumps({"id": f"d{n}", "text": text}).encode() for n, text in enumerate(STORIES)]
+
+
+class FullIndex(MemoryIndex):
+    """An index whose disk is full for some writes."""
+
+    full = 0
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.tried: list[Changes] = []
+
+    def apply(self, changes: Changes) -> Applied:
+        self.tried.append(changes)
+        if self.full:
+            self.full -= 1
+            raise DiskFull("the disk is full")
+        return super().apply(changes)
+
+
+class MemoryStore:
+    """A store that survives its tasks."""
+
+    where = "memory"
+
+    def __init__(self) -> None:
+        self.index = FullIndex(slots=SCHEME.slots)
+        self._identity: Identity | None = None
+
+    def identity(self) -> Identity | None:
+        return self._identity
+
+    def decode(self, encoded: bytes) -> Identity:
+        return decode_identity(encoded)
+
+    def open(self, identity: Identity) -> FullIndex:
+        self._identity = identity
+        return self.index
+
+    def usage(self, index: FullIndex) -> Usage:
+        return Usage(0, 0)
+
+    def wipe(self) -> None:
+        self.index, self._identity = FullIndex(slots=SCHEME.slots), None
+
+
+class World:
+    """A service on scripted ports."""
+
+    def __init__(self, *, batch: int = 10) -> None:
+        self.clock = FakeClock()
+        self.log = ScriptedLog(VALUES, self.clock)
+        self.membership = FakeMembership(self.clock)
+        self.membership.moves.append(GAINED)
+        self.store = MemoryStore()
+        self.health = Health(clock=self.clock.monotonic)
+        self.metrics = Metrics(self.health)
+        self._batch = batch
+        outputs = {"unique": 1, "duplicates": 1, "dead": 1}
+        self._to = Destinations(
+            "unique", "duplicates", "dead", 1, outputs, dict.fromkeys(outputs, 1_000_000)
+        )
+        self._observer = Observer(self.metrics, self.health, self.clock, self._to)
+        self.service = Service(
+            self.membership, self._task, self._observer, self.clock, latency=0.02
+        )
+
+    def _task(self, number: int) -> Task:
+        parts = Parts(
+            log=self.log,
+            member=self.membership.member,
+            clock=self.clock,
+            observer=self._observer,
+            reader=Reader(),
+            forwarder=Forwarder(self._to, Style(False, "annotate", "scheme", 0.8)),
+            rules=Rules(MatchPolicy(), 8, "in"),
+            bounds=Bounds(self._batch, 1 << 20, 0.02, 10.0, 10.0),
+            breaker=Breaker(0.5),
+        )
+        names = Names("group", "in", "changelog/0", "memory")
+        identity = Identity("00" * 16, 1, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15")
+        plan = Plan(number, names, (0,), SCHEME, "earliest", False, lambda: identity)
+        return Task(plan, parts, self.store)
+
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.service.turn()
+
+    def until(self, offset: int) -> None:
+        """Take turns until *offset* is committed."""
+        for _ in range(200):
+            if self.log.offsets.get(0) == offset:
+                return
+            self.turn()
+        raise AssertionError(f"{offset} was never committed: {self.log.calls[-20:]}")
+
+    def result(self) -> list[tuple[str, bytes | None]]:
+        return [(out.topic, out.value) for out in self.log.outputs]
+
+
+def undisturbed() -> World:
+    world = World()
+    world.until(40)
+    return world
+
+
+def assert_as_undisturbed(world: World) -> None:
+    world.until(40)
+    world.turn(3)  # whatever is owed
+    calm = undisturbed()
+    assert world.result() == calm.result()
+    assert world.log.changelog[1:] == calm.log.changelog[1:]
+    assert world.store.index.progress.positions == {0: 40}
+    assert len(world.store.index) == len(calm.store.index)
+
+
+@pytest.mark.parametrize("call", ["produce", "flush", "send_offsets", "commit"])
+def test_an_abortable_error_aborts_polls_the_group_and_tries_the_same_batch_again(
+    call: str,
+) -> None:
+    world = World()
+    world.until(10)
+    world.log.errors[call].append(Abortable("rebalanced"))
+    world.log.calls.clear()
+    world.turn()
+    assert world.log.calls[-1] == "abort"
+    assert world.log.offsets == {0: 10}
+    world.until(20)
+    assert "open_producer" not in world.log.calls
+    assert_as_undisturbed(world)
+
+
+def test_after_an_abort_a_revoke_drops_the_batch_and_whoever_gets_the_task_starts_whole() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["send_offsets"].append(Abortable("unknown member"))
+    world.turn()
+    world.membership.moves.append(Moves(gone=frozenset({0}), lost=True))
+    world.turn()
+    assert world.health.status.state is State.STANDBY
+    assert world.log.calls[-1] == "close"
+    world.log.calls.clear()
+    world.membership.moves.append(GAINED)
+    world.until(20)
+    assert world.log.calls[:2] == ["open_producer", "committed"]
+    assert_as_undisturbed(world)
+
+
+def test_a_retriable_commit_is_called_again_and_the_producer_replaced_after_it() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["commit"].append(Retriable("timed out"))
+    world.log.calls.clear()
+    world.until(20)
+    assert world.log.calls[-7:] == [*TRANSACTION, "commit"]
+    producers = world.log.producers
+    world.until(30)
+    assert world.log.producers == producers + 1
+    assert_as_undisturbed(world)
+
+
+def test_a_slow_commit_costs_the_producer_too() -> None:
+    world = World()
+    world.until(10)
+    world.log.commit_seconds = 11.0
+    world.until(20)
+    world.log.commit_seconds = 0.0
+    world.until(30)
+    assert world.log.producers == 2
+    assert_as_undisturbed(world)
+
+
+@pytest.mark.parametrize("call", ["begin", "flush", "send_offsets", "commit", "abort"])
+def test_an_unknown_outcome_starts_over_with_step_one(call: str) -> None:
+    world = World()
+    world.until(10)
+    if call == "abort":
+        world.log.errors["flush"].append(Abortable("lost"))
+    world.log.errors[call].append(OutcomeUnknown("fatal"))
+    world.log.calls.clear()
+    world.until(20)
+    assert world.log.calls.count("open_producer") == 1
+    assert_as_undisturbed(world)
+
+
+def test_a_commit_whose_reply_was_lost_is_found_committed_and_not_repeated() -> None:
+    world = World()
+    world.until(10)
+    commit = world.log.commit
+
+    def committed_but_silent() -> None:
+        world.log.commit = commit  # type: ignore[method-assign]
+        commit()
+        raise OutcomeUnknown("the reply was lost")
+
+    world.log.commit = committed_but_silent  # type: ignore[method-assign]
+    world.until(20)
+    assert_as_undisturbed(world)
+
+
+def test_errors_without_end_end_the_process() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["flush"].extend([OutcomeUnknown("fatal")] * 20)
+    with pytest.raises(Stop):
+        world.turn(200)
+    assert world.log.calls.count("open_producer") == 1 + REPLACEMENTS_MAX
+
+
+def test_a_fence_with_a_lost_place_is_the_end_with_76() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["send_offsets"].append(Fenced("by a newer instance"))
+    world.membership.moves.extend([Moves(), Moves(gone=frozenset({0}), lost=True)])
+    with pytest.raises(FencedStop, match="taken over by another process"):
+        world.turn(3)
+    assert world.log.offsets == {0: 10}
+
+
+def test_a_fence_without_a_lost_place_is_a_transaction_that_was_too_old() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["commit"].append(Fenced("timed out"))
+    world.until(20)
+    assert world.log.producers == 2
+    assert_as_undisturbed(world)
+
+
+def test_fenced_again_and_again_ends_with_76() -> None:
+    world = World()
+    world.until(10)
+    world.log.errors["flush"].extend([Fenced("by a newer instance")] * 20)
+    with pytest.raises(FencedStop, match="again and again"):
+        world.turn(200)
+
+
+def test_a_missing_right_is_the_operators() -> None:
+    world = World()
+    world.log.errors["open_producer"].append(Denied("transactional id group.0"))
+    with pytest.raises(Stop, match=r"group\.0") as stop:
+        world.turn(3)
+    assert stop.value.exit_code == 78
+
+
+def test_no_transaction_begins_without_a_place_in_the_group() -> None:
+    world = World()
+    world.until(10)
+    world.membership.generation = -1
+    world.log.calls.clear()
+    world.turn(5)
+    assert world.log.calls == []
+    world.membership.generation = 2
+    assert_as_undisturbed(world)
+
+
+def test_a_full_disk_owes_the_very_same_write_and_nothing_is_judged_meanwhile() -> None:
+    world = World()
+    world.until(10)
+    world.store.index.full = 3
+    world.store.index.tried.clear()
+    world.until(20)
+    calls = len(world.log.calls)
+    world.turn(2)
+    assert world.health.status.state is State.PAUSED_DISK
+    assert not world.health.ready
+    assert len(world.log.calls) == calls
+    world.turn()
+    tried = world.store.index.tried
+    assert len(tried) == 4
+    assert all(each is tried[0] for each in tried)
+    assert_as_undisturbed(world)
+
+
+def test_a_broker_that_is_away_at_the_start_is_waited_for() -> None:
+    world = World()
+    world.log.errors["open_producer"].extend([Retriable("down")] * 5)
+    world.log.errors["committed"].extend([Retriable("no coordinator")] * 2)
+    assert_as_undisturbed(world)
+
+
+def test_an_idle_task_commits_its_offsets_once_an_hour() -> None:
+    world = World()
+    world.until(40)
+    world.turn(3)
+    before = world.log.calls.count("commit")
+    world.log.offsets.clear()  # expired
+    world.clock.sleep(IDLE_COMMIT_SECONDS)
+    world.turn(3)
+    assert world.log.offsets == {0: 40}
+    assert world.log.calls.count("commit") == before + 1
+    assert_as_undisturbed(world)
+
+
+def test_the_same_task_assigned_again_starts_whole() -> None:
+    world = World()
+    world.until(20)
+    world.membership.moves.append(GAINED)
+    world.until(30)
+    assert world.log.producers == 2
+    assert_as_undisturbed(world)
+
+
+def test_consumed_is_the_sum_of_the_verdicts_after_all_that() -> None:
+    world = World(batch=7)
+    for call in ("flush", "send_offsets", "commit"):
+        world.log.errors[call].append(Abortable("lost"))
+    world.until(40)
+    world.turn()
+    assert world.metrics.value("records_consumed_total") == 40
+    assert sum(world.metrics.verdicts().values()) == 40
+    assert world.metrics.value("transactions_total", "aborted") == 3
+
+
+def test_rewound_records_get_their_verdicts_again_and_add_nothing() -> None:
+    world = World()
+    world.until(40)
+    world.turn(2)
+    first = world.result()
+    world.log.offsets = {0: 15}
+    changelog, documents = list(world.log.changelog), len(world.store.index)
+    world.membership.moves.append(GAINED)
+    world.turn(2)
+    assert world.log.offsets == {0: 15}
+    world.until(40)
+    again = [replace(out) for out in world.log.outputs[len(first) :]]
+    assert [(out.topic, out.value) for out in again] == first[15:]
+    assert [out.headers for out in again] == [out.headers for out in world.log.outputs[15:40]]
+    assert world.log.changelog == changelog
+    assert len(world.store.index) == documents

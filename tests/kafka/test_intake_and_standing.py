@@ -1,0 +1,101 @@
+"""Batches are cut within their bounds and nothing is lost or reordered; counters add up."""
+
+import random
+
+import pytest
+
+from streamfilter.kafka.intake import Intake, bytes_of
+from streamfilter.kafka.standing import FUTURE_MILLISECONDS_MAX, Standing
+from streamfilter.model import Record, Source, Span
+from tests.kafka.scripted import FakeClock
+
+
+class Trickle:
+    """Gives a seeded number of seeded records a call."""
+
+    def __init__(self, rng: random.Random, clock: FakeClock, records: list[Record]) -> None:
+        self._rng, self._clock, self._records = rng, clock, list(records)
+        self.asked: list[int] = []
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        self.asked.append(count)
+        self._clock.sleep(timeout)
+        taken = self._rng.randrange(0, count + 1)
+        given, self._records = self._records[:taken], self._records[taken:]
+        return given
+
+
+def records(rng: random.Random, count: int) -> list[Record]:
+    offsets = [0, 0, 0]
+    made = []
+    for _ in range(count):
+        partition = rng.randrange(3)
+        offsets[partition] += rng.randrange(1, 3)  # compaction and markers leave gaps
+        value = bytes(rng.choice([0, 10, 500, 5_000]))
+        made.append(Record(Source("t", partition, offsets[partition]), None, value))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_record_comes_once_in_order_and_batches_keep_their_bounds(seed: int) -> None:
+    rng, clock = random.Random(seed), FakeClock()
+    sent = records(rng, 200)
+    log = Trickle(rng, clock, sent)
+    intake = Intake(log, clock, documents=17, size=8_000, latency=0.05)
+    came: list[Record] = []
+    for _ in range(2_000):
+        batch = intake.next(0.02)
+        assert len(batch) <= 17
+        assert len(batch) <= 1 or sum(map(bytes_of, batch)) <= 8_000
+        assert batch == sorted(batch, key=lambda r: (r.source.partition, r.source.offset))
+        came += batch
+    for partition in range(3):
+        mine = [r for r in sent if r.source.partition == partition]
+        assert [r for r in came if r.source.partition == partition] == mine
+    assert max(log.asked) <= 17
+
+
+def test_a_single_record_beyond_the_bound_still_comes() -> None:
+    clock = FakeClock()
+    huge = Record(Source("t", 0, 0), None, bytes(100_000))
+    log = Trickle(random.Random(1), clock, [huge, huge])
+    intake = Intake(log, clock, documents=10, size=1_024, latency=0.0)
+    sizes = [len(intake.next(0.01)) for _ in range(50)]
+    assert sorted(set(sizes)) == [0, 1]
+    assert sum(sizes) == 2
+
+
+def test_a_fuller_batch_is_waited_for_but_no_call_waits_long() -> None:
+    clock = FakeClock()
+    log = Trickle(random.Random(3), clock, records(random.Random(3), 5))
+    intake = Intake(log, clock, documents=100, size=1 << 20, latency=5.0)
+    begun, first = clock.now, []
+    while not first:
+        before = clock.now
+        first = intake.next(5.0)
+        assert clock.now - before <= 0.11
+    assert clock.now - begun >= 4.9
+    assert len(first) == 5
+
+
+def at(partition: int, offset: int, timestamp: int = -1) -> Record:
+    return Record(Source("t", partition, offset), None, b"", timestamp=timestamp)
+
+
+def test_a_new_batch_moves_positions_numbers_and_the_clock_and_spans_every_partition() -> None:
+    standing = Standing({0: 5, 1: 7}, {0: 5, 1: 7}, 3, 40, 100)
+    now = 1_000_000
+    mad = at(0, 9, now + 10 * FUTURE_MILLISECONDS_MAX)
+    after, batch = standing.after([at(0, 5, 90), mad], 2, now, reread=False)
+    assert batch is not None
+    assert after == Standing({0: 10, 1: 7}, {0: 10, 1: 7}, 4, 42, now + FUTURE_MILLISECONDS_MAX)
+    assert batch.mark.spans == (Span(0, 5, 10), Span(1, 7, 7))
+    assert (batch.mark.number, batch.mark.first_ordinal, batch.mark.next_ordinal) == (3, 40, 42)
+    assert batch.positions == after.positions
+
+
+def test_a_re_read_batch_moves_nothing_but_the_positions() -> None:
+    standing = Standing({0: 2, 1: 7}, {0: 9, 1: 7}, 3, 40, 100)
+    after, batch = standing.after([at(0, 2, 10**15)], 1, 0, reread=True)
+    assert batch is None
+    assert after == Standing({0: 3, 1: 7}, {0: 9, 1: 7}, 3, 40, 100)
