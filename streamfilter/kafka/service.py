@@ -82,19 +82,21 @@ class Service:
 
     def turn(self) -> None:
         """Poll the membership once, and advance every task by one piece."""
-        try:
-            moves = self._membership.poll(self._wait)
-        except Retriable as error:
-            self._observer.note(str(error))
-            moves = Moves()
-        except LogError as error:
-            raise as_stop(error) from error
-        self._take(moves)
+        self._take(self._poll(self._wait))
         steps = [self._advance(task) for task in list(self._tasks.values())]
         self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=STANDBY_SECONDS)
         if Step.MOVED in steps:
             self._wait = 0.0
         self._observer.enter(*self._state())
+
+    def _poll(self, timeout: float) -> Moves:
+        try:
+            return self._membership.poll(timeout)
+        except Retriable as error:
+            self._observer.note(str(error))
+            return Moves()
+        except LogError as error:
+            raise as_stop(error) from error
 
     def _take(self, moves: Moves) -> None:
         """Drop what is gone, begin what is gained; the same task again begins anew."""
@@ -151,7 +153,7 @@ class Service:
         number = task.plan.number
         self._observer.enter(State.FENCED, str(error))
         for _ in range(FENCE_POLLS):
-            moves = self._membership.poll(RETRY_SECONDS)
+            moves = self._poll(RETRY_SECONDS)
             if number in moves.gone:
                 raise FencedStop(f"{task.plan.label} was taken over by another process: {error}")
             if moves:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.patience import Patience
@@ -30,7 +30,7 @@ class Transactions:
             clock: for patience, which is a transaction's lifetime.
             observer: hears of every transaction's outcome.
             transaction_seconds: the broker aborts what is older.
-            socket_seconds: a commit that took longer may have an EndTxn under way still.
+            socket_seconds: an end that took longer may have an EndTxn under way still.
         """
         self._log, self._clock, self._observer = log, clock, observer
         self._patience = Patience(clock, transaction_seconds)
@@ -39,8 +39,10 @@ class Transactions:
         self.worn = False
         """True when the producer must be replaced before the next transaction.
 
-        librdkafka has no KIP-890: after a commit that failed first or took long, an EndTxn may
-        still be under way and would end a later transaction of the same producer.
+        librdkafka has no KIP-890: after a commit or an abort that failed first or took long, an
+        EndTxn may still be under way and would end a later transaction of the same producer. A
+        late commit tears it; a late abort loses its outputs, for the offsets, sent after it,
+        begin a transaction of their own, and that one is committed.
         """
 
     @property
@@ -65,7 +67,7 @@ class Transactions:
         except Abortable as error:
             outcome = "aborted"
             self._observer.loudly(f"transaction aborted, to be tried again: {error}")
-            self._patience.call(self._log.abort)
+            self._end(self._log.abort)
             kill_point("transaction.aborted")
             return None
         except Fenced:
@@ -102,16 +104,22 @@ class Transactions:
         return offset
 
     def _commit(self) -> None:
-        """Do step 12, again and again while the answer is open."""
+        """Do step 12."""
+        self._end(self._log.commit)
+        kill_point("transaction.committed")
+
+    def _end(self, call: Callable[[], None]) -> None:
+        """Commit or abort, again and again while the answer is open."""
         begun = self._clock.monotonic()
         tries = 0
 
-        def commit() -> None:
+        def once() -> None:
             nonlocal tries
             tries += 1
-            self._log.commit()
+            call()
 
-        self._patience.call(commit)
-        kill_point("transaction.committed")
-        slow = self._clock.monotonic() - begun > self._socket_seconds
-        self.worn = tries > 1 or slow
+        try:
+            self._patience.call(once)
+        finally:
+            slow = self._clock.monotonic() - begun > self._socket_seconds
+            self.worn |= tries > 1 or slow
