@@ -27,6 +27,7 @@ from streamfilter.model import Record, Source, Verdict
 from streamfilter.stops import BrokenInput, Temporary
 
 READ_RECORDS = 5_000
+POLL_SECONDS = 0.2
 SILENCE_SECONDS = 30.0
 """Without a record or an end for this long, the broker is taken to be gone."""
 
@@ -153,9 +154,13 @@ def _partitions(client: Consumer, topic: str) -> set[int]:
 
 
 def _messages(client: Consumer, topic: str, left: set[int]) -> Iterator[Message]:
+    """Yield messages until every partition in *left* told its end."""
+    silent = 0
     while left:
-        messages = client.consume(READ_RECORDS, SILENCE_SECONDS)
-        if not messages:
+        # It waits for so many messages, or its time: short, for the end is a message too.
+        messages = client.consume(READ_RECORDS, POLL_SECONDS)
+        silent = 0 if messages else silent + 1
+        if silent * POLL_SECONDS > SILENCE_SECONDS:
             raise Temporary(f"topic {topic}: no record and no end for {SILENCE_SECONDS:.0f} s")
         for message in messages:
             error = message.error()
