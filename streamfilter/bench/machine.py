@@ -24,10 +24,10 @@ def machine() -> dict[str, Any]:
         "system": platform.system(),
         "release": platform.release(),
         "architecture": platform.machine(),
-        "processor": _field("/proc/cpuinfo", "model name") or platform.processor(),
+        "processor": field("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": os.cpu_count(),
         "usable_cores": len(os.sched_getaffinity(0)) if _has_affinity() else os.cpu_count(),
-        "memory_kib": _field("/proc/meminfo", "MemTotal").removesuffix(" kB"),
+        "memory_kib": field("/proc/meminfo", "MemTotal").removesuffix(" kB"),
         "load_average": list(os.getloadavg()),
     }
 
@@ -49,7 +49,7 @@ def versions() -> dict[str, str]:
 
 def resident_bytes() -> int:
     """Return this process's resident memory, 0 where nobody tells."""
-    kib = _field("/proc/self/status", "VmRSS").removesuffix(" kB")
+    kib = field("/proc/self/status", "VmRSS").removesuffix(" kB")
     return int(kib) * 1024 if kib else 0
 
 
@@ -57,7 +57,7 @@ def _has_affinity() -> bool:
     return sys.platform == "linux"
 
 
-def _field(path: str, name: str) -> str:
+def field(path: str, name: str) -> str:
     """Return the first value of *name* in a file of ``name : value`` lines, or ''."""
     try:
         lines = Path(path).read_text(errors="replace").splitlines()

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from streamfilter.bench.machine import field
 from streamfilter.bench.measure import Seconds
 
 MIB = 1 << 20
+LOOK_SECONDS = 0.05
 
 
 class ProcessFailed(RuntimeError):
@@ -24,25 +28,48 @@ def run_process(arguments: Sequence[str]) -> tuple[Seconds, int]:
     Raises:
         ProcessFailed: it did not end well.
     """
-    started = time.perf_counter()
-    with subprocess.Popen(
-        [sys.executable, *arguments], env=environment(), stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
+    with tempfile.TemporaryFile() as said:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, *arguments], env=environment(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=said,
+        )  # fmt: skip
+        with _Peak(process.pid) as peak:
+            _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        end = said.decode(errors="replace")[-2_000:]
-        raise ProcessFailed(f"{' '.join(arguments)} ended with {process.returncode}:\n{end}")
-    return Seconds(wall, usage.ru_utime + usage.ru_stime), _peak(usage.ru_maxrss)
+        if process.returncode:
+            said.seek(0)
+            end = said.read()[-2_000:].decode(errors="replace")
+            raise ProcessFailed(f"{' '.join(arguments)} ended with {process.returncode}:\n{end}")
+    return Seconds(wall, usage.ru_utime + usage.ru_stime), peak.bytes
 
 
-def _peak(maximum: int) -> int:
-    """Return bytes: Linux counts KiB, macOS bytes."""
-    return maximum if sys.platform == "darwin" else maximum * 1024
+class _Peak:
+    """Watches a process's largest resident memory (on Linux; elsewhere it sees 0).
+
+    Not from its resource usage: what a child inherits of ours before it starts its own program
+    counts there too.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.bytes = 0
+        self._path = f"/proc/{pid}/status"
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> _Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            kib = field(self._path, "VmHWM").removesuffix(" kB")
+            self.bytes = int(kib) * 1024 if kib else self.bytes
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

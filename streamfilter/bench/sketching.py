@@ -168,10 +168,11 @@ def _targets(speeds: Sequence[Row], against: Sequence[Row]) -> list[Target]:
     found = []
     by_label = {(row["text"], row["bytes"], row["kind"]): row for row in against}
     if word := by_label.get(("english", 1_024, "word-3")):
-        found.append(_at_least("1 KB word-3, times datasketch", word["datasketch, xxh3"], 8))
+        found.append(_at_least("1 KB word-3, times datasketch, xxh3", word["datasketch, xxh3"], 8))
         found.append(_at_least("1 KB word-3, times rensa", word["rensa"], 1.5))
     if char := by_label.get(("english", 1_024, "char-5")):
-        found.append(_at_least("1 KB char-5, times datasketch", char["datasketch, xxh3"], 40))
+        found.append(_at_least("1 KB char-5, times datasketch, xxh3", char["datasketch, xxh3"], 40))
+        found.append(_at_least("1 KB char-5, times datasketch, sha1", char["datasketch, sha1"], 40))
     english = [row for row in against if row["text"] == "english"]
     lowest = [row["rensa"].median for row in english if isinstance(row["rensa"], Measured)]
     if lowest:

@@ -17,7 +17,8 @@ def test_rivals_sign_as_many_different_shingles_as_we(kind, language):
 
 
 @pytest.mark.parametrize(
-    "name", ["datasketch", "datasketch, 16 x 8 and compared", "rensa", "gaoya"]
+    "name",
+    ["datasketch", "datasketch, xxh32", "datasketch, xxh32, 16 x 8, compared", "rensa", "gaoya"],
 )
 def test_every_rival_finds_most_copies_and_few_others(name, tmp_path):
     for library in ("datasketch", "rensa", "gaoya"):
