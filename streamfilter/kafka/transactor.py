@@ -131,6 +131,8 @@ class Transactor:
             socket_seconds=bounds.socket_seconds,
         )
         self._held: list[Record] = []
+        self._polled = 0.0
+        """Seconds that the next batch was waited for."""
         self._owed: _Owed | None = None
 
     def step(self, timeout: float) -> Step:
@@ -142,7 +144,10 @@ class Transactor:
         if self._parts.breaker.tripped:
             return Step.TRIPPED
         if not self._held:
+            watch = Watch(self._clock)
             self._held = self._intake.next(timeout)
+            watch.lap("poll")
+            self._polled += watch.seconds["poll"]
         if not self._held:
             return self._commit_idle()
         kill_point("batch.consumed")
@@ -176,6 +181,7 @@ class Transactor:
         if offset is None:
             return Step.RETRY
         watch.lap("commit")
+        watch.seconds["poll"], self._polled = self._polled, 0.0
         self.standing, self._held = after, []
         self._parts.breaker.add(len(records), decided.prepared.rejected)
         moved = Moved(decided, leaving, len(values), watch.seconds)
