@@ -22,7 +22,6 @@ def machine() -> dict[str, Any]:
     """Return what the measurements ran on."""
     return {
         "system": platform.system(),
-        "release": platform.release(),
         "architecture": platform.machine(),
         "processor": field("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": os.cpu_count(),
