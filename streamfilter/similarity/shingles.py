@@ -46,6 +46,11 @@ UNSPACED_RANGES = (
     (0x20000, 0x3FFFF),  # CJK extensions B and later
 )
 
+CASE, LETTER_A, LETTERS, DIGIT_ZERO, DIGITS, UNDERSCORE = np.array(
+    [32, ord("a"), 26, ord("0"), 10, ord("_")], np.uint8
+)
+"""ASCII word characters, as bytes: arithmetic with them wraps, and that is the trick."""
+
 LETTERS_END = 0x40000
 """No letter or digit is assigned above plane 3."""
 
@@ -109,7 +114,8 @@ class Shingler:
             combined *= self._factor
             combined += hashes[i : i + runs]
         inside, starts = _starts_of_runs(text_starts, self._size)
-        return Tokens(self._finalised(combined[inside[:runs]]), starts)
+        kept = np.flatnonzero(inside[:runs])
+        return Tokens(self._finalised(combined[kept]), starts)
 
     def _ascii_characters(self, buffer: bytes, bounds: I64) -> Tokens:
         """Read each *size* <= 8 ASCII characters as one masked integer."""
@@ -137,12 +143,6 @@ def _starts_of_runs(text_starts: I64, size: int) -> tuple[NDArray[np.bool_], I64
 
 
 @cache
-def _ascii_classes() -> NDArray[np.bool_]:
-    """Return for each byte whether it is an ASCII word character."""
-    return np.array([c < 128 and (chr(c).isalnum() or c == ord("_")) for c in range(256)])
-
-
-@cache
 def _classes() -> U8:
     """Return the class of every code point: 0, LETTER or UNSPACED (built once, 10 ms)."""
     table = np.zeros(0x110000, np.uint8)
@@ -160,7 +160,11 @@ def _classes() -> U8:
 
 
 def _ascii_words(buffer: bytes, bounds: I64) -> Spans:
-    classes = _ascii_classes().take(np.frombuffer(buffer, np.uint8))
+    octets = np.frombuffer(buffer, np.uint8)
+    # Arithmetic on bytes is three times faster than a table: (b | 32) - "a" < 26 is a letter.
+    classes = ((octets | CASE) - LETTER_A) < LETTERS
+    classes |= (octets - DIGIT_ZERO) < DIGITS
+    classes |= octets == UNDERSCORE
     # A buffer begins and ends outside words, so edges alternate: start, end, start, end.
     edges = np.flatnonzero(classes[1:] != classes[:-1]) + 1
     starts, ends = edges[0::2], edges[1::2]
