@@ -1,0 +1,290 @@
+"""Disasters and operators: everybody is down, something is changed, and everybody starts again.
+
+A rewind must give every record the verdict it had. What makes the changelog or the input
+another one must be refused, with exit code 78 and nothing written, until it is repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.simulator.broker import Partition
+from tests.simulator.history import BATCH, HEADER, read_batches
+from tests.simulator.log import CHANGELOG, INPUT
+from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
+from tests.simulator.world import Failure
+
+if TYPE_CHECKING:
+    from tests.simulator.story import Story
+
+Repair = Callable[[], None]
+REFUSAL_ROUNDS = 40
+
+
+def next_one(story: Story) -> None:
+    """Let one chapter happen, if the world is far enough for any."""
+    story.all_down()
+    if CHANGELOG not in story.world.broker.topics:
+        return
+    kind = story.rng.random()
+    if kind < 0.45:
+        rewind(story)
+    elif kind < 0.55:
+        forget_offsets(story)
+    elif kind < 0.63:
+        skip_and_accept(story)
+    elif kind < 0.70:
+        add_partition(story)
+    else:
+        refusal(story)
+
+
+def rewind(story: Story) -> None:
+    """An operator rewinds the group over several partitions."""
+    for p in story.inputs:
+        reached = story.position(p)
+        floor = max([to for (q, _), to in story.skipped.items() if q == p], default=0)
+        if reached > floor and story.known(story.task_of(p)) and story.rng.random() < 0.7:
+            turned = story.rng.randrange(floor, reached + 1)
+            _turn(story, p, turned)
+            story.world.broker.offsets[p] = turned
+
+
+def _turn(story: Story, p: int, turned: int) -> None:
+    reached = story.position(p)
+    if turned != reached:
+        story.world.tell("operator", f"moves the group on {p} from {reached} to {turned}")
+        story.turns[p].append((reached, turned))
+
+
+def forget_offsets(story: Story) -> None:
+    """The group's offsets expire: the changelog's positions count."""
+    story.world.tell("operator", "deletes the group's offsets")
+    for p in story.inputs:
+        known = story.known(story.task_of(p))
+        if known:
+            _turn(story, p, known.get(p, 0))
+    story.world.broker.offsets.clear()
+
+
+def skip_and_accept(story: Story) -> None:
+    """An operator skips forward, and says so with --accept-positions."""
+    p = story.rng.choice(list(story.inputs))
+    known = story.known(story.task_of(p)).get(p)
+    end = story.world.broker.topics[INPUT][p].end
+    if known is None or known >= end:
+        return
+    turned = story.rng.randint(known + 1, end)
+    _turn(story, p, turned)
+    story.world.broker.offsets[p] = turned
+    story.skipped[p, known] = turned
+    story.accept = True
+
+
+def add_partition(story: Story) -> None:
+    """The input gets another partition: refused until an operator accepts that."""
+    world, p = story.world, story.world.partitions
+    if story.shape.tasks > 1 or not all(_working(story, q) for q in story.inputs):
+        return
+    for topic in (INPUT, UNIQUE, DUPLICATES, DEAD):
+        world.broker.topics[topic].append(Partition(f"{topic}/{p}"))
+    story.inputs[p], story.turns[p] = [], []
+    world.partitions += 1
+    world.tell("operator", f"adds partition {p}")
+    if not story.accept:
+        _must_refuse(story, "add_partition")
+        story.all_down()
+    story.accept = True
+
+
+def refusal(story: Story) -> None:
+    """Break something that no process may put up with; see them refuse; repair it."""
+    p = story.rng.choice(list(story.inputs))
+    disaster = story.rng.choice(DISASTERS)
+    if story.accept and disaster in ACCEPTABLE:
+        return
+    repair = disaster(story, p)
+    if repair is None:
+        return
+    before = _visible(story, p)
+    story.world.tell("operator", f"{(disaster.__doc__ or '').strip()} (of partition {p})")
+    _must_refuse(story, disaster.__name__)
+    story.all_down()
+    if _visible(story, p) != before:
+        raise Failure("refusal", f"{disaster.__name__}: something was written all the same")
+    repair()
+    story.world.tell("operator", "repairs it")
+
+
+def _must_refuse(story: Story, name: str) -> None:
+    world, watcher = story.world, story.watcher
+    watcher.refusals, world.calm = [], True
+    for _ in range(REFUSAL_ROUNDS):
+        story.round()
+        if watcher.refusals:
+            break
+    else:
+        raise Failure("refusal", f"{name}: nobody refused")
+    watcher.refusals, world.calm = None, False
+
+
+def _visible(story: Story, p: int) -> tuple[object, ...]:
+    """Return what may not change while everybody refuses."""
+    topics = story.world.broker.topics
+    counts = [len(list(topics[name][p].committed(0))) for name in (UNIQUE, DUPLICATES, DEAD)]
+    return counts, story.world.broker.offsets.get(p)
+
+
+# Disasters: each breaks one thing and returns its repair, or None if it does not apply now.
+
+
+def _swap(story: Story, topic: str, number: int, other: Partition) -> Repair:
+    partitions = story.world.broker.topics[topic]
+    original, partitions[number] = partitions[number], other
+    return lambda: partitions.__setitem__(number, original)
+
+
+def _working(story: Story, p: int) -> bool:
+    offsets = story.world.broker.offsets
+    return all(q in offsets for q in story.partitions_of(story.task_of(p)))
+
+
+def _all_used(story: Story, task: int) -> bool:
+    disks = [process.disks[task] for process in story.processes]
+    return all(disk.used and not disk.damaged for disk in disks)
+
+
+def changelog_deleted(story: Story, p: int) -> Repair | None:
+    """The changelog topic is deleted."""
+    topics = story.world.broker.topics
+    if not _working(story, p):
+        return None
+    lost = topics.pop(CHANGELOG)
+    return lambda: topics.__setitem__(CHANGELOG, lost)
+
+
+def changelog_emptied(story: Story, p: int) -> Repair | None:
+    """The changelog is deleted, and created again."""
+    task = story.task_of(p)
+    if not _working(story, p):
+        return None
+    return _swap(story, CHANGELOG, task, Partition(CHANGELOG))
+
+
+def changelog_shrunk(story: Story, p: int) -> Repair | None:
+    """The changelog loses its end."""
+    task, offsets = story.task_of(p), story.world.broker.offsets
+    shorter = _shorter(story, task)
+    if shorter is None or not _working(story, p):
+        return None
+    spans = read_batches(shorter)[-1].spans
+    if not any(offsets[q] > end for q, (_, end) in spans.items()):
+        return None  # rewound to before the cut: nothing that is left could tell
+    return _swap(story, CHANGELOG, task, shorter)
+
+
+def _shorter(story: Story, task: int) -> Partition | None:
+    """Return the changelog without some of its last batches."""
+    changelog = story.world.broker.topics[CHANGELOG][task]
+    batches = [o for o, v in changelog.committed(0) if v[1] == BATCH]
+    if len(batches) < 2:
+        return None
+    kept = story.rng.randrange(len(batches) - 1)
+    marker = next(o for o in range(batches[kept], changelog.end) if changelog.cells[o].marker)
+    return changelog.copy(marker + 1)
+
+
+def index_from_the_future(story: Story, p: int) -> Repair | None:
+    """The changelog loses its end and the group is rewound to hide it: the indexes know."""
+    task, offsets = story.task_of(p), story.world.broker.offsets
+    shorter = _shorter(story, task)
+    if shorter is None or not _working(story, p) or not _all_used(story, task):
+        return None
+    disks = [process.disks[task] for process in story.processes]
+    if any(disk.index.progress.changelog_offset < shorter.end for disk in disks):
+        return None
+    before = dict(offsets)
+    offsets.update({q: end for q, (_, end) in read_batches(shorter)[-1].spans.items()})
+    swap_back = _swap(story, CHANGELOG, task, shorter)
+
+    def repair() -> None:
+        swap_back()
+        offsets.update({q: before[q] for q in story.partitions_of(task)})
+
+    return repair
+
+
+def changelog_of_another(story: Story, p: int) -> Repair | None:
+    """The changelog becomes that of another index."""
+    return _changed(
+        story, p, HEADER, lambda value: value.replace(b'"index_id":"', b'"index_id":"f')
+    )
+
+
+def changelog_rewritten(story: Story, p: int) -> Repair | None:
+    """The changelog is written anew, and says a little else."""
+    return _changed(story, p, BATCH, lambda value: value[:26] + b"\1" * 8 + value[34:])
+
+
+def _changed(story: Story, p: int, kind: int, change: Callable[[bytes], bytes]) -> Repair | None:
+    task = story.task_of(p)
+    if not _working(story, p) or not _all_used(story, task):
+        return None
+    other = story.world.broker.topics[CHANGELOG][task].copy()
+    for offset, value in list(other.committed(0)):
+        if value[1] == kind:
+            cell = other.cells[offset]
+            other.cells[offset] = type(cell)(_same_size(change(value), value), cell.txn)
+    return _swap(story, CHANGELOG, task, other)
+
+
+def _same_size(value: bytes, original: bytes) -> bytes:
+    """Drop a digit of the index id if one was added."""
+    if len(value) == len(original):
+        return value
+    at = value.index(b'"index_id":"f') + len(b'"index_id":"f')
+    return value[: at + 31] + value[at + 32 :]
+
+
+def input_recreated(story: Story, p: int) -> Repair | None:
+    """The input is deleted and created again, and is shorter now."""
+    position = story.position(p)
+    if not _working(story, p) or position < 1:
+        return None
+    shorter = story.world.broker.topics[INPUT][p].copy(story.rng.randrange(position))
+    return _swap(story, INPUT, p, shorter)
+
+
+def input_expired(story: Story, p: int) -> Repair | None:
+    """Retention removes input that was not yet read."""
+    partition, position = story.world.broker.topics[INPUT][p], story.position(p)
+    if not _working(story, p) or position >= partition.end:
+        return None
+    before, partition.start = partition.start, story.rng.randint(position + 1, partition.end)
+    return lambda: setattr(partition, "start", before)
+
+
+def group_skipped(story: Story, p: int) -> Repair | None:
+    """Somebody moves the group forward."""
+    offsets = story.world.broker.offsets
+    known, end = story.known(story.task_of(p)).get(p), story.world.broker.topics[INPUT][p].end
+    if not _working(story, p) or known is None or known >= end:
+        return None
+    before, offsets[p] = offsets[p], story.rng.randint(known + 1, end)
+    return lambda: offsets.__setitem__(p, before)
+
+
+DISASTERS: tuple[Callable[[Story, int], Repair | None], ...] = (
+    changelog_deleted,
+    changelog_emptied,
+    changelog_shrunk,
+    index_from_the_future,
+    changelog_of_another,
+    changelog_rewritten,
+    input_recreated,
+    input_expired,
+    group_skipped,
+)
+ACCEPTABLE = frozenset({changelog_shrunk, input_expired, group_skipped})
+"""What --accept-positions puts up with."""

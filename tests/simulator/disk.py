@@ -1,0 +1,156 @@
+"""Disks: what of an index survives a crash, a power cut, a careless operator.
+
+An index is a `MemoryIndex` that only whole writes reach, and the list of those writes: a power
+cut takes some from the end, and what is left is what a shorter life would have written. The
+port is `kafka.store.Store`; a handle dies with its process, and a lock is held as RocksDB's.
+"""
+
+from __future__ import annotations
+
+import random
+
+from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked
+from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import (
+    I64,
+    U64,
+    Applied,
+    Buckets,
+    Changes,
+    Documents,
+    Flags,
+    Index,
+    Progress,
+)
+from streamfilter.kafka.store import Usage
+from streamfilter.model import BatchMark
+from tests.simulator.world import Life, World
+
+
+class Disk:
+    """One index directory."""
+
+    def __init__(self, name: str, *, slots: int, cap: int) -> None:
+        self.name, self._slots, self._cap = name, slots, cap
+        self.damaged = False
+        self.holder: Life | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Delete everything."""
+        self.identity: Identity | None = None
+        self.damaged = False
+        self._restart([])
+
+    def _restart(self, writes: list[Changes]) -> None:
+        self.index = MemoryIndex(slots=self._slots, bucket_cap=self._cap)
+        self.writes: list[Changes] = []
+        for changes in writes:
+            self.write(changes)
+
+    def write(self, changes: Changes) -> Applied:
+        self.writes.append(changes)
+        return self.index.apply(changes)
+
+    def cut(self, rng: random.Random) -> int:
+        """Lose some of the latest writes; return how many."""
+        kept = rng.randrange(len(self.writes)) if self.writes else 0
+        lost = len(self.writes) - kept
+        self._restart(self.writes[:kept])
+        return lost
+
+    @property
+    def used(self) -> bool:
+        return self.index.progress.changelog_offset >= 0
+
+
+class SimStore:
+    """`kafka.store.Store` on a `Disk`."""
+
+    def __init__(self, world: World, life: Life, disk: Disk) -> None:
+        self._world, self._life, self._disk = world, life, disk
+
+    @property
+    def where(self) -> str:
+        return self._disk.name
+
+    def identity(self) -> Identity | None:
+        self._world.port(self._life, "store.identity")
+        self._check()
+        return self._disk.identity
+
+    def _check(self) -> None:
+        if self._disk.damaged:
+            raise IndexDamaged(f"{self.where}: damaged")
+
+    def decode(self, encoded: bytes) -> Identity:
+        return decode_identity(encoded)
+
+    def open(self, identity: Identity) -> SimIndex:
+        self._world.port(self._life, "store.open")
+        disk = self._disk
+        self._check()
+        if disk.holder is self._life:
+            self._world.fail("locked", f"{disk.name} is opened twice by {self._life.name}")
+        if disk.holder is not None and not disk.holder.dead:
+            raise IndexLocked(f"{disk.name}: open in {disk.holder.name}")
+        if disk.identity is None:
+            disk.identity = identity
+        if named := differences(disk.identity, identity):
+            raise mismatch(disk.name, named)
+        disk.holder = self._life
+        return SimIndex(self._world, self._life, disk)
+
+    def wipe(self) -> None:
+        self._world.port(self._life, "store.wipe")
+        if self._disk.holder is self._life:
+            self._world.fail("locked", f"{self._disk.name} is wiped while open")
+        self._disk.forget()
+
+    def usage(self, index: Index) -> Usage:
+        return Usage(0, 0)
+
+
+class SimIndex:
+    """`index.protocol.Index` on a `Disk`, as long as the process lives."""
+
+    def __init__(self, world: World, life: Life, disk: Disk) -> None:
+        self._world, self._life, self._disk = world, life, disk
+        self._open = True
+
+    def _port(self, name: str) -> MemoryIndex:
+        self._world.port(self._life, name)
+        if not self._open:
+            self._world.fail("locked", f"{self._disk.name} is used after close")
+        return self._disk.index
+
+    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
+        return self._port("index.probe").probe(keys, present)
+
+    def fetch(self, ordinals: I64) -> Documents:
+        return self._port("index.fetch").fetch(ordinals)
+
+    def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
+        return self._port("index.marks").marks_covering(partitions, offsets)
+
+    def apply(self, changes: Changes) -> Applied:
+        """Write all of it, or nothing; a crash just after it finds it written."""
+        self._port("index.apply")
+        if self._world.chance("disk_full"):
+            self._world.tell(self._life.name, "the disk is full")
+            raise DiskFull(f"{self._disk.name}: full")
+        self._world.checks.written(self._disk.name, changes)
+        return self._disk.write(changes)
+
+    @property
+    def progress(self) -> Progress:
+        return self._disk.index.progress
+
+    def __len__(self) -> int:
+        return len(self._disk.index)
+
+    def close(self) -> None:
+        if self._open and self._disk.holder is self._life:
+            self._disk.holder = None
+        self._open = False

@@ -1,0 +1,106 @@
+"""What may befall the world at any moment: each event at its own rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulator.broker import Transactional
+from tests.simulator.log import CHANGELOG, INPUT
+from tests.simulator.process import UNIQUE
+
+if TYPE_CHECKING:
+    from tests.simulator.story import Story
+
+SQUATTER = "squatter"
+
+
+def befall(story: Story) -> None:
+    """Let each event happen that is due by chance."""
+    for fault, event in _EVENTS.items():
+        if story.world.chance(fault):
+            event(story)
+
+
+def rebalance(story: Story) -> None:
+    """The group moves a task to somebody else."""
+    story.world.tell("group", "rebalances")
+    story.world.group.rebalance(move=True)
+
+
+def evict(story: Story) -> None:
+    """The group throws a healthy member out, for it was too slow for once."""
+    group = story.world.group
+    if group.seats:
+        member = story.rng.choice(list(group.seats))
+        story.world.tell("group", f"throws {member} out")
+        group.leave(member)
+
+
+def fence(story: Story) -> None:
+    """Somebody uses one of our transactional ids, once."""
+    broker = story.world.broker
+    tid = f"group.{story.rng.randrange(story.shape.tasks)}"
+    if tid in broker.ids:
+        story.world.tell("broker", f"fences {tid} for a stranger")
+        broker.init(tid)
+
+
+def squatter(story: Story) -> None:
+    """A stranger's transaction stays open on a partition, and holds its last stable offset."""
+    broker, world = story.world.broker, story.world
+    topic = story.rng.choice((CHANGELOG, CHANGELOG, INPUT, UNIQUE))
+    known = broker.ids.setdefault(SQUATTER, Transactional(epoch=0))
+    if topic not in broker.topics or (known.txn is not None and not known.txn.complete):
+        return
+    partition = story.rng.choice(broker.topics[topic])
+    if topic == CHANGELOG and not partition.end:
+        return  # else the changelog would not begin with what it must
+    known.txn = None
+    txn = broker.begin(SQUATTER, known.epoch, world.now)
+    broker.produce(txn, known.epoch, partition, None)
+    world.tell("broker", f"{SQUATTER} opens a transaction on {partition.name}")
+
+
+def stop(story: Story) -> None:
+    """Somebody is asked to end."""
+    if free := [process for process in story.processes if process.free]:
+        story.rng.choice(free).stop()
+
+
+def clock(story: Story) -> None:
+    """The wall clocks jump."""
+    story.world.wall_offset = story.rng.choice((-86_400.0, -3_600.0, 0.0, 3_600.0, 86_400.0))
+
+
+def hour(story: Story) -> None:
+    """Nobody does anything for more than an hour: idle tasks commit their offsets again."""
+    story.world.tell("world", "an hour passes")
+    story.world.advance(3_700.0)
+
+
+def directory(story: Story) -> None:
+    """Something happens to an index directory of a process that is down."""
+    down = [process for process in story.processes if process.life is None]
+    if not down:
+        return
+    disk = story.rng.choice(story.rng.choice(down).disks)
+    what = story.rng.choice(("deleted", "damaged", "older"))
+    story.world.tell("disk", f"{disk.name}: {what}")
+    if what == "deleted":
+        disk.forget()
+    elif what == "damaged":
+        disk.damaged = True
+    else:
+        disk.cut(story.rng)
+
+
+_EVENTS = {
+    "rebalance": rebalance,
+    "evict": evict,
+    "fence": fence,
+    "squatter": squatter,
+    "stop": stop,
+    "clock": clock,
+    "hour": hour,
+    "directory": directory,
+}

@@ -1,0 +1,152 @@
+"""What should have come of it: the committed order, and a sequential model fed in that order.
+
+The order is what the changelog's batch records say. They are read here with a few lines of
+our own, not by the code under test.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.simulator.broker import Partition
+from tests.simulator.process import CANDIDATES, CAP, DEAD, DUPLICATES, UNIQUE
+from tests.simulator.texts import THRESHOLD, Input, sketch_of
+from tests.simulator.world import Failure
+from tests.support.model import SequentialModel
+
+HEADER, DOCUMENT, BATCH = 1, 2, 3
+_BATCH, _SPAN = struct.Struct("<QQQqI"), struct.Struct("<Iqq")
+
+Place = tuple[int, int]
+"""Partition and offset of an input record."""
+Found = tuple[str, float, int, Place]
+"""A match: id, similarity, bands, place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One batch as the changelog tells of it."""
+
+    number: int
+    first_ordinal: int
+    next_ordinal: int
+    spans: dict[int, tuple[int, int]]
+    documents: list[int]
+    """Ordinals of the document records before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the model says of one input record."""
+
+    source: Input
+    place: tuple[int, int, int]
+    """Batch, partition, offset: the order of judgement."""
+    topic: str
+    verdict: str = ""
+    matches: tuple[Found, ...] = ()
+
+
+@dataclass(slots=True)
+class History:
+    """One task's whole life, as it should have been."""
+
+    batches: list[Told] = field(default_factory=list)
+    expected: dict[Place, Expected] = field(default_factory=dict)
+    known: dict[int, int] = field(default_factory=dict)
+    """Next offset that was never judged."""
+    model: SequentialModel = field(
+        default_factory=lambda: SequentialModel(
+            threshold=THRESHOLD, max_candidates=CANDIDATES, cap=CAP
+        )
+    )
+
+
+def read_batches(changelog: Partition) -> list[Told]:
+    """Return the batches of a changelog partition, in order."""
+    batches: list[Told] = []
+    documents: list[int] = []
+    for count, (offset, value) in enumerate(changelog.committed(changelog.start)):
+        kind = value[1]
+        if (kind == HEADER) != (count == 0):
+            raise Failure("changelog", f"offset {offset} holds a record of kind {kind}")
+        if kind == DOCUMENT:
+            documents.append(struct.unpack_from("<Q", value, 2)[0])
+        elif kind == BATCH:
+            number, first, after, _, count = _BATCH.unpack_from(value, 2)
+            tail = value[2 + _BATCH.size :]
+            spans = {p: (begin, end) for p, begin, end in _SPAN.iter_unpack(tail)}
+            assert len(spans) == count
+            batches.append(Told(number, first, after, spans, documents))
+            documents = []
+    if documents:
+        raise Failure("changelog", f"documents {documents} without a batch record")
+    return batches
+
+
+def positions(changelog: Partition) -> dict[int, int]:
+    """Return the next offset never judged, by partition, as the last batch says."""
+    batches = read_batches(changelog)
+    return {p: end for p, (_, end) in batches[-1].spans.items()} if batches else {}
+
+
+def relive(
+    changelog: Partition,
+    inputs: Mapping[int, list[Input]],
+    skipped: Mapping[tuple[int, int], int],
+) -> History:
+    """Return what should have come of *inputs* in the committed order.
+
+    Args:
+        changelog: of one task.
+        inputs: the records by partition, in order of offset.
+        skipped: (partition, from) → to, where an operator accepted a jump.
+    """
+    history = History(batches=read_batches(changelog))
+    for count, batch in enumerate(history.batches):
+        if batch.number != count:
+            raise Failure("changelog", f"batch {batch.number} where {count} was to come")
+        if batch.first_ordinal != history.model.next_ordinal:
+            raise Failure("changelog", f"batch {count} begins with ordinal {batch.first_ordinal}")
+        _judge(history, batch, inputs, skipped)
+        if batch.next_ordinal != history.model.next_ordinal:
+            raise Failure("changelog", f"batch {count} ends with ordinal {batch.next_ordinal}")
+        stored = [o for o in history.model.documents if o >= batch.first_ordinal]
+        if batch.documents != stored:
+            raise Failure("changelog", f"batch {count} stores {batch.documents}, not {stored}")
+    return history
+
+
+def _judge(
+    history: History,
+    batch: Told,
+    inputs: Mapping[int, list[Input]],
+    skipped: Mapping[tuple[int, int], int],
+) -> None:
+    for p, (begin, end) in sorted(batch.spans.items()):
+        known = history.known.get(p, begin)
+        if begin not in (known, skipped.get((p, known), known)):
+            raise Failure(
+                "changelog",
+                f"batch {batch.number} judges {p} from {begin} to {end}, after {known} was reached",
+            )
+        history.known[p] = end
+        for each in inputs[p]:
+            if begin <= each.place[1] < end:
+                place = (batch.number, *each.place)
+                history.expected[each.place] = _expect(history, each, place)
+
+
+def _expect(history: History, each: Input, place: tuple[int, int, int]) -> Expected:
+    if each.kind == "passthrough":
+        return Expected(each, place, UNIQUE)
+    if each.kind != "document":
+        return Expected(each, place, DEAD, each.kind)
+    verdict = history.model.judge(each.id, sketch_of(each.text), 0)
+    if verdict.verdict == "unique":
+        return Expected(each, place, UNIQUE)
+    by_id = {known.source.id: at for at, known in history.expected.items()}
+    matches = tuple((id_, sim, bands, by_id[id_]) for id_, sim, bands in verdict.matches)
+    return Expected(each, place, DUPLICATES, verdict.verdict, matches)

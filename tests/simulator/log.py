@@ -1,0 +1,306 @@
+"""The port `Log` of one task: a client of the simulated broker, and what goes wrong with it.
+
+Records wait in a local queue and reach the broker one by one, at any time until the flush. A
+reply may be lost when the request was not, and a request may arrive long after its client
+stopped waiting. What a client says of it is what `kafka.errors` makes of librdkafka.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from streamfilter.kafka.ports import (
+    Abortable,
+    Bounds,
+    Entry,
+    Fenced,
+    InputLost,
+    LogError,
+    Member,
+    OutcomeUnknown,
+    Outgoing,
+    Retriable,
+    StartAt,
+)
+from streamfilter.model import Positions, Record
+from tests.simulator.broker import Partition, Txn
+from tests.simulator.world import SOCKET_SECONDS, Life, World
+
+INPUT, CHANGELOG = "input", "changelog"
+
+
+class SimLog:
+    """`ports.Log` of one task in one process."""
+
+    def __init__(self, world: World, life: Life, task: int, partitions: tuple[int, ...]) -> None:
+        self._world, self._life, self._broker = world, life, world.broker
+        self._task, self._partitions = task, partitions
+        self._tid = f"group.{task}"
+        self._fetch: Positions = {}
+        self._dead: LogError | None = OutcomeUnknown("there is no producer")
+        self._epoch = -1
+        self._txn: Txn | None = None
+        self._queue: deque[tuple[Partition, Any]] = deque()
+        self._undelivered: LogError | None = None
+        self._last = -1
+
+    def _port(self, name: str) -> None:
+        self._world.port(self._life, "log." + name)
+
+    def _tell(self, what: str) -> None:
+        self._world.tell(self._life.name, f"{self._tid}: {what}")
+
+    def _query(self, name: str) -> None:
+        self._port(name)
+        if self._world.chance("unavailable"):
+            self._world.advance(0.5)
+            raise Retriable(f"{name}: timed out")
+
+    # Steps 1 to 6.
+
+    def open_producer(self) -> None:
+        self._port("open_producer")
+        self._dead, self._txn = OutcomeUnknown("there is no producer"), None
+        self._queue.clear()
+        world = self._world
+        lost = world.chance("init_lost")
+        if lost and world.rng.random() < 0.5:
+            raise Retriable("init_transactions: timed out")
+        self._epoch = self._broker.init(self._tid)
+        self._tell(f"epoch {self._epoch}")
+        if lost:
+            raise world.rng.choice((Retriable, OutcomeUnknown))("init_transactions: no reply")
+        self._dead = None
+
+    def committed(self) -> Positions:
+        self._query("committed")
+        if self._broker.unstable(self._partitions):
+            self._world.advance(0.2)
+            raise Retriable("UNSTABLE_OFFSET_COMMIT")
+        offsets = self._broker.offsets
+        return {p: offsets[p] for p in self._partitions if p in offsets}
+
+    def _changelog(self) -> Partition:
+        found = self._broker.topics.get(CHANGELOG)
+        if found is None:
+            raise InputLost(f"{CHANGELOG}: UNKNOWN_TOPIC_OR_PART")
+        return found[self._task]
+
+    def changelog_bounds(self) -> Bounds:
+        self._query("changelog_bounds")
+        partition = self._changelog()
+        return Bounds(partition.start, partition.end)
+
+    def start_positions(self, start: StartAt) -> Positions:
+        self._query("start_positions")
+        spots = {p: self._broker.topics[INPUT][p] for p in self._partitions}
+        if start == "earliest":
+            return {p: spot.start for p, spot in spots.items()}
+        return {p: spot.stable for p, spot in spots.items()}
+
+    def read_changelog(self, start: int, end: int) -> SimReader:
+        self._port("read_changelog")
+        return SimReader(self._world, self._life, self._changelog(), start, end)
+
+    def assign(self, positions: Positions) -> None:
+        self._port("assign")
+        self._fetch = dict(positions)
+
+    # Step 7.
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        self._port("consume")
+        rng, found = self._world.rng, list[Record]()
+        if self._world.chance("unavailable"):
+            return found
+        wanted = rng.randint(1, count)
+        for p in rng.sample(sorted(self._fetch), len(self._fetch)):
+            spot, begin = self._broker.topics[INPUT][p], self._fetch[p]
+            if not spot.start <= begin <= spot.end:
+                raise InputLost(f"{INPUT}/{p} at {begin}: OFFSET_OUT_OF_RANGE")
+            share = rng.randint(0, wanted - len(found)) if len(self._fetch) > 1 else wanted
+            for offset, record in spot.committed(begin):
+                if share == 0:
+                    break
+                share -= 1
+                found.append(record)
+                self._fetch[p] = offset + 1
+        if not found:
+            self._world.advance(timeout)
+        return found
+
+    # Steps 10 to 12.
+
+    def _call(self, name: str) -> None:
+        """Begin a producer's call; a producer that is finished says so again."""
+        self._port(name)
+        if self._world.flights:
+            self._world.land(self._tid)
+        if self._dead is not None:
+            raise type(self._dead)(f"{name}: {self._dead}")
+
+    def _kill(self, error: LogError) -> LogError:
+        self._dead = error
+        return error
+
+    def begin(self) -> None:
+        self._call("begin")
+        self._txn, self._undelivered, self._last = None, None, -1
+        self._queue.clear()
+
+    def produce(self, records: Sequence[Outgoing]) -> None:
+        self._call("produce")
+        self._send([(self._broker.topics[r.topic][r.partition], r) for r in records])
+
+    def produce_changelog(self, values: Sequence[bytes]) -> None:
+        self._call("produce_changelog")
+        if values:
+            partition = self._changelog()
+            self._send([(partition, value) for value in values])
+
+    def _send(self, records: Sequence[tuple[Partition, Any]]) -> None:
+        if self._world.chance("produce_fails"):
+            self._tell("produce fails")
+            raise self._world.rng.choice((Abortable, OutcomeUnknown))("produce: queue full")
+        self._queue.extend(records)
+        self._deliver(self._world.rng.randint(0, len(self._queue)))
+
+    def _deliver(self, count: int) -> None:
+        for _ in range(count):
+            partition, value = self._queue.popleft()
+            if self._undelivered is not None:
+                continue
+            try:
+                if self._txn is None:
+                    self._txn = self._broker.begin(self._tid, self._epoch, self._world.now)
+                offset = self._broker.produce(self._txn, self._epoch, partition, value)
+            except LogError as error:
+                self._undelivered = error
+                continue
+            if isinstance(value, bytes):
+                self._last = offset
+
+    def flush(self) -> int:
+        self._call("flush")
+        if self._world.chance("produce_fails"):
+            self._deliver(self._world.rng.randint(0, len(self._queue)))
+            self._tell("flush fails")
+            raise Abortable("flush: not all was delivered")
+        self._deliver(len(self._queue))
+        if self._undelivered is not None:
+            raise Abortable(f"flush: {self._undelivered}")
+        return self._last
+
+    def send_offsets(self, positions: Positions, member: Member) -> None:
+        self._call("send_offsets")
+        lost = self._world.chance("offsets_lost")
+        if lost and self._world.rng.random() < 0.5:
+            raise Retriable("send_offsets: timed out")
+        try:
+            # To the transactions' coordinator, for which this may be a transaction's first sign.
+            txn = self._broker.begin(self._tid, self._epoch, self._world.now)
+            self._world.group.check(member.token)
+        except Fenced as error:
+            raise self._kill(error) from error
+        txn.offsets = {**(txn.offsets or {}), **positions}
+        self._txn = txn
+        if lost:
+            raise Retriable("send_offsets: no reply")
+
+    def commit(self) -> None:
+        self._call("commit")
+        if self._world.chance("produce_fails"):
+            self._tell("commit fails, to be aborted")
+            raise Abortable("commit: not all was delivered")
+        self._end(commit=True)
+
+    def abort(self) -> None:
+        self._call("abort")
+        self._queue.clear()
+        if isinstance(self._undelivered, Fenced):
+            raise self._kill(self._undelivered)
+        self._end(commit=False)
+
+    def _end(self, *, commit: bool) -> None:
+        """Send EndTxn; the reply may be lost, the request may be late, or both."""
+        world, name = self._world, "commit" if commit else "abort"
+        if self._txn is None:
+            return
+        if world.chance("commit_lost" if commit else "abort_lost"):
+            fate = world.rng.choice(("request lost", "request late", "reply lost"))
+            self._tell(f"{name}: {fate}")
+            if fate == "request late":
+                world.send_late(self._tid, self._epoch, commit=commit)
+            if fate == "reply lost":
+                self._decide(commit=commit)
+            raise Retriable(f"{name}: timed out")
+        if commit and world.chance("commit_unknown"):
+            done = world.rng.random() < 0.5
+            self._tell(f"commit: fails for good, {'done' if done else 'not done'}")
+            if done:
+                self._decide(commit=True)
+            elif world.rng.random() < 0.5:
+                world.send_late(self._tid, self._epoch, commit=True)
+            raise self._kill(OutcomeUnknown("commit: the producer broke"))
+        if world.chance("commit_slow"):
+            # The client asked twice by itself; the first request may still arrive.
+            self._tell(f"{name} is slow, and was asked for twice")
+            world.advance(SOCKET_SECONDS * 1.5)
+            world.send_late(self._tid, self._epoch, commit=commit)
+        self._decide(commit=commit)
+        self._tell("committed" if commit else "aborted")
+        self._txn = None
+
+    def _decide(self, *, commit: bool) -> None:
+        try:
+            self._broker.end_txn(self._tid, self._epoch, commit=commit)
+        except (Fenced, OutcomeUnknown) as error:
+            self._tell(str(error))
+            raise self._kill(error) from error
+
+    def lag(self) -> Positions:
+        return {p: self._broker.topics[INPUT][p].end - at for p, at in self._fetch.items()}
+
+    def close(self) -> None:
+        """Go away; an open transaction is left for the broker to end."""
+        self._dead = OutcomeUnknown("closed")
+
+
+class SimReader:
+    """`ports.ChangelogReader`: committed records up to a fixed end."""
+
+    def __init__(
+        self, world: World, life: Life, partition: Partition, start: int, end: int
+    ) -> None:
+        self._world, self._life, self._partition = world, life, partition
+        self.position, self._end = start, end
+
+    @property
+    def done(self) -> bool:
+        return self.position >= self._end
+
+    def read(self, count: int, timeout: float) -> list[Entry]:
+        world = self._world
+        world.port(self._life, "reader.read")
+        count = min(count, world.rng.choice((1, 3, 10, 5_000)))
+        found: list[Entry] = []
+        if not world.chance("unavailable"):
+            for offset, value in self._partition.committed(self.position):
+                if offset >= self._end:
+                    self.position = self._end
+                    break
+                if len(found) == count:
+                    break
+                found.append(Entry(offset, value))
+                self.position = offset + 1
+            else:
+                # The end of what is stable, as the end-of-partition event tells it.
+                self.position = max(self.position, self._partition.stable)
+        if not found:
+            world.advance(timeout)
+        return found
+
+    def close(self) -> None:
+        """Nothing to release."""

@@ -1,0 +1,204 @@
+"""What must be true: while it happens (`Watcher`), and of what is left (`judge`).
+
+| check     | of faults.md | what it finds                                                      |
+|-----------|--------------|--------------------------------------------------------------------|
+| lost      | A            | an input record that is in no output                               |
+| doubled   | B            | one that came out more often than it was read                      |
+| order     | B            | one that came out before its predecessor                           |
+| later     | C            | a match with itself, or with what was judged later                 |
+| misjudged | C            | another verdict, match, similarity or content than the model's     |
+| withheld  | C            | a match that was not itself forwarded                              |
+| changelog | D            | gaps or repeats in what the changelog tells                        |
+| state     | D            | an index that is not a prefix of the model's                       |
+| ahead     | D            | an index that was written before its transaction was committed     |
+| prefix    | –            | a reader during the faults saw what was not to stay                |
+| stop      | E            | a process that ended with a code it should not                     |
+| refusal   | E            | one that went on where it had to refuse                            |
+| stuck     | E            | no end although all faults are over                                |
+| locked    | –            | an index opened twice, or used after it was closed                 |
+| bug       | –            | any other exception                                                |
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from streamfilter.index.protocol import Changes
+from streamfilter.kafka.ports import Outgoing
+from streamfilter.stops import ExitCode
+from tests.simulator.disk import Disk
+from tests.simulator.history import Expected, History, Place
+from tests.simulator.log import CHANGELOG
+from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
+from tests.simulator.world import Failure, World
+
+OURS = "__streamfilter."
+
+
+class Watcher:
+    """Looks on while it happens."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.refusals: list[str] | None = None
+        """Where refusals go while one is expected."""
+        self._seen: dict[tuple[str, int], list[Outgoing]] = {}
+        self._read_to: dict[tuple[str, int], int] = {}
+
+    def written(self, where: str, changes: Changes) -> None:
+        """Check that what an index is about to write was committed."""
+        partition = self._world.broker.topics[CHANGELOG][int(where.partition("/")[2])]
+        offset = changes.progress.changelog_offset
+        txn = partition.cells[offset].txn if offset < partition.end else None
+        if txn is None or not txn.committed:
+            self._world.fail("ahead", f"{where} writes offset {offset}, which is not committed")
+
+    def exited(self, name: str, code: ExitCode, message: str) -> None:
+        """Check that a process ended for a reason."""
+        if code is ExitCode.CONFIG and self.refusals is not None:
+            self.refusals.append(message)
+        elif code is ExitCode.CONFIG:
+            self._world.fail("stop", f"{name} exits with {code}: {message}")
+
+    def read(self) -> None:
+        """Read on in the outputs, as a consumer of committed records does."""
+        for topic in (UNIQUE, DUPLICATES, DEAD):
+            for p, partition in enumerate(self._world.broker.topics[topic]):
+                seen = self._seen.setdefault((topic, p), [])
+                begin = self._read_to.get((topic, p), 0)
+                seen += [value for _, value in partition.committed(begin)]
+                self._read_to[topic, p] = partition.stable
+
+    def check_prefix(self) -> None:
+        """Check that what was seen is how the final outputs begin."""
+        for (topic, p), seen in self._seen.items():
+            final = outputs(self._world, topic, p)
+            if any(a is not b for a, b in zip(seen, final, strict=False)) or len(seen) > len(final):
+                raise Failure("prefix", f"a reader of {topic}/{p} saw what did not stay")
+
+
+def outputs(world: World, topic: str, partition: int) -> list[Outgoing]:
+    return [value for _, value in world.broker.topics[topic][partition].committed(0)]
+
+
+def judge_outputs(
+    world: World, history: History, partition: int, segments: Iterable[tuple[int, int]]
+) -> None:
+    """Check one input partition's records in all outputs.
+
+    Args:
+        world: with the outputs.
+        history: of the task that the partition belongs to.
+        partition: of the input, and of each output.
+        segments: what was read, from and to: more than one after a rewind.
+    """
+    wanted = [
+        known
+        for begin, end in segments
+        for (p, offset), known in sorted(history.expected.items())
+        if p == partition and begin <= offset < end
+    ]
+    found = {topic: outputs(world, topic, partition) for topic in (UNIQUE, DUPLICATES, DEAD)}
+    _count(wanted, found)
+    by_id = {each.source.id: each for each in history.expected.values()}
+    for topic, records in found.items():
+        for record in records:
+            _compare(topic, record, by_id[(record.key or b"").decode()], history)
+    for topic, records in found.items():
+        order = [each.source.id for each in wanted if each.topic == topic]
+        if [(record.key or b"").decode() for record in records] != order:
+            raise Failure("order", f"{topic}/{partition} is not in the order of {order}")
+
+
+def _count(wanted: list[Expected], found: dict[str, list[Outgoing]]) -> None:
+    want = Counter(each.source.id for each in wanted)
+    have = Counter((r.key or b"").decode() for records in found.values() for r in records)
+    if lost := sorted((want - have).elements()):
+        raise Failure("lost", f"{lost} did not come out (often enough)")
+    if more := sorted((have - want).elements()):
+        raise Failure("doubled", f"{more} came out too often")
+
+
+def _compare(topic: str, record: Outgoing, want: Expected, history: History) -> None:
+    """Hold one output record against the model."""
+    id_, headers = want.source.id, dict(record.headers)
+    matches = _matches(headers)
+    for _, _, _, place in matches:
+        met = history.expected[place]
+        if met.place >= want.place:
+            raise Failure("later", f"{id_} was matched with {met.source.id}, which is not earlier")
+        if met.topic != UNIQUE:
+            raise Failure("withheld", f"{id_} was matched with {met.source.id}: not forwarded")
+    if topic != want.topic:
+        raise Failure("misjudged", f"{id_} is in {topic}, the model says {want.topic}")
+    given = want.source.record
+    ours = {name: value for name, value in headers.items() if name.startswith(OURS)}
+    plain = tuple(pair for pair in record.headers if pair[0] not in ours)
+    if (record.value, plain, record.timestamp) != (given.value, given.headers, given.timestamp):
+        raise Failure("misjudged", f"{id_} was changed on its way")
+    told = headers.get(OURS + "verdict") or headers.get(OURS + "error.code") or b""
+    if told.decode() != want.verdict or (topic == UNIQUE and ours):
+        raise Failure("misjudged", f"{id_} is {told!r}, the model says {want.verdict!r}")
+    close = [(i, round(s, 6), b, place) for i, s, b, place in want.matches]
+    if matches != close:
+        raise Failure("misjudged", f"{id_} matches {matches}, the model says {close}")
+    if matches and headers[OURS + "match.id"] != matches[0][0].encode():
+        raise Failure("misjudged", f"{id_} names another match than its best")
+
+
+def _matches(headers: dict[str, Any]) -> list[tuple[str, float, int, Place]]:
+    found = json.loads(headers.get(OURS + "matches") or b"[]")
+    return [
+        (each["id"], each["similarity"], each["bands"], (each["partition"], each["offset"]))
+        for each in found
+    ]
+
+
+def judge_disk(disk: Disk, history: History) -> None:
+    """Check that an index is what the model was after some batch."""
+    if not disk.used or disk.damaged:
+        return
+    progress, model = disk.index.progress, history.model
+    done = history.batches[: progress.next_batch]
+    if len(done) != progress.next_batch or done[-1].next_ordinal != progress.next_ordinal:
+        raise Failure("state", f"{disk.name} stands at batch {progress.next_batch}")
+    limit = progress.next_ordinal
+    buckets = {
+        key: kept
+        for key, bucket in model.buckets.items()
+        if (kept := [ordinal for ordinal in bucket if ordinal < limit])
+    }
+    documents = {o: (d.id, d.fingerprint) for o, d in model.documents.items() if o < limit}
+    marks = {
+        batch.number: {p: span for p, span in batch.spans.items() if span[0] < span[1]}
+        for batch in done
+    }
+    stored_buckets, stored, stored_marks = _contents(disk)
+    if progress.positions != {p: end for p, (_, end) in done[-1].spans.items()}:
+        raise Failure("state", f"{disk.name} has positions {progress.positions}")
+    for what, have, want in (
+        ("documents", stored, documents),
+        ("buckets", stored_buckets, buckets),
+        ("marks", stored_marks, marks),
+    ):
+        if have != want:
+            odd = sorted(k for k in have.keys() | want.keys() if have.get(k) != want.get(k))
+            raise Failure("state", f"{disk.name}: {what} {odd[:3]} differ from the model's")
+
+
+def _contents(disk: Disk) -> tuple[dict[int, Any], dict[int, Any], dict[int, Any]]:
+    """Return buckets, documents and marks of an index."""
+    index = disk.index
+    found = index.fetch(np.array(sorted(index._documents), np.int64))
+    rows = zip(found.ordinals.tolist(), found.ids, found.fingerprints, strict=True)
+    documents = {ordinal: (id_, print_.tobytes()) for ordinal, id_, print_ in rows}
+    marks = {
+        number: {span.partition: (span.start, span.end) for span in mark.spans}
+        for number, mark in index._marks.items()
+    }
+    return index._buckets, documents, marks

@@ -1,0 +1,207 @@
+"""Bugs planted into the engine, to see that the oracle sees them. Each is somebody's real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from streamfilter.index.errors import DiskFull
+from streamfilter.kafka import beginning, intake, restore, starting, transaction, transactor
+from streamfilter.kafka.ports import Bounds, Outgoing
+from streamfilter.kafka.standing import Standing
+from streamfilter.kafka.transactor import Step
+from tests.simulator.log import SimLog
+from tests.simulator.oracle import Watcher
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A bug, and the check (`oracle.py`) that is there for it. Others may see it too."""
+
+    plant: Plant
+    check: str
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__
+
+
+def no_as_of_rule(patch: pytest.MonkeyPatch) -> None:
+    """A record that is read again meets whatever the index holds by now."""
+    real = transactor.decide
+
+    def decide(*args: Any, reread: bool, **kwargs: Any) -> Any:
+        return real(*args, reread=False, **kwargs)
+
+    patch.setattr(transactor, "decide", decide)
+
+
+def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """Step 13 comes before step 12."""
+    batches: dict[str, Any] = {}
+    real_values, real_commit = transactor._values, transaction.Transactions._commit
+    real_send, real_init = transaction.Transactions._send, transactor.Transactor.__init__
+
+    def values(additions: Any, batch: Any) -> list[bytes]:
+        batches["last"] = additions, batch
+        return real_values(additions, batch)
+
+    def init(self: Any, parts: Any, index: Any, *rest: Any) -> None:
+        real_init(self, parts, index, *rest)
+        self._transactions.index = index
+
+    def send(self: Any, leaving: Any, values: Any, *rest: Any) -> int:
+        offset = real_send(self, leaving, values, *rest)
+        additions, batch = batches.pop("last", (None, None))
+        if batch is not None:
+            changes = transactor._changes(additions, batch, offset=offset, value=values[-1])
+            try:
+                self.index.apply(changes)
+            except DiskFull:
+                return offset
+        return offset
+
+    patch.setattr(transactor, "_values", values)
+    patch.setattr(transactor.Transactor, "__init__", init)
+    patch.setattr(transaction.Transactions, "_send", send)
+    patch.setattr(transaction.Transactions, "_commit", real_commit)
+
+
+def no_restore(patch: pytest.MonkeyPatch) -> None:
+    """The changelog's positions are taken over, its documents are not."""
+    patch.setattr(restore.Replay, "_additions", lambda self, offset: None)
+
+
+def a_record_is_dropped(patch: pytest.MonkeyPatch) -> None:
+    """The last record of a batch of three or more is forgotten."""
+    real = transactor.written
+
+    def written(*args: Any) -> list[Outgoing]:
+        leaving = real(*args)
+        return leaving[:-1] if len(leaving) > 2 else leaving
+
+    patch.setattr(transactor, "written", written)
+
+
+def committed_twice(patch: pytest.MonkeyPatch) -> None:
+    """A transaction whose commit had to be repeated is sent once more."""
+    real = transaction.Transactions.run
+
+    def run(self: Any, *args: Any) -> int | None:
+        offset = real(self, *args)
+        return real(self, *args) if self.worn and offset is not None else offset
+
+    patch.setattr(transaction.Transactions, "run", run)
+
+
+def no_seek_after_an_abort(patch: pytest.MonkeyPatch) -> None:
+    """After an abort the next records are taken, not the same ones."""
+    real = transactor.Transactor.step
+
+    def step(self: Any, timeout: float) -> Step:
+        done = real(self, timeout)
+        if done is Step.RETRY:
+            self._held = []
+        return done
+
+    patch.setattr(transactor.Transactor, "step", step)
+
+
+def own_counters_kept_after_a_takeover(patch: pytest.MonkeyPatch) -> None:
+    """A task that comes back to a process goes on where that process had left it."""
+    left: dict[Any, tuple[Any, Any]] = {}
+    real_run, real_standing = starting.Starter.run, starting.Starter._standing
+
+    def run(self: Any) -> Iterator[Any]:
+        made = yield from real_run(self)
+        left[self._log._life, self._plan.number] = self._plan, made
+        return made
+
+    def standing(self: Any, *args: Any) -> Iterator[Any]:
+        found: Standing = yield from real_standing(self, *args)
+        plan, made = left.get((self._log._life, self._plan.number), (self._plan, None))
+        return found if plan is self._plan else made.standing
+
+    patch.setattr(starting.Starter, "run", run)
+    patch.setattr(starting.Starter, "_standing", standing)
+
+
+def changelog_end_is_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
+    """The end is asked for under read_committed (the KAFKA-10167 class of bug)."""
+    real = SimLog.changelog_bounds
+
+    def bounds(self: SimLog) -> Bounds:
+        return Bounds(real(self).start, self._changelog().stable)
+
+    patch.setattr(SimLog, "changelog_bounds", bounds)
+
+
+def a_worn_producer_goes_on(patch: pytest.MonkeyPatch) -> None:
+    """After a slow commit or abort the same producer begins the next transaction."""
+    never = property(lambda self: False, lambda self, value: None)
+    patch.setattr(transaction.Transactions, "worn", never, raising=False)
+
+
+def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A full disk loses step 13, and the next batch is judged all the same."""
+    real = transactor.Transactor._apply
+
+    def apply(self: Any) -> Step:
+        done = real(self)
+        if done is Step.DISK_FULL:
+            self._owed = None
+            return Step.MOVED
+        return done
+
+    patch.setattr(transactor.Transactor, "_apply", apply)
+
+
+def a_lost_changelog_is_begun_anew(patch: pytest.MonkeyPatch) -> None:
+    """An empty changelog always means a fresh start."""
+    patch.setattr(beginning, "refuse_lost_changelog", lambda names, committed: None)
+
+
+def index_written_early_and_nobody_looks(patch: pytest.MonkeyPatch) -> None:
+    """The same, but found by what comes of it, not by looking on."""
+    index_written_before_the_commit(patch)
+    patch.setattr(Watcher, "written", lambda self, where, changes: None)
+
+
+def another_record_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    """The record that the index applied last is not compared with the changelog's."""
+    patch.setattr(restore.Replay, "_check", lambda self, entry: setattr(self, "_unchecked", False))
+
+
+def judged_in_the_order_of_arrival(patch: pytest.MonkeyPatch) -> None:
+    """Batches are not sorted, so a replay judges in another order."""
+
+    def unsorted(records: Sequence[Any]) -> list[Any]:
+        return list(records)
+
+    patch.setattr(intake, "in_order", unsorted)
+
+
+PLANTED = tuple(
+    Planted(plant, check)
+    for plant, check in (
+        (no_as_of_rule, "later"),
+        (index_written_before_the_commit, "ahead"),
+        (index_written_early_and_nobody_looks, "stop"),
+        (no_restore, "state"),
+        (a_record_is_dropped, "lost"),
+        (committed_twice, "doubled"),
+        (no_seek_after_an_abort, "changelog"),
+        (own_counters_kept_after_a_takeover, "changelog"),
+        (changelog_end_is_the_last_stable_offset, "stop"),
+        (a_worn_producer_goes_on, "doubled"),
+        (a_failed_write_is_forgotten, "state"),
+        (a_lost_changelog_is_begun_anew, "refusal"),
+        (another_record_is_not_noticed, "refusal"),
+        (judged_in_the_order_of_arrival, "changelog"),
+    )
+)

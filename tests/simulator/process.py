@@ -1,0 +1,235 @@
+"""One process: production's service on simulated ports, started again as a supervisor would."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from streamfilter.documents import Reader
+from streamfilter.index.format import FORMAT
+from streamfilter.index.identity import Identity
+from streamfilter.kafka import beginning
+from streamfilter.kafka.beginning import Names
+from streamfilter.kafka.breaker import Breaker
+from streamfilter.kafka.observer import Observer
+from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.processing import Rules
+from streamfilter.kafka.service import Service
+from streamfilter.kafka.starting import Plan
+from streamfilter.kafka.task import Task
+from streamfilter.kafka.transactor import Bounds, Parts
+from streamfilter.similarity.text import UNICODE_VERSION
+from streamfilter.stops import ExitCode, Stop
+from streamfilter.verification import MatchPolicy
+from tests.simulator.disk import Disk, SimStore
+from tests.simulator.log import CHANGELOG, INPUT, SimLog
+from tests.simulator.membership import SimClock, SimMembership
+from tests.simulator.texts import SCHEME, SEED, THRESHOLD
+from tests.simulator.world import (
+    SOCKET_SECONDS,
+    TRANSACTION_SECONDS,
+    Crash,
+    Failure,
+    Life,
+    World,
+)
+
+UNIQUE, DUPLICATES, DEAD = "unique", "duplicates", "dead"
+CAP, CANDIDATES = 3, 3
+LATENCY = 0.02
+SCHEME_JSON, FINGERPRINT = SCHEME.as_json(), SCHEME.fingerprint
+
+
+class Teller(Observer):
+    """An observer that tells the story; nothing the engine does may depend on it."""
+
+    def __init__(self, world: World, life: Life) -> None:
+        self._world, self._life = world, life
+
+    def loudly(self, message: str) -> None:
+        self._world.tell(self._life.name, f"! {message}")
+
+    def note(self, message: str) -> None:
+        if self._world.trace:
+            self._world.tell(self._life.name, f"  {message}")
+
+    def _nothing(self, *_: Any, **__: Any) -> None:
+        """Metrics and health are tested where they are made."""
+
+    moved = standing = left = transaction = rebalanced = owning = _nothing
+    restoring = identified = enter = occupying = _nothing
+
+
+@dataclass(slots=True)
+class Process:
+    """A name, its disks, and at most one life at a time."""
+
+    world: World
+    name: str
+    disks: list[Disk] = field(init=False)
+    life: Life | None = None
+    service: Service | None = None
+    exits: list[tuple[int, str]] = field(default_factory=list)
+    _lives: int = 0
+
+    def __post_init__(self) -> None:
+        tasks = range(self.world.shape.tasks)
+        self.disks = [Disk(f"{self.name}/{n}", slots=SCHEME.slots, cap=CAP) for n in tasks]
+
+    @property
+    def up(self) -> bool:
+        return self.life is not None and not self.life.dead
+
+    @property
+    def free(self) -> bool:
+        """True if it may take a step: it runs, and is not paused in the middle of one."""
+        return self.life is not None and self.up and not self.life.paused
+
+    def start(self, *, accept_positions: bool = False) -> None:
+        self._lives += 1
+        life = Life(f"{self.name}{self._lives}", accept_positions=accept_positions)
+        self.life = life
+        self.world.tell(life.name, "starts")
+        self._guarded(life, lambda: self._begin(life))
+
+    def _begin(self, life: Life) -> None:
+        topics, offsets = self.world.broker.topics, self.world.broker.offsets
+        if CHANGELOG not in topics:
+            # What `kafka.serving` does before there is a service.
+            beginning.refuse_lost_changelog(self._names(0), dict(offsets))
+            self.world.broker.create(CHANGELOG, self.world.shape.tasks)
+        membership, clock = SimMembership(self.world, life), SimClock(self.world, life)
+        self.service = Service(
+            membership,
+            lambda number: self._task(life, number, membership, clock),
+            Teller(self.world, life),
+            clock,
+            latency=LATENCY,
+        )
+
+    def turn(self) -> None:
+        """Let the service take one turn of its loop."""
+        life, service = self.life, self.service
+        assert life is not None
+        assert service is not None
+        self._guarded(life, service.turn)
+
+    def stop(self) -> None:
+        """Ask it to finish and leave, as SIGTERM does."""
+        life = self.life
+        assert life is not None
+
+        def finish() -> None:
+            self._close()
+            self._exit(life, 0, "asked to stop")
+
+        self._guarded(life, finish)
+
+    def _close(self) -> None:
+        if self.service is not None:
+            self.service.close()
+
+    def _guarded(self, life: Life, what: Any) -> None:
+        try:
+            try:
+                what()
+            except Stop as stop:
+                self._close()  # as `Service.run` does
+                self._exit(life, stop.exit_code, str(stop))
+        except Crash:
+            self._power_cut()
+        except Failure:
+            raise
+        except Exception as error:
+            raise Failure("bug", f"{life.name} raised {error!r}") from error
+        if life.dead and self.life is life:
+            self.life = self.service = None
+
+    def _power_cut(self) -> None:
+        if not self.world.chance("power_cut"):
+            return
+        for disk in self.disks:
+            if lost := disk.cut(self.world.rng):
+                self.world.tell(self.name, f"loses the last {lost} writes of {disk.name}")
+
+    def _exit(self, life: Life, code: int, message: str) -> None:
+        self.world.tell(life.name, f"exits with {code}: {message}")
+        self.world.kill(life)
+        self.exits.append((code, message))
+        self.world.checks.exited(life.name, ExitCode(code), message)
+
+    # The engine.
+
+    def _names(self, number: int) -> Names:
+        return Names("group", INPUT, f"{CHANGELOG}/{number}", self.disks[number].name)
+
+    def _task(self, life: Life, number: int, membership: SimMembership, clock: SimClock) -> Task:
+        shape = self.world.shape
+        partitions = tuple(range(self.world.partitions)) if shape.tasks == 1 else (number,)
+        plan = Plan(
+            number=number,
+            names=self._names(number),
+            partitions=partitions,
+            scheme=SCHEME,
+            start="earliest",
+            accept_positions=life.accept_positions,
+            new_identity=lambda: _identity(self.world.rng),
+        )
+        parts = Parts(
+            log=SimLog(self.world, life, number, partitions),
+            member=membership.member,
+            clock=clock,
+            observer=Teller(self.world, life),
+            reader=_reader(),
+            forwarder=_forwarder(self.world.partitions),
+            rules=Rules(policy(), CAP, INPUT),
+            bounds=Bounds(
+                documents=shape.batch,
+                size=1_000_000,
+                latency=LATENCY,
+                transaction_seconds=TRANSACTION_SECONDS,
+                socket_seconds=SOCKET_SECONDS,
+            ),
+            breaker=Breaker(1.0),
+        )
+        return Task(plan, parts, SimStore(self.world, life, self.disks[number]))
+
+
+@cache
+def policy() -> MatchPolicy:
+    return MatchPolicy(threshold=THRESHOLD, max_candidates=CANDIDATES, short_text="exact_only")
+
+
+@cache
+def _reader() -> Reader:
+    return Reader()
+
+
+@cache
+def _forwarder(partitions: int) -> Forwarder:
+    topics = (UNIQUE, DUPLICATES, DEAD)
+    destinations = Destinations(
+        unique=UNIQUE,
+        duplicates=DUPLICATES,
+        dead_letter=DEAD,
+        inputs=partitions,
+        outputs=dict.fromkeys(topics, partitions),
+        limits=dict.fromkeys(topics, 1_000_000),
+    )
+    style = Style(False, "annotate", FINGERPRINT, THRESHOLD)
+    return Forwarder(destinations, style)
+
+
+def _identity(rng: random.Random) -> Identity:
+    """Return an identity with an id of its own; the seed is the pool's, so sketches compare."""
+    return Identity(
+        index_id=rng.randbytes(16).hex(),
+        format=FORMAT,
+        scheme_fingerprint=FINGERPRINT,
+        scheme=SCHEME_JSON,
+        seed=SEED,
+        created=0,
+        unicode_version=UNICODE_VERSION,
+    )

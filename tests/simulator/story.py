@@ -1,0 +1,220 @@
+"""One seed from its start to its judgement."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.simulator import chapters, events, oracle
+from tests.simulator.broker import Txn
+from tests.simulator.history import relive
+from tests.simulator.log import CHANGELOG, INPUT
+from tests.simulator.process import DEAD, DUPLICATES, UNIQUE, Process
+from tests.simulator.texts import Input, draw, source
+from tests.simulator.world import Failure, World
+
+CALM_ROUNDS = 600
+"""Turns of every process in which everything has to be done once all faults are over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a seed ended."""
+
+    seed: int
+    failure: Failure | None
+    story: list[tuple[float, str, str]]
+    batches: int
+
+    def text(self) -> str:
+        lines = [f"seed {self.seed}"]
+        lines += [f"{now - 1_000:9.3f}  {who:<8} {what}" for now, who, what in self.story]
+        return "\n".join([*lines, str(self.failure or "all is well")])
+
+
+class Story:
+    """A world with processes in it, and what befalls them."""
+
+    def __init__(self, seed: int, *, trace: bool = False) -> None:
+        self.world = World(seed, trace)
+        self.shape = self.world.shape
+        self.watcher = oracle.Watcher(self.world)
+        self.world.checks, self.world.others = self.watcher, self._others
+        self.processes = [Process(self.world, name) for name in "ABC"[: self.shape.processes]]
+        self.inputs: dict[int, list[Input]] = {p: [] for p in range(self.shape.partitions)}
+        self.turns: dict[int, list[tuple[int, int]]] = {p: [] for p in self.inputs}
+        """Where an operator moved the group, from and to, by partition."""
+        self.skipped: dict[tuple[int, int], int] = {}
+        """(partition, from) → to: jumps that an operator accepted."""
+        self.accept = False
+        self.left = self.shape.documents
+        self._families = self.world.rng.choice((1, 2, 4, 10))
+
+    @property
+    def rng(self) -> random.Random:
+        return self.world.rng
+
+    def run(self) -> None:
+        """Live the story, and judge it."""
+        self._open()
+        self.world.tell("world", str(self.shape))
+        stops = sorted(self.rng.randrange(self.shape.steps) for _ in range(self.rng.randrange(4)))
+        for step in range(self.shape.steps):
+            self.step()
+            if stops and stops[0] == step:
+                stops.pop(0)
+                chapters.next_one(self)
+        self.finish()
+        self.judge()
+
+    def _open(self) -> None:
+        broker = self.world.broker
+        for topic in (INPUT, UNIQUE, DUPLICATES, DEAD):
+            broker.create(topic, self.shape.partitions)
+        for _ in range(self.left // 2):
+            self.append()
+
+    def append(self) -> None:
+        """Let another record come in; some offsets hold nothing that a reader gets."""
+        p = self.rng.randrange(self.world.partitions)
+        partition = self.world.broker.topics[INPUT][p]
+        if self.rng.random() < 0.1:
+            lost = Txn("upstream", self.world.now, committed=False)
+            partition.append(None, lost)
+            partition.mark(lost)
+        known = self.inputs[p]
+        one = draw(self.rng, self._families, source(p, partition.end), len(known))
+        known.append(one)
+        partition.append(one.record)
+        self.left -= 1
+
+    # Steps.
+
+    def step(self) -> None:
+        """Let a little happen: an event perhaps, and a turn of somebody."""
+        world, rng = self.world, self.rng
+        world.advance(rng.choice((0.0, 0.01, 0.1)))
+        if not world.calm:
+            events.befall(self)
+        if self.left and rng.random() < 0.3:
+            self.append()
+        for process in self.processes:
+            if process.life is None and rng.random() < 0.3:
+                process.start(accept_positions=self.accept)
+        if free := [process for process in self.processes if process.free]:
+            rng.choice(free).turn()
+        if rng.random() < 0.2:
+            self.watcher.read()
+
+    def _others(self, count: int) -> None:
+        for _ in range(count):
+            self.step()
+
+    def all_down(self) -> None:
+        """Stop everybody, gently or not, and let the broker find that out."""
+        for process in self.processes:
+            if process.up and self.rng.random() < 0.5:
+                process.stop()
+            if process.life is not None:
+                self.world.kill(process.life)
+                process.life = process.service = None
+        broker = self.world.broker
+        self.world.flights.clear()
+        for member in list(self.world.group.seats):
+            self.world.group.leave(member)
+        for txn in broker.undecided:
+            broker.expire(txn)
+        for txn in list(broker.unfinished):
+            broker.finish(txn)
+
+    def finish(self) -> None:
+        """End all faults, and wait until everything is done."""
+        self.world.calm = True
+        self.world.tell("world", "is calm")
+        while self.left:
+            self.append()
+        for _ in range(CALM_ROUNDS):
+            self.round()
+            if self.done:
+                break
+        else:
+            raise Failure("stuck", f"at {self.world.broker.offsets} of {self._ends()}")
+        for process in self.processes:
+            if process.up:
+                process.stop()
+
+    def round(self) -> None:
+        """Let every process take a turn; start those that are down."""
+        self.world.advance(0.01)
+        for process in self.processes:
+            if process.life is None:
+                process.start(accept_positions=self.accept)
+            if process.free:
+                process.turn()
+
+    # Positions.
+
+    def position(self, p: int) -> int:
+        """Return where the group stands in an input partition, once nothing is open."""
+        offsets = self.world.broker.offsets
+        return offsets[p] if p in offsets else self.known(self.task_of(p)).get(p, 0)
+
+    def task_of(self, p: int) -> int:
+        return 0 if self.shape.tasks == 1 else p
+
+    def partitions_of(self, task: int) -> list[int]:
+        return [p for p in self.inputs if self.task_of(p) == task]
+
+    def known(self, task: int) -> dict[int, int]:
+        from tests.simulator.history import positions
+
+        topics = self.world.broker.topics
+        return positions(topics[CHANGELOG][task]) if CHANGELOG in topics else {}
+
+    def _ends(self) -> dict[int, int]:
+        return {p: known[-1].place[1] + 1 if known else 0 for p, known in self.inputs.items()}
+
+    @property
+    def done(self) -> bool:
+        broker = self.world.broker
+        if broker.unfinished or broker.undecided or CHANGELOG not in broker.topics:
+            return False
+        return all(self.position(p) >= end for p, end in self._ends().items())
+
+    # Judgement.
+
+    def judge(self) -> None:
+        """Hold everything that is left against the model."""
+        self.watcher.read()
+        self.watcher.check_prefix()
+        for task in range(self.shape.tasks):
+            changelog = self.world.broker.topics[CHANGELOG][task]
+            history = relive(changelog, self.inputs, self.skipped)
+            for p in self.partitions_of(task):
+                oracle.judge_outputs(self.world, history, p, self._segments(p))
+            for process in self.processes:
+                oracle.judge_disk(process.disks[task], history)
+
+    def _segments(self, p: int) -> Iterator[tuple[int, int]]:
+        begin = 0
+        for reached, turned in self.turns[p]:
+            yield begin, reached
+            begin = turned
+        yield begin, self.position(p)
+
+
+def run(seed: int, *, trace: bool = False) -> Result:
+    """Return how *seed* ends."""
+    story = Story(seed, trace=trace)
+    failure = None
+    try:
+        story.run()
+    except Failure as found:
+        failure = found
+    world = story.world
+    changelogs = world.broker.topics.get(CHANGELOG, [])
+    batches = sum(
+        isinstance(c.value, bytes) and c.value[1] == 3 for t in changelogs for c in t.cells
+    )
+    return Result(seed, failure, world.story, batches)

@@ -1,0 +1,23 @@
+import pytest
+
+from tests.simulator.planted import PLANTED, Planted
+from tests.simulator.story import run
+
+SEEDS_MAX = 600
+"""A bug that these seeds do not show would live for long in CI. Without one they are all well
+(`test_simulator.py` runs them)."""
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_caught_by_the_check_that_is_there_for_it(
+    bug: Planted, monkeypatch: pytest.MonkeyPatch
+):
+    bug.plant(monkeypatch)
+    found: dict[str, int] = {}
+    for seed in range(SEEDS_MAX):
+        failure = run(seed).failure
+        if failure is not None:
+            found.setdefault(failure.check, seed)
+            if failure.check == bug.check:
+                return
+    pytest.fail(f"{SEEDS_MAX} seeds, found by {found} only (check: first seed)")

@@ -1,0 +1,94 @@
+"""What flows in: stories that come back, and records that are no documents.
+
+Texts come from one small pool, so that their sketches for the oracle are made once for all
+seeds. Families of near-duplicates lie around the threshold on purpose: whether B is a duplicate
+depends on whether A or A' came first, so a wrong order shows as a wrong verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+from functools import cache
+
+from streamfilter.model import Record, Source
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher, Sketches
+from tests.simulator.log import INPUT
+
+SCHEME = Scheme(bands=4, rows=2, slots=8)
+SEED = bytes(range(16))
+THRESHOLD = 0.6
+FAMILIES, MEMBERS, WORDS = 10, 9, 12
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input record, and what it is: known because we wrote it, not because we read it."""
+
+    record: Record
+    kind: str
+    """``document``, ``passthrough`` or a dead letter's code."""
+    id: str
+    text: str = ""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.record.source.partition, self.record.source.offset
+
+
+@cache
+def pool() -> tuple[tuple[str, ...], ...]:
+    """Return families of texts: chains in which neighbours are near, and the ends are not."""
+    rng = random.Random(2_026)
+    families = []
+    for _ in range(FAMILIES):
+        words = [f"w{rng.randrange(1_000)}" for _ in range(WORDS)]
+        members = [" ".join(words)]
+        for _ in range(MEMBERS - 1):
+            words = list(words)
+            place = rng.choice((0, 1, len(words) - 1, len(words) - 2, rng.randrange(len(words))))
+            words[place] = f"x{rng.randrange(1_000)}"
+            members.append(" ".join(words))
+        families.append(tuple(members))
+    return tuple(families)
+
+
+@cache
+def sketch_of(text: str) -> Sketches:
+    return _sketcher().sketch([text])
+
+
+@cache
+def _sketcher() -> Sketcher:
+    return Sketcher(SCHEME, seed=SEED)
+
+
+def draw(rng: random.Random, families: int, place: Source, number: int) -> Input:
+    """Return the next record of an input partition."""
+    id_ = f"{place.partition}-{number}"
+    kind = rng.random()
+    if kind < 0.85:
+        text = rng.choice(pool()[rng.randrange(families)])
+        if rng.random() < 0.15:
+            text = f"  {text.upper()} "  # equal once it is normalised
+        return _input(place, id_, "document", {"id": id_, "text": text}, text)
+    if kind < 0.91:
+        text = rng.choice(("one", "one", "two words"))  # shorter than a shingle
+        return _input(place, id_, "document", {"id": id_, "text": text}, text)
+    if kind < 0.94:
+        return _input(place, id_, "passthrough", {"id": id_, "text": " "})
+    if kind < 0.96:
+        return _input(place, id_, "passthrough", None)
+    return _input(place, id_, "missing_text", {"id": id_})
+
+
+def _input(place: Source, id_: str, kind: str, value: object, text: str = "") -> Input:
+    body = None if value is None else json.dumps(value).encode()
+    record = Record(place, id_.encode(), body, (("h", id_.encode()),), 1_000_000)
+    return Input(record, kind, id_, text)
+
+
+def source(partition: int, offset: int) -> Source:
+    return Source(INPUT, partition, offset)

@@ -1,0 +1,237 @@
+"""Time, chance and death: everything that is not the engine asks here what happens next."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulator.broker import Broker
+from tests.simulator.group import Group
+
+CALL_SECONDS = 0.002
+"""What any call takes."""
+TRANSACTION_SECONDS = 5.0
+SOCKET_SECONDS = 1.0
+SESSION_SECONDS = 3.0
+PAUSES = (0.05, 1.0, 2.0, 4.0, 8.0)
+"""How long a process may be paused: up to beyond every timeout."""
+
+FAULTS = {
+    # name: rates to choose from, when the seed has this fault at all; per call of its kind
+    "crash": (0.002, 0.01, 0.03),  # of any call on a port
+    "pause": (0.002, 0.01, 0.03),
+    "power_cut": (0.3,),  # of crashes
+    "commit_lost": (0.05, 0.3),  # the request is lost, late, or only its reply is
+    "commit_unknown": (0.02, 0.15),
+    "commit_slow": (0.02, 0.15),
+    "abort_lost": (0.1, 0.4),
+    "init_lost": (0.05, 0.3),
+    "offsets_lost": (0.02, 0.2),
+    "produce_fails": (0.02, 0.1),
+    "unavailable": (0.02, 0.1),  # queries, polls and reads that only have to be repeated
+    "disk_full": (0.02, 0.2),
+    "late_markers": (0.5, 0.9),  # of moments in which a marker could be written
+    "rebalance": (0.02, 0.1),  # of turns, as the six below
+    "evict": (0.02, 0.1),
+    "fence": (0.01, 0.05),
+    "squatter": (0.01, 0.05),
+    "stop": (0.01, 0.05),
+    "clock": (0.05,),
+    "hour": (0.02,),
+    "directory": (0.02, 0.1),  # of turns in which a process is down
+}
+
+
+class Crash(BaseException):
+    """The process is gone at this instant. No handler of the engine may stop it."""
+
+
+class Failure(AssertionError):
+    """An oracle's finding."""
+
+    def __init__(self, check: str, message: str) -> None:
+        super().__init__(f"{check}: {message}")
+        self.check = check
+
+
+@dataclass(eq=False, slots=True)
+class Life:
+    """One incarnation of a process: a crash ends it, a restart is another one."""
+
+    name: str
+    dead: bool = False
+    paused: bool = False
+    accept_positions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a seed's world looks like."""
+
+    partitions: int
+    tasks: int
+    processes: int
+    batch: int
+    documents: int
+    steps: int
+    eager: bool
+    rates: dict[str, float]
+
+
+def draw_shape(rng: random.Random) -> Shape:
+    partitions = rng.choice((1, 2, 2, 3))
+    rates = {
+        name: rng.choice(choices) if rng.random() < 0.4 else 0.0 for name, choices in FAULTS.items()
+    }
+    return Shape(
+        partitions=partitions,
+        tasks=partitions if partitions > 1 and rng.random() < 0.2 else 1,
+        processes=rng.choice((1, 2, 2, 3)),
+        batch=rng.choice((1, 2, 3, 5)),
+        documents=rng.randrange(5, 17),
+        steps=rng.choice((20, 40, 80)),
+        eager=rng.random() < 0.3,
+        rates=rates,
+    )
+
+
+@dataclass(slots=True)
+class InFlight:
+    """An EndTxn that its client has given up, on its way still."""
+
+    tid: str
+    epoch: int
+    commit: bool
+    calls: int
+    """It arrives just before the producer of the same id makes its so-many-th call."""
+
+
+@dataclass(slots=True)
+class World:
+    """One seed's world."""
+
+    seed: int
+    trace: bool = False
+    rng: random.Random = field(init=False)
+    shape: Shape = field(init=False)
+    partitions: int = field(init=False)
+    """Of the input now; an operator may add one."""
+    broker: Broker = field(init=False)
+    group: Group = field(init=False)
+    now: float = 1_000.0
+    wall_offset: float = 0.0
+    calm: bool = False
+    """No faults any more: everything that is under way ends well."""
+    flights: list[InFlight] = field(default_factory=list)
+    story: list[tuple[float, str, str]] = field(default_factory=list)
+    others: Callable[[int], None] = lambda count: None
+    """Lets the other processes take so many steps; set by the story."""
+    _look_again: float = 0.0
+    checks: Any = None
+    """What watches while it happens (`oracle.Watcher`)."""
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.shape = draw_shape(self.rng)
+        self.partitions = self.shape.partitions
+        self.broker = Broker()
+        self.group = Group(self.rng, self.shape.tasks, eager=self.shape.eager)
+
+    def tell(self, who: str, what: str) -> None:
+        self.story.append((self.now, who, what))
+
+    def fail(self, check: str, message: str) -> None:
+        raise Failure(check, message)
+
+    def chance(self, fault: str) -> bool:
+        """Return True if *fault* happens now."""
+        rate = self.shape.rates[fault]
+        return rate > 0 and not self.calm and self.rng.random() < rate
+
+    # Time.
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and what was due happen."""
+        self.now += seconds
+        if self.broker.unfinished:
+            self._mark()
+        if self.now >= self._look_again:
+            self._look_again = self.now + 0.1
+            self._expire()
+
+    def _expire(self) -> None:
+        for txn in self.broker.undecided:
+            if self.now - txn.begun > TRANSACTION_SECONDS:
+                self.tell("broker", f"aborts {txn.tid}'s transaction: too old")
+                self.broker.expire(txn)
+        for seat in list(self.group.seats.values()):
+            silent = seat.silent_since
+            if silent is not None and self.now - silent > SESSION_SECONDS:
+                self.tell("group", f"{seat.member_id} is out: silent for too long")
+                self.group.leave(seat.member_id)
+
+    def _mark(self) -> None:
+        for txn in list(self.broker.unfinished):
+            while not txn.complete and not self.chance("late_markers"):
+                self.broker.mark(txn, self.rng.randrange(8))
+
+    def send_late(self, tid: str, epoch: int, *, commit: bool) -> None:
+        """Put an EndTxn on its way: it arrives in the middle of what its client does next."""
+        self.flights.append(InFlight(tid, epoch, commit, self.rng.randint(1, 16)))
+
+    def land(self, tid: str) -> None:
+        """Count a call of a producer, and let arrive what was late."""
+        for flight in [each for each in self.flights if each.tid == tid]:
+            flight.calls -= 1
+            if flight.calls <= 0 or self.calm:
+                self.flights.remove(flight)
+                if self.broker.end_txn_late(tid, flight.epoch, commit=flight.commit):
+                    verb = "commits" if flight.commit else "aborts"
+                    self.tell("broker", f"a late EndTxn {verb} a transaction of {tid}")
+
+    # Death.
+
+    def port(self, life: Life, name: str) -> None:
+        """Stand between two calls of one process: here it may die, or be paused."""
+        if life.dead:
+            raise Crash
+        if self.trace:
+            self.tell(life.name, f"  {name}")
+        self.advance(CALL_SECONDS)
+        if self.calm:
+            return
+        if self.chance("pause"):
+            self._pause(life, name)
+        if not life.dead and self.chance("crash"):
+            self.tell(life.name, f"CRASHES before {name}")
+            self.kill(life)
+        if life.dead:
+            raise Crash
+
+    def kill(self, life: Life) -> None:
+        """End a process without any clean-up; the group will only notice its silence."""
+        life.dead = True
+        self._silence(life)
+
+    def _silence(self, life: Life) -> None:
+        for seat in self.group.seats.values():
+            if seat.member_id.startswith(life.name + "-") and seat.silent_since is None:
+                seat.silent_since = self.now
+
+    def _pause(self, life: Life, name: str) -> None:
+        """Stop one process here, let the others work, and go on as if nothing had been."""
+        seconds = self.rng.choice(PAUSES)
+        self.tell(life.name, f"is paused before {name} for {seconds:g} s")
+        self._silence(life)
+        life.paused = True
+        until = self.now + seconds
+        self.others(self.rng.choice((1, 4, 12)))
+        self.advance(max(0.0, until - self.now))
+        life.paused = False
+        if not life.dead:
+            for seat in self.group.seats.values():
+                if seat.member_id.startswith(life.name + "-"):
+                    seat.silent_since = None
+            self.tell(life.name, "goes on")
