@@ -63,7 +63,7 @@ def _open(config: Config, path: Path) -> Iterator[tuple[Index, bytes]]:
         path,
         identity,
         bucket_cap=config.index.bucket_cap,
-        memory=Memory(config.memory.index_cache, config.memory.memtable),
+        memory=Memory(config.memory.index_cache, config.memory.memtable, config.memory.miss_filter),
     )
     with closing(index):
         yield index, identity.seed

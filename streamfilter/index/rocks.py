@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from streamfilter.index.absence import PIECE_KEYS, Absence
 from streamfilter.index.buckets import (
     Grouped,
     encoded_integers,
@@ -85,13 +86,15 @@ class RocksIndex:
         """
         self._slots = slots
         self._cap = bucket_cap
-        self._store = Store(path, memory=memory or Memory(), create=create)
+        memory = memory or Memory()
+        self._store = Store(path, memory=memory, create=create)
         self._on_close: Callable[[], None] | None = on_close
         self._owed: tuple[Progress, IndexFault] | None = None
         try:
             self._standing, self._highest = self._stored_standing()
+            self._absence = Absence(self._store, bytes_max=memory.front_bytes)
         except BaseException:
-            self.close()
+            self._release()
             raise
 
     def _stored_standing(self) -> tuple[Standing, int]:
@@ -106,9 +109,10 @@ class RocksIndex:
         self._refuse_while_owing()
         if present is None:
             present = np.ones(keys.shape, np.bool_)
-        grouped = Grouped.of(keys[present])
+        wanted = present & self._absence.may_hold(keys)
+        grouped = Grouped.of(keys[wanted])
         lists = decode_buckets(self._store.get(BANDS, grouped.key_bytes()))
-        return spread(taken(lists, grouped.inverse), present)
+        return spread(taken(lists, grouped.inverse), wanted)
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
@@ -140,6 +144,7 @@ class RocksIndex:
         """
         if self._owed is not None and self._owed[0] != changes.progress:
             self._refuse_while_owing()
+        self._absence.catch_up(PIECE_KEYS)
         entries, applied = self._entries(changes)
         try:
             self._store.write(entries)
@@ -187,6 +192,7 @@ class RocksIndex:
         grouped = Grouped.of(additions.keys[present])
         names = grouped.key_bytes()
         old = self._present_lists(grouped, names, additions.buckets, present)
+        self._absence.add(grouped.keys)  # first here: should the write fail, no harm is done
         lists, overflows = merged(old, grouped.inverse, ordinals, cap=self._cap)
         entries.put(BANDS, names, encode_buckets(lists))
         entries.put(DOCUMENTS, encoded_integers(documents.ordinals), encode_documents(documents))
@@ -197,13 +203,21 @@ class RocksIndex:
     ) -> Lists:
         """Return the buckets as they are: from the probe's answer, or read now."""
         if buckets is None:
-            return decode_buckets(self._store.get(BANDS, list(names)))
+            return self._stored_lists(grouped, names)
         lists = taken(found(buckets, present), grouped.first)
         full = np.flatnonzero(lists.counts >= self._cap)
         # A probe does not tell how often a full bucket overflowed: read those few again.
         values = self._store.get(BANDS, [names[i] for i in full.tolist()])
         lists.overflows[full] = decode_buckets(values).overflows
         return lists
+
+    def _stored_lists(self, grouped: Grouped, names: Sequence[bytes]) -> Lists:
+        """Read the buckets of all keys but those that surely have none."""
+        held = np.flatnonzero(self._absence.may_hold(grouped.keys)).tolist()
+        values: list[bytes | None] = [None] * len(names)
+        for i, value in zip(held, self._store.get(BANDS, [names[i] for i in held]), strict=True):
+            values[i] = value
+        return decode_buckets(values)
 
     def _refuse_while_owing(self) -> None:
         if self._owed is not None:
@@ -243,7 +257,7 @@ class RocksIndex:
 
     def properties(self) -> dict[str, float]:
         """Return RocksDB's own figures, for the metrics."""
-        return self._store.properties()
+        return self._store.properties() | self._absence.properties()
 
     def disk_bytes(self) -> int:
         """Return the bytes that the index occupies on disk."""
@@ -259,10 +273,14 @@ class RocksIndex:
 
     def close(self) -> None:
         """Release the directory and its lock; later calls do nothing."""
+        if self._on_close is not None:
+            self._absence.save()
+            self._release()
+
+    def _release(self) -> None:
         on_close, self._on_close = self._on_close, None
-        if on_close is None:
-            return
         try:
             self._store.close()
         finally:
-            on_close()
+            if on_close is not None:
+                on_close()

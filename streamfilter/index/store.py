@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from rocksdict import Options, Rdict, RdictIter, WriteBatch
+from rocksdict import Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.options import Memory, Tuning, tuned
@@ -139,6 +140,23 @@ class Store:
         with rocks_errors(self.path):
             iterator.status()
 
+    def keys(self, family: str, start: bytes, count: int) -> tuple[list[bytes], bool]:
+        """Return the next *count* keys of *family* from *start* on, and whether no more follow.
+
+        Raises:
+            IndexDamaged: a block cannot be read; nothing is skipped silently.
+        """
+        reading: Any = ReadOptions()  # its stub forgets the argument
+        reading.fill_cache(False)  # what is read once must not push out what is read often
+        with rocks_errors(self.path):
+            found = self._families[family].keys(from_key=start, read_opt=reading)
+            keys = cast("list[bytes]", list(islice(found, count)))
+            # That ends silently at what it cannot read, which a look behind its end tells.
+            behind = self._families[family].iter()
+            behind.seek(keys[-1] + b"\0" if keys else start)
+            behind.status()
+        return keys, not behind.valid()
+
     def cursor(self, family: str) -> Cursor:
         """Return a cursor, for several looks at the neighbours of keys."""
         return Cursor(self._families[family].iter(), self.path)
@@ -151,6 +169,16 @@ class Store:
             iterator.status()
         key = iterator.key() if iterator.valid() else None
         return None if key == _STAMP else key
+
+    def estimated_keys(self, family: str) -> int:
+        """Return about how many keys *family* has; keys written again count again."""
+        with rocks_errors(self.path):
+            return int(self._figure(family, "estimate-num-keys"))
+
+    @property
+    def stamp(self) -> int:
+        """Return the number of the last write."""
+        return self._stamp
 
     def properties(self) -> dict[str, float]:
         """Return RocksDB's own figures, by their names: sums over the families, or shared ones."""

@@ -223,6 +223,7 @@ class Assembly:
             memory=Memory(
                 max(TASK_MEMORY_MIN, memory.index_cache // share),
                 max(TASK_MEMORY_MIN, memory.memtable // share),
+                memory.miss_filter // share,
             ),
         )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,3 +102,13 @@ def same_documents(one: Documents, other: Documents) -> bool:
         np.array_equal(np.asarray(getattr(one, name)), np.asarray(getattr(other, name)))
         for name in names
     )
+
+
+def as_a_kill_leaves_it(path: Path, copy: Path) -> Path:
+    """Copy the directory of a running index, again if RocksDB deleted a file meanwhile."""
+    for _ in range(20):
+        try:
+            return Path(shutil.copytree(path, copy))
+        except shutil.Error:
+            shutil.rmtree(copy)
+    raise AssertionError(f"{path} never holds still")

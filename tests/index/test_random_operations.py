@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.index import MemoryIndex, open_index
+from streamfilter.index import Memory, MemoryIndex, absence, open_index, rocks
 from streamfilter.index.protocol import Additions, Changes, Progress
 from tests.index.conftest import SMALL
 from tests.index.samples import (
     SLOTS,
+    as_a_kill_leaves_it,
     documents,
     identity,
     mark,
@@ -27,7 +28,8 @@ CAP = 3
 class Twins:
     """A RocksIndex and a MemoryIndex that are asked and told the same."""
 
-    def __init__(self, path: Path, seed: int) -> None:
+    def __init__(self, path: Path, seed: int, bounds: Memory = SMALL) -> None:
+        self.bounds = bounds
         self.rng = random.Random(seed)
         self.path = path
         self.memory = MemoryIndex(slots=SLOTS, bucket_cap=CAP)
@@ -36,7 +38,7 @@ class Twins:
         self.offset = 0
 
     def opened(self) -> Any:
-        return open_index(self.path, identity(), bucket_cap=CAP, memory=SMALL)
+        return open_index(self.path, identity(), bucket_cap=CAP, memory=self.bounds)
 
     def apply(self) -> None:
         progress = self.memory.progress
@@ -76,6 +78,15 @@ class Twins:
         assert np.array_equal(one.counts, other.counts)
         assert np.array_equal(one.ordinals, other.ordinals)
 
+    def probe_what_was_added(self) -> None:
+        """Ask for keys of any earlier batch, of which none may be called absent."""
+        told = [changes.additions for changes in self.past if changes.additions]
+        if told:
+            keys = self.rng.choice(told).keys
+            one, other = self.rocks.probe(keys), self.memory.probe(keys)
+            assert np.array_equal(one.counts, other.counts)
+            assert np.array_equal(one.ordinals, other.ordinals)
+
     def fetch(self) -> None:
         last = self.memory.progress.next_ordinal + 3
         wanted = np.array(sorted(self.rng.sample(range(last), min(last, 9))), np.int64)
@@ -91,6 +102,13 @@ class Twins:
         self.rocks.close()
         self.rocks = self.opened()
 
+    def lose_power(self) -> None:
+        """Go on with what a kill at this moment would leave."""
+        copy = as_a_kill_leaves_it(self.path, self.path.with_name(f"{self.path.name}'"))
+        self.rocks.close()
+        self.path = copy
+        self.rocks = self.opened()
+
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed: int) -> None:
@@ -101,5 +119,24 @@ def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed
         twins.rng.choices(steps, weights=[6, 2, 3, 3, 2, 1])[0]()
         assert len(twins.rocks) == len(twins.memory)
         assert twins.rocks.progress == twins.memory.progress
+    assert list(twins.rocks.dump()) == list(twins.memory.dump())
+    twins.rocks.close()
+
+
+@pytest.mark.parametrize("front_bytes", [0, 256, 1 << 20])
+@pytest.mark.parametrize("seed", range(4))
+def test_neither_a_crash_nor_a_full_front_hides_a_key(
+    tmp_path: Path, seed: int, front_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print(f"seed {seed}")
+    # So few keys at a time that an index is being read again most of the time.
+    monkeypatch.setattr(absence, "OPENING_KEYS", 30)
+    monkeypatch.setattr(rocks, "PIECE_KEYS", 20)
+    bounds = Memory(SMALL.cache_bytes, SMALL.memtable_bytes, front_bytes)
+    twins = Twins(tmp_path / "state", seed, bounds)
+    steps = [twins.apply, twins.apply_again, twins.probe, twins.reopen, twins.lose_power]
+    for _ in range(80):
+        twins.rng.choices(steps, weights=[8, 3, 8, 1, 1])[0]()
+        twins.probe_what_was_added()
     assert list(twins.rocks.dump()) == list(twins.memory.dump())
     twins.rocks.close()

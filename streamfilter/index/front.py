@@ -1,0 +1,157 @@
+"""The front: a Bloom filter in RAM that answers "this key was never written" for whole arrays.
+
+A key has six bits, three in each of two neighbouring 64-bit words. Its upper half chooses the
+words and its lower 36 bits the bits: keys are keyed hashes already and are not hashed again. Most
+unwritten keys fail at the first word, so a question costs one look at memory. 24 bits a key let
+.05 % of the unwritten keys through to RocksDB, 12 bits .7 %.
+
+The filter grows in layers, each seven times all before it, so that a small index has a small one
+and nothing is ever hashed again. A layer takes one key for 24 bits; the last that the bound
+allows takes all that follow. It lets ever more unwritten keys pass, and never is a written one
+called absent: 128 MiB are 12.6 bits a key with 5 million documents of 17 keys, 27 bytes a document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.protocol import U64, Flags
+
+BLOCK_BYTES = 16  # two words
+BITS_OF_WORD = 3  # with two or four, more pass at 12 bits a key
+BITS_PER_KEY = 24
+SMALLEST_BYTES = 2 << 20  # 40,000 documents
+GROWTH = 7  # the layers of the default 128 MiB: 2, 14, 112
+
+_HALF = np.uint64(32)
+_SIX_BITS = np.uint64(63)
+_ONE = np.uint64(1)
+_FIRST, _SECOND = 0, 6 * BITS_OF_WORD
+"""Where in a key the places of its bits in the first and in the second word begin."""
+
+
+@dataclass(slots=True)
+class Layer:
+    """One filter of fixed size."""
+
+    words: U64
+    """Even places: first words; odd places: second words."""
+    keys: int = 0
+    """How many distinct keys it took (nearly: a key that seemed to be there is not counted)."""
+
+    @classmethod
+    def of_bytes(cls, size: int) -> Layer:
+        """Return an empty layer of at most *size* bytes."""
+        return cls(np.zeros(size // BLOCK_BYTES * 2, np.uint64))
+
+    @property
+    def full(self) -> bool:
+        """Return whether further keys would better go to another layer."""
+        return self.keys * BITS_PER_KEY >= self.words.nbytes * 8
+
+    @property
+    def pass_rate(self) -> float:
+        """Return the expected share of unwritten keys that it does not recognise as such."""
+        load = 2 * self.keys / len(self.words)
+        # Keys of a block are Poisson: average over the blocks how likely all bits are taken.
+        counts = np.arange(int(load + 12 * load**0.5) + 16)
+        logs = counts * np.log(max(load, 1e-300)) - load - _log_factorials(counts)
+        taken = 1 - (1 - 1 / 64) ** (counts * BITS_OF_WORD)
+        return min(1.0, float((np.exp(logs) * taken ** (2 * BITS_OF_WORD)).sum()))
+
+    def holding(self, keys: U64, halves: U64, masks: U64) -> NDArray[np.intp]:
+        """Return the places of those *keys* that were perhaps added.
+
+        Their upper *halves* and *masks* of the first word come along, the same for all layers.
+        """
+        blocks = self._blocks(halves)
+        passed = np.flatnonzero((self.words.take(blocks) & masks) == masks)
+        masks = _masks(keys[passed], _SECOND)
+        held: Flags = (self.words.take(blocks[passed] + 1) & masks) == masks
+        return passed[held]
+
+    def add(self, keys: U64) -> None:
+        """Add *keys*, rising."""
+        blocks = self._blocks(keys >> _HALF)
+        # Rising keys have rising places: what shares a block is next to each other.
+        heads = np.flatnonzero(np.diff(blocks, prepend=-1))
+        first = blocks[heads]
+        self.words[first] |= np.bitwise_or.reduceat(_masks(keys, _FIRST), heads)
+        self.words[first + 1] |= np.bitwise_or.reduceat(_masks(keys, _SECOND), heads)
+        self.keys += len(keys)
+
+    def _blocks(self, halves: U64) -> NDArray[np.int64]:
+        """Return the places of the first words: in the order of the *halves*, spread evenly."""
+        chosen = (halves * np.uint64(len(self.words) // 2)) >> _HALF
+        return (chosen << _ONE).view(np.int64)
+
+
+def _log_factorials(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.cumsum(np.log(np.maximum(counts, 1)))
+
+
+class Front:
+    """What was perhaps written, within *bytes_max* bytes; 0 bytes: everything, perhaps."""
+
+    def __init__(
+        self, bytes_max: int, *, keys_expected: int = 0, layers: list[Layer] | None = None
+    ) -> None:
+        """Go on with *layers*, or start empty, in one layer if *keys_expected* come at once."""
+        self._bytes_max = bytes_max
+        self.layers: list[Layer] = layers or []
+        if not layers:
+            self._grow(keys_expected * 3 // 2 * BITS_PER_KEY // 8)  # half as many may follow
+
+    def may_hold(self, keys: U64) -> Flags:
+        """Return False for each of *keys* (any shape) that was surely never added."""
+        if not self.layers:
+            return np.ones(keys.shape, np.bool_)
+        answer = np.zeros(keys.shape, np.bool_)
+        flat, flags = keys.ravel(), answer.reshape(-1)
+        halves, masks = flat >> _HALF, _masks(flat, _FIRST)
+        for layer in self.layers:
+            flags[layer.holding(flat, halves, masks)] = True
+        return answer
+
+    def add(self, keys: U64) -> None:
+        """Add *keys*, distinct and rising."""
+        keys = keys[~self.may_hold(keys)]
+        if len(keys):
+            if self.layers[-1].full:
+                self._grow()
+            self.layers[-1].add(keys)
+
+    def _grow(self, wanted: int = 0) -> None:
+        """Add a layer, of at least *wanted* bytes, as far as the bound allows it."""
+        size = min(max(wanted, SMALLEST_BYTES, GROWTH * self.bytes), self._bytes_max - self.bytes)
+        if size >= BLOCK_BYTES:
+            self.layers.append(Layer.of_bytes(size))
+
+    @property
+    def bytes(self) -> int:
+        """Return the memory that the layers take."""
+        return sum(layer.words.nbytes for layer in self.layers)
+
+    @property
+    def keys(self) -> int:
+        """Return the number of keys that were added."""
+        return sum(layer.keys for layer in self.layers)
+
+    @property
+    def pass_rate(self) -> float:
+        """Return the expected share of unwritten keys that `may_hold` lets pass."""
+        if not self.layers:
+            return 1.0
+        return 1 - prod(1 - layer.pass_rate for layer in self.layers)
+
+
+def _masks(keys: U64, start: int) -> U64:
+    """Return for each key the bits of one word."""
+    masks = _ONE << ((keys >> np.uint64(start)) & _SIX_BITS)
+    for shift in range(start + 6, start + 6 * BITS_OF_WORD, 6):
+        masks |= _ONE << ((keys >> np.uint64(shift)) & _SIX_BITS)
+    return masks

@@ -1,0 +1,95 @@
+"""The front between two runs: a file in the database's directory while nobody has it open.
+
+    magic, stamp of the database's last write, sum of the rest, layers, keys and words of each
+
+It is read and deleted at opening, so a crash leaves none; one whose stamp is not the database's,
+or whose sum is wrong, is as good as none. What is not in the file can be read from the database.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from streamfilter.index.front import BLOCK_BYTES, Layer
+
+FILE_NAME = "streamfilter-front"  # RocksDB leaves names alone that it does not know
+LAYERS_MAX = 16
+
+_HEAD = struct.Struct("<8sQIQ")
+_LAYER = struct.Struct("<QQ")
+_MAGIC = b"SFFRONT1"
+
+
+def save(directory: Path, layers: list[Layer], *, stamp: int) -> None:
+    """Write *layers* as those of the database's write number *stamp*; without space, nothing.
+
+    No wait for the disk: what a power cut tears is told by the sum.
+    """
+    sizes = b"".join(_LAYER.pack(layer.keys, len(layer.words)) for layer in layers)
+    head = _HEAD.pack(_MAGIC, stamp, _sum(stamp, sizes, layers), len(layers))
+    new = directory / (FILE_NAME + ".new")
+    try:
+        with new.open("wb") as file:
+            file.write(head + sizes)
+            for layer in layers:
+                layer.words.astype("<u8", copy=False).tofile(file)
+        new.replace(directory / FILE_NAME)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+
+
+def take(directory: Path, *, stamp: int, bytes_max: int) -> list[Layer] | None:
+    """Return the saved layers if they go with write number *stamp*, and delete the file.
+
+    The deletion is on disk before this returns: were the file to come back after a power cut, it
+    could meet other writes of the same numbers, and call absent what these have written.
+
+    Raises:
+        OSError: the file is there and cannot be read or deleted.
+    """
+    (directory / (FILE_NAME + ".new")).unlink(missing_ok=True)
+    path = directory / FILE_NAME
+    if not path.exists():
+        return None
+    layers = _read(path, stamp, bytes_max)
+    path.unlink()
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return layers
+
+
+def _read(path: Path, stamp: int, bytes_max: int) -> list[Layer] | None:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        magic, saved_stamp, total, count = _HEAD.unpack(head)
+        if magic != _MAGIC or saved_stamp != stamp or count > LAYERS_MAX:
+            return None
+        sizes = file.read(count * _LAYER.size)
+        words = size - _HEAD.size - count * _LAYER.size
+        if len(sizes) < count * _LAYER.size or words > bytes_max:
+            return None
+        fields = list(_LAYER.iter_unpack(sizes))
+        if words != BLOCK_BYTES // 2 * sum(length for _, length in fields):
+            return None
+        layers = [Layer(np.fromfile(file, "<u8", length), keys) for keys, length in fields]
+    return layers if total == _sum(stamp, sizes, layers) else None
+
+
+def _sum(stamp: int, sizes: bytes, layers: list[Layer]) -> int:
+    total = zlib.crc32(sizes, stamp & 0xFFFF_FFFF)
+    for layer in layers:
+        total = zlib.crc32(layer.words.astype("<u8", copy=False).data, total)
+    return total
