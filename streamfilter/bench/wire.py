@@ -8,6 +8,7 @@ core, the client another. At the trickle 50 records a second go in, each with it
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,6 +59,7 @@ def run(options: Options) -> Outcome:
                     with core(0):
                         trickle = Measured.of(route.trickle(seconds, rate=TRICKLE_RATE))
             finally:
+                gc.collect()  # feeds hang on their callbacks, and would miss the broker aloud
                 kafka.close()
     return Outcome(
         NAME, __doc__.splitlines()[0],
