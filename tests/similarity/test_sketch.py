@@ -1,6 +1,7 @@
 """Normalisation, samples and exact similarity; sketches that survive being written."""
 
 import random
+import unicodedata
 
 import numpy as np
 import pytest
@@ -28,6 +29,25 @@ SKETCHER = Sketcher(Scheme(16, 6), seed=SEED)
 )
 def test_normalisation_known_answers(text, normal):
     assert Normaliser(Normalisation())(text) == normal.encode()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_normalisation_is_that_of_unicode_on_any_mixture(seed):
+    rng = random.Random(seed)
+    blocks = (
+        "aé\u0301 ",
+        "ＡＢ！～\u3000",
+        "中文。",
+        "ﬁ\ufdfaﾊﾞ",
+        "\U0001d400\uac00\u11a8",
+        "\x00İß",
+    )
+    texts = ["".join(rng.choice(rng.choice(blocks)) for _ in range(40)) for _ in range(20)]
+    normaliser = Normaliser(Normalisation(invisible=False))
+    chunk = normaliser.chunk(texts, ascii_only=False)
+    assert [bytes(text).decode() for text in chunk.texts()] == [
+        " ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in texts
+    ]
 
 
 def test_each_step_of_normalisation_is_a_switch():
