@@ -116,6 +116,7 @@ class Story:
         for process in self.processes:
             if process.up and self.rng.random() < 0.5:
                 process.stop()
+        for process in self.processes:  # also who started while another was paused in its stop
             if process.life is not None:
                 self.world.kill(process.life)
                 process.life = process.service = None
