@@ -54,6 +54,12 @@ class Intake:
         late = self._clock.monotonic() - self._since >= self._latency
         return self._take() if self._waiting and (late or self._is_full()) else []
 
+    def full(self) -> list[Record]:
+        """Return the next batch if a full one has come already; never waits."""
+        if not self._is_full():
+            self._fetch(0.0)
+        return self._take() if self._is_full() else []
+
     def _is_full(self) -> bool:
         return len(self._waiting) >= self._documents or self._held >= self._size
 

@@ -196,13 +196,22 @@ class KafkaLog:
 
     def _produce(self, topic: str, **arguments: Any) -> None:
         producer = self._open
+        try:
+            producer.produce(topic, **arguments)
+        except BufferError:
+            self._produce_slowly(producer, topic, arguments)
+        except (KafkaException, SystemError):
+            # Entered for the trouble only: once a record, a context costs as much as producing.
+            with kafka_errors(f"producing to {topic}"):
+                raise
+
+    def _produce_slowly(self, producer: Producer, topic: str, arguments: dict[str, Any]) -> None:
         with kafka_errors(f"producing to {topic}"):
             for _ in range(round(self._seconds / QUEUE_FULL_SECONDS)):
-                try:
+                producer.poll(QUEUE_FULL_SECONDS)
+                with suppress(BufferError):
                     producer.produce(topic, **arguments)
                     return
-                except BufferError:
-                    producer.poll(QUEUE_FULL_SECONDS)
         raise Abortable(f"producing to {topic}: the local queue stayed full")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

@@ -77,10 +77,12 @@ class Observer:
         stamps = np.array([r.timestamp for r in records if r.timestamp > 0], np.float64)
         return (self._clock.wall_milliseconds() - stamps) / 1000
 
-    def standing(self, index: Index, positions: Positions, lag: Positions, topic: str) -> None:
-        """Show how far a task has come."""
+    def standing(
+        self, index: Index, positions: Positions, lag: Positions | None, topic: str
+    ) -> None:
+        """Show how far a task has come; without a new *lag* the last one stays."""
         self._positions |= {f"{topic}/{p}": offset for p, offset in positions.items()}
-        self._lag |= {f"{topic}/{p}": behind for p, behind in lag.items()}
+        self._lag |= {f"{topic}/{p}": behind for p, behind in (lag or {}).items()}
         self._health.report(
             positions=dict(self._positions), lag=dict(self._lag), documents=len(index)
         )

@@ -45,6 +45,10 @@ class Watch:
 
     def lap(self, name: str) -> None:
         """Give the time since the last lap to *name*."""
-        now = self._clock.monotonic()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
-        self._last = now
+        begun = self._last
+        self.skip()
+        self.seconds[name] = self.seconds.get(name, 0.0) + self._last - begun
+
+    def skip(self) -> None:
+        """Give the time since the last lap to nothing."""
+        self._last = self._clock.monotonic()

@@ -9,12 +9,14 @@ do next depends on the class alone, never on a library's error code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from streamfilter.model import Headers, Positions, Record
+
+T = TypeVar("T")
 
 
 class LogError(Exception):
@@ -188,6 +190,16 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Close every client of this task; an open transaction is aborted if possible."""
+
+
+class Worker(Protocol):
+    """Does what needs no port while the engine waits for Kafka: one thing after the other."""
+
+    def begin(self, call: Callable[[], T]) -> Callable[[], T]:
+        """Begin *call*; what is returned waits for it, and returns or raises what it did.
+
+        It may be asked more than once.
+        """
 
 
 class Clock(Protocol):

@@ -7,8 +7,8 @@ knows nothing of the index. The values between them are all there is to hand ove
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class Prepared:
     batch: Batch
     sketches: Sketches | None
     """None when nothing is to be judged."""
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """What it took to prepare it, by stage; perhaps while the batch before was committed."""
 
     @property
     def rejected(self) -> int:

@@ -36,6 +36,7 @@ from streamfilter.kafka.store import DirectoryStore
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.transactor import Bounds, Parts
+from streamfilter.kafka.worker import ThreadWorker
 from streamfilter.metrics import Metrics
 from streamfilter.seeds import read_seed
 from streamfilter.similarity.text import UNICODE_VERSION
@@ -68,7 +69,10 @@ def serve(
         assembly = _assemble(config, health, metrics, start)
     except _StoppedEarly:
         return
-    assembly.service(accept_positions).run(stopping)
+    try:
+        assembly.service(accept_positions).run(stopping)
+    finally:
+        assembly.worker.close()
 
 
 class _StoppedEarly(Exception):
@@ -147,6 +151,7 @@ class Assembly:
     clock: Clock
     observer: Observer
     destinations: Destinations
+    worker: ThreadWorker = field(default_factory=ThreadWorker)
 
     @property
     def tasks(self) -> int:
@@ -203,6 +208,7 @@ class Assembly:
             rules=_rules(config),
             bounds=_bounds(config),
             breaker=Breaker(config.limits.dead_letter_share),
+            worker=self.worker,
         )
         return Task(plan, parts, self._store(number))
 

@@ -14,6 +14,8 @@ from streamfilter.kafka.store import Store
 from streamfilter.kafka.transactor import Parts, Step, Transactor
 from streamfilter.killpoints import kill_point
 
+LAG_SECONDS = 1.0
+"""Between two looks at the lag: it asks the client about every partition."""
 MEASURE_SECONDS = 10.0
 """Between two looks at the disk: it costs a walk through the directory."""
 
@@ -27,7 +29,7 @@ class Task:
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
         self.state, self.detail = State.STARTING, ""
-        self._measure_at = 0.0
+        self._measure_at = self._lag_at = 0.0
         self.restart()
 
     @property
@@ -51,7 +53,7 @@ class Task:
         if step is Step.REPLACE:
             self._show(self._transactor)
             self.restart()
-        elif step is not Step.IDLE:
+        elif step is not Step.IDLE or self._parts.clock.monotonic() >= self._lag_at:
             self._show(self._transactor)
         return step
 
@@ -77,8 +79,10 @@ class Task:
         if index is None:
             return
         positions, topic = transactor.standing.positions, self.plan.names.topic
-        parts.observer.standing(index, positions, parts.log.lag(), topic)
         now = parts.clock.monotonic()
+        lag = parts.log.lag() if now >= self._lag_at else None
+        self._lag_at = now + LAG_SECONDS if lag is not None else self._lag_at
+        parts.observer.standing(index, positions, lag, topic)
         if now >= self._measure_at:
             parts.observer.occupying(index, self._store.usage(index))
             self._measure_at = now + MEASURE_SECONDS

@@ -24,13 +24,14 @@ very call. Anything else rises: a new producer means to start over with step 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from streamfilter.documents import Reader
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.protocol import Additions, Applied, Changes, Index
 from streamfilter.kafka import changelog
+from streamfilter.kafka.ahead import Ahead
 from streamfilter.kafka.breaker import Breaker
 from streamfilter.kafka.intake import Intake
 from streamfilter.kafka.observer import Moved, Observer
@@ -41,10 +42,12 @@ from streamfilter.kafka.ports import (
     InputLost,
     Log,
     Member,
+    Worker,
 )
-from streamfilter.kafka.processing import Decided, Rules, decide, prepare, read, written
+from streamfilter.kafka.processing import Decided, Prepared, Rules, decide, prepare, read, written
 from streamfilter.kafka.standing import Standing, progress_after
 from streamfilter.kafka.transaction import Transactions
+from streamfilter.kafka.worker import Inline
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Record
 from streamfilter.pipeline import accept
@@ -98,6 +101,7 @@ class Parts:
     rules: Rules
     bounds: Bounds
     breaker: Breaker
+    worker: Worker = field(default_factory=Inline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +120,14 @@ class Transactor:
         self._clock = parts.clock
         self.standing = standing
         bounds = parts.bounds
-        self._intake = Intake(
+        intake = Intake(
             parts.log,
             parts.clock,
             documents=bounds.documents,
             size=bounds.size,
             latency=bounds.latency,
         )
+        self._batches = Ahead(intake, parts.worker, self._prepare)
         self._transactions = Transactions(
             parts.log,
             parts.clock,
@@ -130,7 +135,7 @@ class Transactor:
             transaction_seconds=bounds.transaction_seconds,
             socket_seconds=bounds.socket_seconds,
         )
-        self._held: list[Record] = []
+        self._held: Sequence[Record] = []
         self._polled = 0.0
         """Seconds that the next batch was waited for."""
         self._owed: _Owed | None = None
@@ -145,7 +150,7 @@ class Transactor:
             return Step.TRIPPED
         if not self._held:
             watch = Watch(self._clock)
-            self._held = self._intake.next(timeout)
+            self._held = self._batches.next(timeout)
             watch.lap("poll")
             self._polled += watch.seconds["poll"]
         if not self._held:
@@ -177,14 +182,18 @@ class Transactor:
         additions = decided.judgement.additions if decided.judgement else None
         values = _values(additions, batch)
         watch.lap("produce")
+        self._batches.look()
+        watch.lap("poll")
         offset = self._transactions.run(leaving, values, after.positions, member)
         if offset is None:
             return Step.RETRY
         watch.lap("commit")
-        watch.seconds["poll"], self._polled = self._polled, 0.0
+        watch.seconds["poll"] += self._polled
+        self._polled = 0.0
         self.standing, self._held = after, []
         self._parts.breaker.add(len(records), decided.prepared.rejected)
-        moved = Moved(decided, leaving, len(values), watch.seconds)
+        stages = {**decided.prepared.seconds, **watch.seconds}
+        moved = Moved(decided, leaving, len(values), stages)
         if batch is None:
             self._parts.observer.moved(moved, Applied())
             return self._moved()
@@ -202,21 +211,28 @@ class Transactor:
                 )
 
     def _decide(self, records: Sequence[Record], watch: Watch, *, reread: bool) -> Decided:
-        parts, standing = self._parts, self.standing
-        readings = read(records, parts.reader, parts.forwarder)
-        watch.lap("read")
-        prepared = prepare(records, readings, self._sketcher)
-        watch.lap("sketch")
+        standing = self.standing
+        prepared = self._batches.prepared(records)
+        watch.skip()  # the preparing is timed by itself
         decided = decide(
             prepared,
             self._index,
-            parts.rules,
+            self._parts.rules,
             number=standing.next_batch,
             first_ordinal=standing.next_ordinal,
             reread=reread,
         )
         watch.lap("judge")
         return decided
+
+    def _prepare(self, records: Sequence[Record]) -> Prepared:
+        """Read and sketch *records*: by the worker, so it touches nothing that changes."""
+        watch = Watch(self._clock)
+        readings = read(records, self._parts.reader, self._parts.forwarder)
+        watch.lap("read")
+        prepared = prepare(records, readings, self._sketcher)
+        watch.lap("sketch")
+        return replace(prepared, seconds=watch.seconds)
 
     def _apply(self) -> Step:
         """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""

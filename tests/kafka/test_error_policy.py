@@ -23,6 +23,7 @@ from streamfilter.kafka.ports import (
     Moves,
     OutcomeUnknown,
     Retriable,
+    Worker,
 )
 from streamfilter.kafka.processing import Rules
 from streamfilter.kafka.service import REPLACEMENTS_MAX, Service
@@ -30,6 +31,7 @@ from streamfilter.kafka.starting import Plan
 from streamfilter.kafka.store import Usage
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.transactor import IDLE_COMMIT_SECONDS, Bounds, Parts
+from streamfilter.kafka.worker import Inline
 from streamfilter.metrics import Metrics
 from streamfilter.pipeline import MatchPolicy
 from streamfilter.similarity.scheme import Scheme
@@ -92,7 +94,8 @@ class MemoryStore:
 class World:
     """A service on scripted ports."""
 
-    def __init__(self, *, batch: int = 10) -> None:
+    def __init__(self, *, batch: int = 10, worker: Worker | None = None) -> None:
+        self._worker = worker or Inline()
         self.clock = FakeClock()
         self.log = ScriptedLog(VALUES, self.clock)
         self.membership = FakeMembership(self.clock)
@@ -121,6 +124,7 @@ class World:
             rules=Rules(MatchPolicy(), 8, "in"),
             bounds=Bounds(self._batch, 1 << 20, 0.02, 10.0, 10.0),
             breaker=Breaker(0.5),
+            worker=self._worker,
         )
         names = Names("group", "in", "changelog/0", "memory")
         identity = Identity("00" * 16, 1, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15")
