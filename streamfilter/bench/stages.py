@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamfilter.similarity.minhash import MinHasher
-from streamfilter.similarity.sketch import Sketcher, _chunks, _samples
+from streamfilter.similarity.sketch import Sketcher, chunks_of, samples_of
 
 STAGES = ("normalise", "fingerprint", "shingle", "sign", "sample", "band keys")
 
@@ -29,17 +29,17 @@ class Stages:
         n, sketcher = len(texts), self._sketcher
         fingerprints = np.zeros((n, 16), np.uint8)
         signatures = np.zeros((n, sketcher.scheme.slots), np.uint8)
-        for chosen, ascii_only in _chunks(texts):
+        for chosen, ascii_only in chunks_of(texts):
             self._since = time.process_time()
             chunk = sketcher.normalise.chunk([texts[i] for i in chosen], ascii_only=ascii_only)
             self._done("normalise")
-            fingerprints[chosen] = sketcher._fingerprints(chunk)
+            fingerprints[chosen] = sketcher.fingerprints(chunk)
             self._done("fingerprint")
             tokens = sketcher.shingler.tokens(chunk)
             self._done("shingle")
             signatures[chosen] = self._minhasher.sign(tokens.values, tokens.starts)
             self._done("sign")
-            _samples(tokens)
+            samples_of(tokens)
             self._done("sample")
         self._since = time.process_time()
         sketcher.keys_of(signatures, fingerprints)

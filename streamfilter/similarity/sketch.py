@@ -111,12 +111,12 @@ class Sketcher:
         signatures = np.zeros((n, self.scheme.slots), np.uint8)
         set_sizes = np.zeros(n, np.int64)
         samples: list[U32] = [_NO_TOKENS] * n
-        for chosen, ascii_only in _chunks(texts):
+        for chosen, ascii_only in chunks_of(texts):
             chunk = self.normalise.chunk([texts[i] for i in chosen], ascii_only=ascii_only)
-            fingerprints[chosen] = self._fingerprints(chunk)
+            fingerprints[chosen] = self.fingerprints(chunk)
             tokens = self.shingler.tokens(chunk)
             signatures[chosen] = self._minhasher.sign(tokens.values, tokens.starts)
-            set_sizes[chosen], parts = _samples(tokens)
+            set_sizes[chosen], parts = samples_of(tokens)
             for i, part in zip(chosen, parts, strict=True):
                 samples[i] = part
         signatures[set_sizes == 0] = 0
@@ -133,7 +133,8 @@ class Sketcher:
         """Return the tokens of one text, repeats kept."""
         return self.shingler.tokens(self.normalise.chunk([text], ascii_only=text.isascii())).values
 
-    def _fingerprints(self, chunk: Chunk) -> U8:
+    def fingerprints(self, chunk: Chunk) -> U8:
+        """Return (n, 16) keyed digests of the texts in *chunk*."""
         key = self._fingerprint_key
         digests = b"".join(
             hashlib.blake2b(text, digest_size=16, key=key).digest() for text in chunk.texts()
@@ -144,7 +145,7 @@ class Sketcher:
 _NO_TOKENS: U32 = np.empty(0, np.uint32)
 
 
-def _chunks(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
+def chunks_of(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
     """Yield (rows, all ASCII?) so that a chunk's texts stay near `CHUNK_BYTES` together."""
     for wanted in (True, False):
         chunk: list[int] = []
@@ -161,7 +162,7 @@ def _chunks(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
             yield chunk, wanted
 
 
-def _samples(tokens: Tokens) -> tuple[I64, list[U32]]:
+def samples_of(tokens: Tokens) -> tuple[I64, list[U32]]:
     """Return each text's number of distinct 32-bit tokens, and the smallest of them."""
     ordered = (tokens.values >> np.uint64(32)).astype(np.uint32)
     bounds = tokens.starts.tolist()
