@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import logging
+from dataclasses import asdict
+
 from streamfilter.config import Config
 from streamfilter.documents import Limits, Reader
+from streamfilter.index.rocks import RocksIndex
 from streamfilter.verification import MatchPolicy
+
+_POLICY_FACT = "policy"
+
+logger = logging.getLogger("streamfilter.assembly")
 
 
 def reader_for(config: Config) -> Reader:
@@ -31,3 +40,29 @@ def policy_for(config: Config) -> MatchPolicy:
         max_candidates=config.verify.max_candidates,
         short_text=config.input.short_text,
     )
+
+
+def note_policy(index: RocksIndex, policy: MatchPolicy) -> list[str]:
+    """Remember in *index* by which policy it decides; say loudly, and return, what is new.
+
+    The scheme shaped every signature, and another one is refused. The policy decided what is in
+    the index, and an operator may change it: it holds from then on, but a record that is read
+    again may then get another verdict than the one it had.
+    """
+    present = asdict(policy)
+    known = json.loads(index.fact(_POLICY_FACT) or "null")
+    if known == present:
+        return []
+    index.remember(_POLICY_FACT, json.dumps(present, sort_keys=True).encode())
+    changes = [
+        f"{name}: {known.get(name)} -> {value}"
+        for name, value in present.items()
+        if known is not None and known.get(name) != value
+    ]
+    if changes:
+        logger.warning(
+            "the index was filled under another policy (%s): the new one holds from now on, and "
+            "a record that is read again may get another verdict than it had",
+            "; ".join(changes),
+        )
+    return changes

@@ -18,6 +18,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from streamfilter.assembly import note_policy, policy_for
 from streamfilter.config import Config
 from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked
 from streamfilter.index.format import FORMAT
@@ -66,6 +67,7 @@ def _open(config: Config, path: Path) -> Iterator[tuple[Index, bytes]]:
         memory=Memory(config.memory.index_cache, config.memory.memtable, config.memory.miss_filter),
     )
     with closing(index):
+        note_policy(index, policy_for(config))
         yield index, identity.seed
 
 

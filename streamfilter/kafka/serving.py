@@ -231,6 +231,7 @@ class Assembly:
                 max(TASK_MEMORY_MIN, memory.memtable // share),
                 memory.miss_filter // share,
             ),
+            policy=policy_for(self.config),
         )
 
     def _log(self, number: int, partitions: tuple[int, ...]) -> KafkaLog:

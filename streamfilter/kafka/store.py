@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from streamfilter.assembly import note_policy
 from streamfilter.index.identity import Identity, decode_identity
 from streamfilter.index.opening import open_index, read_identity, wipe_index
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks import RocksIndex
+from streamfilter.verification import MatchPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class DirectoryStore:
     """What ``index.seed_file`` gives, None without one."""
     bucket_cap: int
     memory: Memory
+    policy: MatchPolicy
+    """By which it is decided what enters the index; a change is said loudly."""
 
     @property
     def where(self) -> str:
@@ -73,7 +77,9 @@ class DirectoryStore:
 
     def open(self, identity: Identity) -> Index:
         """Open the index, made new if there is none."""
-        return open_index(self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory)
+        index = open_index(self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory)
+        note_policy(index, self.policy)
+        return index
 
     def wipe(self) -> None:
         """Delete the index; the directory stays."""
