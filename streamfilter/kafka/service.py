@@ -83,7 +83,9 @@ class Service:
     def turn(self) -> None:
         """Poll the membership once, and advance every task by one piece."""
         self._take(self._poll(self._wait))
-        steps = [self._advance(task) for task in list(self._tasks.values())]
+        # What one task goes through may cost us another: that one is closed already.
+        tasks = list(self._tasks.values())
+        steps = [self._advance(task) for task in tasks if self._is_ours(task)]
         self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=STANDBY_SECONDS)
         if Step.MOVED in steps:
             self._wait = 0.0
@@ -110,6 +112,9 @@ class Service:
             self._replaced[number] = 0
         partitions = sum(len(task.plan.partitions) for task in self._tasks.values())
         self._observer.owning([task.plan.label for task in self._tasks.values()], partitions)
+
+    def _is_ours(self, task: Task) -> bool:
+        return self._tasks.get(task.plan.number) is task
 
     def _drop(self, number: int) -> None:
         task = self._tasks.pop(number)
@@ -156,9 +161,9 @@ class Service:
             moves = self._poll(RETRY_SECONDS)
             if number in moves.gone:
                 raise FencedStop(f"{task.plan.label} was taken over by another process: {error}")
-            if moves:
-                self._take(moves)
-                return Step.RETRY
+            self._take(moves)
+            if not self._is_ours(task):
+                return Step.RETRY  # begun anew; what moved with others says nothing of this one
         if self._replaced[number] >= REPLACEMENTS_MAX:
             raise FencedStop(
                 f"{task.plan.label}: somebody else uses this transactional id again and again: "
