@@ -75,7 +75,7 @@ class Batch(Section):
     """A micro-batch: one consume, one transaction. Whatever bound is reached first closes it."""
 
     documents: int = Field(
-        default=1_000, ge=1, le=10_000, description="Records in a batch at most."
+        default=4_000, ge=1, le=10_000, description="Records in a batch at most."
     )
     bytes: Size = Field(
         default=size("8Mi"), ge=1_024, description="Bytes of values in a batch at most."
