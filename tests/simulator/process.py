@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from streamfilter.documents import Reader
 from streamfilter.index.format import FORMAT
@@ -36,6 +37,8 @@ from tests.simulator.world import (
     World,
 )
 
+T = TypeVar("T")
+
 UNIQUE, DUPLICATES, DEAD = "unique", "duplicates", "dead"
 CAP, CANDIDATES = 3, 3
 LATENCY = 0.02
@@ -60,6 +63,19 @@ class Teller(Observer):
 
     moved = standing = left = transaction = rebalanced = owning = _nothing
     restoring = identified = enter = occupying = _nothing
+
+
+class SimWorker:
+    """`ports.Worker`: work is done at once, or when its result is asked for; nobody may tell."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    def begin(self, call: Callable[[], T]) -> Callable[[], T]:
+        result = cache(call)
+        if self._rng.random() < 0.5:
+            result()
+        return result
 
 
 @dataclass(slots=True)
@@ -193,6 +209,7 @@ class Process:
                 socket_seconds=SOCKET_SECONDS,
             ),
             breaker=Breaker(1.0),
+            worker=SimWorker(self.world.rng),
         )
         return Task(plan, parts, SimStore(self.world, life, self.disks[number]))
 

@@ -47,7 +47,7 @@ class Story:
         """Where an operator moved the group, from and to, by partition."""
         self.skipped: dict[tuple[int, int], int] = {}
         """(partition, from) → to: jumps that an operator accepted."""
-        self.accept = False
+        self.accept = self._ending = False
         self.left = self.shape.documents
         self._families = self.world.rng.choice((1, 2, 4, 10))
 
@@ -108,18 +108,22 @@ class Story:
             self.watcher.read()
 
     def _others(self, count: int) -> None:
+        """Let the others work while one is paused; not while all are being stopped."""
+        if self._ending:
+            return
         for _ in range(count):
             self.step()
 
     def all_down(self) -> None:
         """Stop everybody, gently or not, and let the broker find that out."""
+        self._ending = True
         for process in self.processes:
             if process.up and self.rng.random() < 0.5:
                 process.stop()
-        for process in self.processes:  # also who started while another was paused in its stop
             if process.life is not None:
                 self.world.kill(process.life)
                 process.life = process.service = None
+        self._ending = False
         broker = self.world.broker
         self.world.flights.clear()
         for member in list(self.world.group.seats):
