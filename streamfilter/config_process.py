@@ -105,7 +105,7 @@ class Memory(Section):
     index_cache: Size = Field(default=size("128Mi"), ge=1 << 20, description="RocksDB block cache.")
     memtable: Size = Field(default=size("64Mi"), ge=1 << 20, description="RocksDB write buffers.")
     miss_filter: Size = Field(
-        default=size("128Mi"), description="Front that answers 'never seen' without RocksDB."
+        default=size("192Mi"), description="Front that answers 'never seen' without RocksDB."
     )
 
 

@@ -22,7 +22,8 @@ BLOOM_BITS = 10  # a miss reads a data block in 1 % of the cases
 OPEN_FILES_MAX = 512  # 64 MiB each: 32 GiB of index before a file must be opened again
 FILE_BYTES = 64 * MIB
 BLOCK_BYTES = 4_096
-NEWEST_FILES = 8  # of 16 MiB of buffer each, before they are merged into the levels
+NEWEST_FILES = 8  # before they are merged into the levels
+BUFFERS_MERGED = 2  # into each of them
 LOG_BYTES = 4 * MIB
 LOG_FILES = 4
 
@@ -35,9 +36,8 @@ class Memory:
     """Blocks, their indexes and Bloom filters, shared by all column families."""
     memtable_bytes: int = 64 * MIB
     """All write buffers together, half of it for band keys."""
-    front_bytes: int = 128 * MIB
-    """The front that knows what was never written: full with 5 million documents, and allocated
-    as it fills; 0 for none."""
+    front_bytes: int = 192 * MIB
+    """The front that knows what was never written, allocated as it fills; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,15 @@ def tuned(memory: Memory, *, create: bool) -> Tuning:
     """Return the settings for an index that may take *memory*."""
     cache = Cache(memory.cache_bytes)
     buffers = WriteBufferManager(memory.memtable_bytes, False)
-    # A small band memtable beats a large one: a probe that its Bloom filter lets through costs a
-    # walk in the skip list, and the walk's cache misses grow with the list.
+    # Three quarters of a write are walks in the bands' skip list, and their cache misses grow with
+    # the list: with twice the buffer a write costs a third more. Hashed lists cost a third less
+    # and are sorted when they are flushed: twice the processor time in all, pauses of a second.
     buffer_bytes = max(MIB, min(16 * MIB, memory.memtable_bytes // 4))
     return Tuning(
         database=_database(buffers, memory, create=create),
         bands=_bands(cache, buffer_bytes, fronted=memory.front_bytes > 0),
-        documents=_family(_table(cache), buffer_bytes, compressed=False),
-        small=_family(_table(cache), MIB, compressed=True),
+        documents=_family(_table(cache), buffer_bytes),
+        small=_family(_table(cache), MIB),
         cache=cache,
         buffers=buffers,
     )
@@ -101,12 +102,22 @@ def _bands(cache: Cache, buffer_bytes: int, *, fronted: bool) -> Options:
     """Return the settings of the buckets: small, in random order, and often asked for in vain."""
     table = _table(cache)
     table.set_bloom_filter(BLOOM_BITS, False)
-    options = _family(table, buffer_bytes, compressed=True)
-    # Each round merges the newest files with all of the next level: fewer rounds, fewer writes.
+    options = _family(table, buffer_bytes)
+    # Each round merges the newest files with all of the next level. Fewer and larger rounds write
+    # half as much, and what writes less keeps up: at 5 million documents the levels fell behind.
     options.set_level_zero_file_num_compaction_trigger(NEWEST_FILES)
-    if not fronted:
-        # Half of what a probe of a new key costs. Behind a front it would rarely be asked, and
-        # filling it costs a tenth of a write.
+    options.set_min_write_buffer_number_to_merge(BUFFERS_MERGED)
+    options.set_max_write_buffer_number(BUFFERS_MERGED + 2)
+    # Zeroed sequence numbers are all that compresses, and only the last level has them.
+    options.set_compression_type(DBCompressionType.none())
+    options.set_bottommost_compression_type(DBCompressionType.lz4())
+    if fronted:
+        # The last level's filters would be nine tenths of all and fill the cache. A key that
+        # passes the front reads a block there instead of a filter's part.
+        options.set_optimize_filters_for_hits(True)
+    else:
+        # Spares new keys the walk in the skip list. Behind a front few would ask, and filling it
+        # costs a tenth of a write.
         options.set_memtable_whole_key_filtering(True)
         options.set_memtable_prefix_bloom_ratio(0.2)
     return options
@@ -131,14 +142,11 @@ def _table(cache: Cache) -> BlockBasedOptions:
     return table
 
 
-def _family(table: BlockBasedOptions, buffer_bytes: int, *, compressed: bool) -> Options:
+def _family(table: BlockBasedOptions, buffer_bytes: int) -> Options:
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(table)
     options.set_write_buffer_size(buffer_bytes)
     options.set_target_file_size_base(FILE_BYTES)
     options.set_level_compaction_dynamic_level_bytes(True)
-    # Keys are hashes and samples are random: only the zeroed sequence numbers of the lower
-    # levels compress (documents keep their own bytes: nothing in them does).
-    compression = DBCompressionType.lz4() if compressed else DBCompressionType.none()
-    options.set_compression_type(compression)
+    options.set_compression_type(DBCompressionType.none())  # hashes and samples are random
     return options

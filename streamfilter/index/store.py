@@ -30,6 +30,9 @@ DOCUMENTS = "documents-0"
 FAMILIES = (META, BATCHES, SPANS, BANDS, DOCUMENTS)
 """The families of the only window, 0, carry its number: later windows are more of the same."""
 
+FLUSH_FILES_MAX = 16
+"""RocksDB slows writers down, and lets a flush wait, from 20 files of the newest level on."""
+
 _STAMP = b"\0"
 """A key that every write sets, in every family, to the same rising number: see `Store`."""
 
@@ -216,6 +219,11 @@ class Store:
         """Release the database and its lock; later calls do nothing."""
         if not self._families:
             return
+        with suppress(IndexFault), rocks_errors(self.path):
+            if self._figure(BANDS, "num-files-at-level0") >= FLUSH_FILES_MAX:
+                # A flush would wait until the levels have caught up (seen: 42 s).
+                self._database.flush_wal(True)
+                self._database.cancel_all_background(True)
         # Any handle that lives keeps the lock, so all of them are dropped before the database.
         # Closing also flushes. When that fails (disk full) the log has it all, and what the log
         # lost the changelog has: nothing here is worth keeping the lock for.

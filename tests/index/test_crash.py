@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.index import MemoryIndex, open_index
+from streamfilter.index import MemoryIndex, open_index, store
 from streamfilter.index.protocol import Additions, Changes, Index, Progress
 from tests.index.conftest import SMALL
 from tests.index.samples import SLOTS, documents, identity, mark, random_keys
@@ -101,5 +101,22 @@ def test_overflows_are_counted_once_whether_or_not_the_index_was_reopened(
         if restart:
             index.close()
             index = opened(tmp_path / "state")
+    assert list(index.dump()) == list(model.dump())
+    index.close()
+
+
+def test_a_close_that_does_not_wait_for_a_flush_keeps_everything_and_frees_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "FLUSH_FILES_MAX", 0)
+    model = MemoryIndex(slots=SLOTS, bucket_cap=CAP)
+    for start in range(0, 12, 4):
+        index = opened(tmp_path / "state")
+        for number in range(start, start + 4):
+            index.apply(batch(number))
+            model.apply(batch(number))
+        index.close()
+        assert max((tmp_path / "state" / "rocksdb").glob("*.log")).stat().st_size > 10_000
+    index = opened(tmp_path / "state")
     assert list(index.dump()) == list(model.dump())
     index.close()
