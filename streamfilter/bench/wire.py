@@ -19,6 +19,7 @@ from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
 from streamfilter.bench.processes import core
 from streamfilter.bench.service import Moved, Route, filter_rate
+from streamfilter.config import Config
 from streamfilter.kafka.broker.real import RealKafka
 
 NAME = "kafka"
@@ -66,7 +67,8 @@ def run(options: Options) -> Outcome:
         [Table("whole way, exactly once", rows),
          Table("trickle", [{"records/s in": TRICKLE_RATE, "ms to visible": trickle}])],
         checks, _targets(rates, trickle),
-        settings={"records": len(documents), "bytes": SIZE, "duplicates": SHARE, "batch": 1_000},
+        settings={"records": len(documents), "bytes": SIZE, "duplicates": SHARE,
+                  "batch": Config().batch.documents},
         notes=["rates count from the first commit to the last; kafka %: the time the filter spends "
                "in poll, produce and commit"],
     )  # fmt: skip
