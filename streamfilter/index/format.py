@@ -158,8 +158,9 @@ def _check_lengths(lengths: I64, expected: I64, fixed: NDArray[np.void]) -> None
 
 def _check_rising(values: I64, starts: I64, what: str) -> None:
     """Refuse groups that do not rise strictly; ``starts`` also holds the end of the last."""
-    falls = np.flatnonzero(np.diff(values) <= 0) + 1
-    if not np.isin(falls, starts).all():
+    begins = np.zeros(len(values) + 1, np.bool_)
+    begins[starts] = True
+    if not begins[1:-1][np.diff(values) <= 0].all():
         raise FormatError(f"a {what} is not in rising order")
 
 
