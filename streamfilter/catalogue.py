@@ -23,6 +23,40 @@ VERIFICATIONS = ("confirmed", "rejected", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
 PAUSES = ("disk", "dead_letters")
+WITHHELD = (Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE, Verdict.DROPPED)
+
+AUDITED = ("true_positive", "false_positive", "false_negative", "true_negative")
+"""What `audit` says of a sampled verdict; its docstring defines each."""
+
+ACTIVITIES = ("start", "restore", "membership", "poll", "prepare", "judge", "produce", "commit",
+              "apply", "audit", "report", "stop")  # fmt: skip
+"""What the engine's one thread can be doing. ``membership`` includes standing by and pausing,
+``prepare`` is reading and sketching or waiting for the worker that does, ``report`` is counting."""
+
+CLIENTS = ("owner", "data", "restore", "producer")
+"""librdkafka's clients by their role (`kafka.clients`)."""
+
+ROCKSDB = (
+    ("estimate_num_keys", "Keys in all families, about; one written again counts again."),
+    ("live_sst_files_size", "Bytes of the table files in use."),
+    ("cur_size_all_mem_tables", "Bytes in write buffers that are not flushed yet."),
+    ("write_buffer_usage", "Bytes that the write buffer manager counts."),
+    ("block_cache_usage", "Bytes in the block cache."),
+    ("block_cache_pinned_usage", "Bytes of it that cannot be evicted."),
+    ("estimate_table_readers_mem", "Bytes of table readers outside of the block cache."),
+    ("estimate_pending_compaction_bytes", "Bytes to be rewritten before the levels are in shape."),
+    ("num_files_at_level0", "Files of the newest level; writers slow down from 20 on."),
+    ("num_immutable_mem_table", "Write buffers waiting for their flush."),
+    ("num_running_compactions", "Compactions under way."),
+    ("num_running_flushes", "Flushes under way."),
+    ("actual_delayed_write_rate", "Bytes a second that writers are slowed down to; 0: not slowed."),
+    ("is_write_stopped", "1 while RocksDB takes no writes."),
+    ("background_errors", "Errors of background work since the index was opened."),
+    ("front_bytes", "Bytes of the filter in RAM before RocksDB (memory.miss_filter)."),
+    ("front_keys", "Keys that the filter knows."),
+    ("front_pass_rate", "Share of never-written keys that the filter lets through to RocksDB."),
+)
+"""The properties of all open indexes together: name, meaning."""
 
 
 class Kind(StrEnum):
@@ -92,21 +126,36 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("dropped_total", "Records withheld unjudged by configuration, by reason.", "reason", tuple(Reason)),
     _counter("dead_letters_total", "Unreadable records by error code.", "code", tuple(ErrorCode)),
     _counter("records_produced_total", "Records written, by destination.", "destination", DESTINATIONS),
+    _counter("shadow_withheld_total", "Records forwarded only because output.mode is shadow: divert would withhold them.", "verdict", WITHHELD),
     # candidates and their verification
     _counter("candidates_total", "Earlier documents that share a band with a new one."),
     _histogram("candidates_per_document", "Candidates of one document; a rising tail means bands are too loose.", COUNTS),
     _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step.", "outcome", VERIFICATIONS),
     _histogram("candidate_similarity", "Verified similarity of candidates.", SIMILARITIES, "outcome", VERIFICATIONS[:2]),
-    _counter("matches_total", "Confirmed matches of documents that were withheld as near-duplicates."),
+    _counter("matches_total", "Confirmed matches of near-duplicates."),
+    _counter("matches_expected_total", "The same, each weighted by 1/P(similarity) that the bands find it: recall is about matches/expected."),
+    _counter("matches_expected_variance_total", "Estimated variance of matches_expected, for its interval: the sum of (1 - P)/P^2."),
     _counter("false_positive_probability_sum_total", "Expected number of wrong duplicate verdicts."),
     _counter("bucket_overflows_total", "Documents counted but not listed in a full bucket: matches may be missed."),
+    # the audit: sampled arrivals against a sampled reference set, by brute force on the sets
+    _counter("audit_arrivals_total", "Arrivals that were audited."),
+    _counter("audit_comparisons_total", "Pairs of an audited arrival and a reference document that were compared."),
+    _counter("audit_results_total", "Audited verdicts by result.", "result", AUDITED),
+    _gauge("audit_reference_documents", "Documents in the reference set."),
+    _unknown("audit_recall", "Share of the audited true duplicates that were found, of the latest 1,000."),
+    _unknown("audit_recall_lower", "Lower end of its 95 % interval (Wilson)."),
+    _unknown("audit_recall_upper", "Upper end of its 95 % interval (Wilson)."),
+    _unknown("audit_precision", "Share of the audited duplicate verdicts that are right, of the latest 1,000."),
+    _unknown("audit_precision_lower", "Lower end of its 95 % interval (Wilson)."),
+    _unknown("audit_precision_upper", "Upper end of its 95 % interval (Wilson)."),
     # time
     _histogram("batch_documents", "Records in a batch.", BATCHES),
     _histogram("stage_seconds", "Time of one batch in each stage.", SECONDS, "stage", STAGES),
+    _counter("activity_seconds_total", "What the engine's thread spends its time on; all together 1 s a second.", "activity", ACTIVITIES),
     _histogram("end_to_end_seconds", "From a record's timestamp to its committed output.", AGES),
     # consumer and transactions
     _unknown("consumer_lag_records", "Offsets behind the end of the input, all partitions together."),
-    _unknown("consumer_lag_seconds", "Age of the oldest record of the last batch; 0 when caught up."),
+    _unknown("consumer_lag_seconds", "Age of what the input's furthest behind partition waits for: since the timestamp of its last committed record; 0 when caught up."),
     _gauge("assigned_partitions", "Input partitions this process reads."),
     _gauge("paused_partitions", "Input partitions paused, by reason.", "reason", PAUSES),
     _counter("rebalances_total", "Ownership changes.", "event", REBALANCES),
@@ -116,12 +165,35 @@ CATALOGUE: tuple[Metric, ...] = (
     # index
     _gauge("index_documents", "Documents in the index."),
     _unknown("index_bytes", "Bytes of the index on disk."),
+    _unknown("index_oldest_timestamp_seconds", "Timestamp of the first document that the index remembers."),
+    _counter("index_expired_total", "Documents that the index has forgotten by retention."),
     _unknown("changelog_offset", "Changelog offset the index has applied."),
     _gauge("restore_remaining_records", "Changelog records still to be applied before work starts."),
     _unknown("disk_free_bytes", "Free bytes on the index's disk."),
+    *(_unknown(f"rocksdb_{name}", help) for name, help in ROCKSDB),
+    # librdkafka's own statistics, every kafka.common statistics.interval.ms (5 s)
+    _counter("kafka_requests_total", "Requests sent to brokers.", "client", CLIENTS),
+    _counter("kafka_responses_total", "Responses received from brokers.", "client", CLIENTS),
+    _counter("kafka_sent_bytes_total", "Bytes sent to brokers.", "client", CLIENTS),
+    _counter("kafka_received_bytes_total", "Bytes received from brokers.", "client", CLIENTS),
+    _counter("kafka_sent_messages_total", "Records sent, as librdkafka counts them.", "client", CLIENTS),
+    _counter("kafka_received_messages_total", "Records received, as librdkafka counts them.", "client", CLIENTS),
+    _counter("kafka_request_errors_total", "Requests and responses that failed in transmission.", "client", CLIENTS),
+    _counter("kafka_request_retries_total", "Requests that were sent again.", "client", CLIENTS),
+    _counter("kafka_request_timeouts_total", "Requests that no broker answered in time.", "client", CLIENTS),
+    _counter("kafka_connects_total", "Connections tried.", "client", CLIENTS),
+    _counter("kafka_disconnects_total", "Connections that ended, by whomever.", "client", CLIENTS),
+    _gauge("kafka_brokers_up", "Brokers with a working connection.", "client", CLIENTS),
+    _gauge("kafka_queued_records", "Records in local queues: fetched or to be sent.", "client", CLIENTS),
+    _gauge("kafka_queued_bytes", "Bytes in local queues.", "client", CLIENTS),
+    _gauge("kafka_requests_in_flight", "Requests that wait for their response.", "client", CLIENTS),
+    _gauge("kafka_round_trip_seconds", "Mean round trip of the slowest broker in the last interval.", "client", CLIENTS),
+    _gauge("kafka_round_trip_p99_seconds", "99th percentile of the same.", "client", CLIENTS),
+    _gauge("kafka_throttle_seconds", "Mean time that a quota held responses back, of the worst broker.", "client", CLIENTS),
     # meta
     _gauge("state", "1 for what the process is doing now.", "state", tuple(State)),
     Metric("build_info", Kind.INFO, "Versions.", labels=("version", "python")),
     Metric("scheme_info", Kind.INFO, "What shapes the index.", labels=("scheme", "slots", "bands", "rows", "threshold")),
+    Metric("output_info", Kind.INFO, "Where duplicates go.", labels=("mode", "duplicates_mode")),
 )
 # fmt: on

@@ -95,11 +95,19 @@ class Metrics:
         if len(values):
             self._histograms[name, value].observe(np.asarray(values, np.float64))
 
-    def describe(self, scheme: Scheme, *, threshold: float) -> None:
-        """Export what shapes the index."""
+    def describe(
+        self,
+        scheme: Scheme,
+        *,
+        threshold: float,
+        mode: str = "divert",
+        duplicates_mode: str = "annotate",
+    ) -> None:
+        """Export what shapes the index, and how duplicates leave (`config_sections.Output`)."""
         shape = (scheme.fingerprint, scheme.slots, scheme.bands, scheme.rows, f"{threshold:g}")
         with self._lock:
             self._infos["scheme_info"] = tuple(map(str, shape))
+            self._infos["output_info"] = (mode, duplicates_mode)
 
     def batch(self, report: BatchReport) -> None:
         """Count one batch, after its commit: all of it in one scrape, or nothing."""

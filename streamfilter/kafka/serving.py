@@ -62,7 +62,12 @@ def serve(
     Raises:
         Stop: why the process must end, with the cure.
     """
-    metrics.describe(config.scheme(), threshold=config.similarity.threshold)
+    metrics.describe(
+        config.scheme(),
+        threshold=config.similarity.threshold,
+        mode=config.output.mode,
+        duplicates_mode=config.output.duplicates_mode,
+    )
     health.report(scheme=config.scheme().fingerprint)
     start = _Start(config, health, stopping)
     try:
