@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from streamfilter.commands.curve_picture import Line, save_picture
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.similarity.curve import (
     collision_probability,
@@ -52,11 +53,17 @@ class Plan:
 )
 @click.option("--bands", type=click.IntRange(1, 1024), help="Look at this shape instead ...")
 @click.option("--rows", type=click.IntRange(1, 1024), help="... and say what it finds.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.svg",
+    help="Draw the S-curve into this file, too.",
+)
 @config_options
 @output_option
 def command(
     threshold: float | None, slots: int | None, recall: float | None,
-    bands: int | None, rows: int | None,
+    bands: int | None, rows: int | None, plot: Path | None,
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str,
 ) -> None:  # fmt: skip
     """Choose bands and rows for a threshold and a recall, or say what a shape finds.
@@ -66,6 +73,7 @@ def command(
       streamfilter plan                                the configured (or default) plan
       streamfilter plan --threshold 0.7 --recall 0.95
       streamfilter plan --bands 9 --rows 13            what a popular optimiser picks for 0.8
+      streamfilter plan --plot curve.svg               the same curve as a picture
     """
     similarity = load(files, overrides).similarity
     if (bands is None) is not (rows is None):
@@ -77,6 +85,8 @@ def command(
         click.echo(as_json(_fields(chosen)))
     else:
         click.echo(_report(chosen, wanted))
+    if plot is not None:
+        _draw(chosen, plot)
     if recall is not None and chosen.probability(at) < recall:
         raise ConfigError([_misses(chosen, recall)])
 
@@ -102,6 +112,17 @@ def _misses(plan: Plan, recall: float) -> Problem:
     got = f"{plan.bands} x {plan.rows} finds {found:.3f} of the pairs at {plan.threshold}"
     return Problem(
         "plan", f"{got}, wanted {recall}", "leave out --bands and --rows to be shown one"
+    )
+
+
+def _draw(plan: Plan, path: Path) -> None:
+    label = f"{plan.bands} bands x {plan.rows} rows"
+    points = [(i / 200, plan.probability(i / 200)) for i in range(201)]
+    save_picture(
+        path,
+        title=f"Which pairs meet: {label}",
+        lines=[Line(label, points)],
+        threshold=plan.threshold,
     )
 
 

@@ -1,6 +1,7 @@
 """``plan`` and ``compare``: the numbers of the theory, from the command line."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -52,6 +53,19 @@ def test_plan_draws_the_curve(capsys):
     assert code == 0
     assert "16 bands x 6 rows" in out
     assert next(line for line in out.splitlines() if "<- threshold" in line).split()[0] == "0.80"
+
+
+def test_plan_draws_the_curve_into_a_file_the_same_each_time(capsys, tmp_path):
+    paths = [tmp_path / "one.svg", tmp_path / "other.svg"]
+    for path in paths:
+        assert run(capsys, "plan", "--plot", str(path))[0] == 0
+    picture = ElementTree.parse(paths[0]).getroot()
+    (curve,) = picture.iter("{http://www.w3.org/2000/svg}polyline")
+    heights = [float(place.split(",")[1]) for place in curve.get("points").split()]
+    assert heights == sorted(heights, reverse=True)  # it only rises, and y counts downwards
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    code, _, err = run(capsys, "plan", "--plot", str(tmp_path / "none" / "x.svg"))
+    assert (code, "cannot write" in err) == (64, True)
 
 
 @pytest.mark.parametrize(("k", "answer"), [(2, 0.8095), (3, 0.75), (4, 0.6923), (5, 0.6154)])
