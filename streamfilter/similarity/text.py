@@ -8,17 +8,23 @@ takes a fast path that gives the same bytes.
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.similarity.folding import (
+    LONG_MAX,
+    NOTHING,
+    SPACE,
+    SPECIAL,
+    Folding,
+    needs_context,
+)
 from streamfilter.similarity.hashing import I64, U8, WORD
 from streamfilter.similarity.scheme import Normalisation
 
@@ -27,30 +33,14 @@ Units = TypeVar("Units", U8, U32)
 
 UNICODE_VERSION = unicodedata.unidata_version
 
-INVISIBLE_MARKS = "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]"
-"""Soft hyphen, grapheme joiner, zero-width and direction marks, byte-order mark."""
-
-BLANK, DIGIT, INVISIBLE = 1, 2, 3
-"""Kinds of code points that normalisation treats apart; no code point is two of them."""
-
-FULL_WIDTH = re.compile("[\uff01-\uff5e\u3000]")
-
 PRIVATE_USE = range(0xF0000, 0x10FFFE)
 
 ASCII_SPACES = b"\t\n\v\f\r\x1c\x1d\x1e\x1f"
 """What `str.split` takes for white space in ASCII, but for the space itself."""
 
-FORMS: dict[str, Callable[[str], str] | None] = {
-    "NFKC": partial(unicodedata.normalize, "NFKC"),
-    "NFC": partial(unicodedata.normalize, "NFC"),
-    "none": None,
-}
-
 SPARE = bytes(WORD)
-SPACE = ord(" ")
-
-GROWTH_MAX = 18
-"""NFKC makes one code point out of U+FDFA into 18: the most that normalisation grows a text."""
+GROWTH_MAX = LONG_MAX
+"""The most that normalisation makes of one code point, and so grows a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +67,8 @@ class Normaliser:
     def __init__(self, normalisation: Normalisation) -> None:
         self._how = normalisation
         self._table = _ascii_table(normalisation)
-        self._form = FORMS[normalisation.unicode]
+        self._folding = Folding(normalisation)
+        self._cleaning = Folding(replace(normalisation, unicode="none", casefold=False))
 
     def __call__(self, text: str) -> bytes:
         """Return *text* normalised, as UTF-8 (lone surrogates pass as three bytes)."""
@@ -100,18 +91,12 @@ class Normaliser:
     def _unicode(self, texts: Sequence[str]) -> Chunk:
         """Normalise any text; a separator that no text contains tells them apart again."""
         separator = _separator(texts)
-        joined = separator + separator.join(texts) + separator
-        if self._how.unicode == "NFKC":
-            joined = _narrowed(joined)
-        if self._form is not None:
-            joined = self._form(joined)
-        if self._how.casefold:
-            joined = joined.casefold()
-        points: U32 = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4")
-        ends = np.array([0, len(points) - 1])
-        if len(texts) != 1:
-            ends = np.flatnonzero(points == ord(separator))
-        points, bounds = self._cleaned(points, ends + 1)
+        points = points_of(separator + separator.join(texts) + separator)
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        bounds = np.concatenate(([1], 1 + np.cumsum(lengths + 1)))
+        points, bounds = self._folded(points, bounds, texts)
+        if self._how.whitespace:
+            points, bounds = _collapsed(points, bounds)
         if separator != "\0":
             points = points.copy()
             points[bounds - 1] = 0
@@ -119,30 +104,41 @@ class Normaliser:
         buffer = text.encode("utf-8", "surrogatepass")
         return Chunk(buffer + SPARE, first_bytes(buffer)[bounds - 1] + 1, points)
 
-    def _cleaned(self, points: U32, bounds: I64) -> tuple[U32, I64]:
-        """Drop what is invisible, level digits and collapse white space."""
-        how, kinds = self._how, _kinds().take(points)
-        if how.digits:
-            points = np.where(kinds == DIGIT, np.uint32(ord("0")), points)
-        if how.whitespace:
-            points = np.where(kinds == BLANK, np.uint32(SPACE), points)
-        if how.invisible:
-            points, bounds = _without(points, np.flatnonzero(kinds == INVISIBLE), bounds)
-        return _collapsed(points, bounds) if how.whitespace else (points, bounds)
+    def _folded(self, points: U32, bounds: I64, texts: Sequence[str]) -> tuple[U32, I64]:
+        """Take all steps but white space's: by the table, or a text as a whole if it must be."""
+        values = self._folding.values(points)
+        if values.max() < SPECIAL:
+            return values, bounds
+        hard = np.unique(np.searchsorted(bounds, needs_context(values), "right") - 1).tolist()
+        if not hard:
+            return _unfolded(self._folding, values, bounds)
+        # A text with such a code point is cut out of the table's way and put back in whole.
+        for i in hard:
+            values[bounds[i] : bounds[i + 1] - 1] = NOTHING
+        points, bounds = _unfolded(self._folding, values, bounds)
+        wholes = [self._whole(texts[i]) for i in hard]
+        lengths = np.zeros(len(texts), np.int64)
+        lengths[hard] = [len(whole) for whole in wholes]
+        places = np.repeat(bounds[hard], lengths[hard])
+        points = np.insert(points, places, np.concatenate(wholes))
+        return points, bounds + np.concatenate(([0], np.cumsum(lengths)))
+
+    def _whole(self, text: str) -> U32:
+        """Return *text* normalised with Python's own tables, but for white space."""
+        return self._cleaning.unfolded(self._cleaning.values(points_of(self._folding.text(text))))[
+            0
+        ]
 
 
-def _narrowed(text: str) -> str:
-    """Return *text* with full-width forms of ASCII as ASCII, as NFKC would have it.
+def points_of(text: str) -> U32:
+    """Return the code points of *text*, lone surrogates included."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
 
-    One of them in a text sends all of it down NFKC's slow path: 60 us a KB of Chinese.
-    """
-    if FULL_WIDTH.search(text) is None:
-        return text
-    points: U32 = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4").copy()
-    wide = points - np.uint32(0xFF01) < 0x5E
-    points[wide] -= np.uint32(0xFEE0)
-    points[points == 0x3000] = SPACE
-    return points.tobytes().decode("utf-32-le", "surrogatepass")
+
+def _unfolded(folding: Folding, values: U32, bounds: I64) -> tuple[U32, I64]:
+    """Return the code points behind *values*, and the moved bounds."""
+    points, counts = folding.unfolded(values)
+    return points, np.concatenate(([0], np.cumsum(counts)))[bounds]
 
 
 def first_bytes(buffer: bytes) -> I64:
@@ -160,16 +156,6 @@ def _separator(texts: Sequence[str]) -> str:
         return "\0"
     used = frozenset().union(*texts) if any("\0" in text for text in texts) else frozenset()
     return next(c for c in chain("\0", map(chr, PRIVATE_USE)) if c not in used)
-
-
-@cache
-def _kinds() -> U8:
-    """Return for each code point whether it is BLANK, a DIGIT, INVISIBLE or none of these."""
-    table = np.zeros(0x110000, np.uint8)
-    everything = "".join(map(chr, range(0x40000)))
-    for kind, pattern in ((BLANK, r"\s"), (DIGIT, r"\d"), (INVISIBLE, INVISIBLE_MARKS)):
-        table[[found.start() for found in re.finditer(pattern, everything)]] = kind
-    return table
 
 
 def _collapsed(units: Units, bounds: I64) -> tuple[Units, I64]:

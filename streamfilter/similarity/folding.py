@@ -1,0 +1,161 @@
+"""Folding: one normalisation as a table of code points, for those that need no neighbours.
+
+Unicode's forms compose marks with what stands before them and put marks in order. Almost no
+text needs that: each of its code points becomes the same, wherever it stands. These go through
+one table, filled a page of 256 at a time when a text first needs it; a text with any other code
+point is normalised as a whole by Python's own tables, which are the definition.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.similarity.hashing import I64
+from streamfilter.similarity.scheme import Normalisation
+
+U32 = NDArray[np.uint32]
+
+INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+"""Soft hyphen, grapheme joiner, zero-width and direction marks, byte-order mark."""
+
+SPACE = ord(" ")
+SPECIAL = 0x110000
+"""Values from here on are no code points but say what to do."""
+NOTHING, CONTEXT, UNKNOWN = SPECIAL, SPECIAL + 1, SPECIAL + 2
+"""Dropped; to be normalised with its neighbours; in a page not filled yet."""
+MARK = 1 << 21
+"""Flags a combining mark: itself, unless its neighbour is one too and they change places."""
+SEVERAL = 1 << 22
+"""Flags a place in the list of what becomes several code points."""
+
+LONG_MAX = 18
+"""NFKC makes one code point, U+FDFA, into 18: the longest there is."""
+
+FORMS = {"NFKC": ("NFKC", "NFKD"), "NFC": ("NFC", "NFD")}
+PLAIN_PAGES = range(0x34, 0xD7)
+"""Pages of Chinese and Hangul syllables, most of which change nothing at all."""
+
+
+class Folding:
+    """What each code point becomes under one `Normalisation`."""
+
+    def __init__(self, how: Normalisation) -> None:
+        self._how = how
+        self._table = np.full(SPECIAL, UNKNOWN, np.uint32)
+        self._several = np.zeros((0, LONG_MAX), np.uint32)
+        self._lengths = np.zeros(0, np.int64)
+
+    def text(self, text: str) -> str:
+        """Return *text* in the Unicode form and case wanted, by Python's tables."""
+        if self._how.unicode in FORMS:
+            text = unicodedata.normalize(FORMS[self._how.unicode][0], text)
+        return text.casefold() if self._how.casefold else text
+
+    def values(self, points: U32) -> U32:
+        """Return the table's value for each of *points*."""
+        values = self._table.take(points)
+        unknown = points[values == UNKNOWN] if values.max(initial=0) >= UNKNOWN else points[:0]
+        for page in np.unique(unknown >> 8).tolist():
+            self._fill(page)
+        return self._table.take(points) if unknown.size else values
+
+    def unfolded(self, values: U32) -> tuple[U32, I64]:
+        """Return the code points behind *values*, and how many each of them became."""
+        special = np.flatnonzero(values >= SPECIAL)
+        counts = np.ones(len(values), np.int64)
+        several = special[values[special] >= SEVERAL]
+        which = values[several] & ~np.uint32(SEVERAL)
+        counts[several] = self._lengths[which]
+        counts[special[values[special] == NOTHING]] = 0
+        points = np.repeat(values & np.uint32(MARK - 1), counts)
+        starts = (np.cumsum(counts) - counts)[several]
+        for place in range(int(self._lengths[which].max(initial=0))):
+            longer = self._lengths[which] > place
+            points[starts[longer] + place] = self._several[which[longer], place]
+        return points, counts
+
+    def _fill(self, page: int) -> None:
+        """Work out one page of the table."""
+        first = page << 8
+        characters = "".join(map(chr, range(first, first + 256)))
+        if page in PLAIN_PAGES and self._is_plain(characters):
+            self._table[first : first + 256] = np.arange(first, first + 256)
+        else:
+            self._table[first : first + 256] = [self._value(c) for c in characters]
+
+    def _is_plain(self, characters: str) -> bool:
+        """Return True if nothing happens to these letters, whatever stands beside them."""
+        return characters.isalpha() and self.text(characters) == characters
+
+    def _value(self, character: str) -> int:
+        """Return what *character* becomes."""
+        formed, flag = character, 0
+        if self._how.unicode in FORMS:
+            composed, decomposed = FORMS[self._how.unicode]
+            first = unicodedata.normalize(decomposed, character)[0]
+            formed = unicodedata.normalize(composed, character)
+            mark = unicodedata.combining(first) != 0
+            if first in _composing() or (len(formed) > 1 and _has_mark(formed)):
+                return CONTEXT
+            flag = MARK if mark else 0
+        folded = formed.casefold() if self._how.casefold else formed
+        if flag and (len(folded) > 1 or not _has_mark(folded)):
+            return CONTEXT
+        kept = [point for point in map(self._cleaned, folded) if point != NOTHING]
+        if len(kept) > 1:
+            return SEVERAL | self._listed(kept)
+        return flag | kept[0] if kept else NOTHING
+
+    def _cleaned(self, character: str) -> int:
+        """Return the code point that stands for one that Unicode's steps are done with."""
+        how = self._how
+        if how.invisible and INVISIBLE.match(character):
+            return NOTHING
+        if how.digits and character.isdecimal():
+            return ord("0")
+        return SPACE if how.whitespace and character.isspace() else ord(character)
+
+    def _listed(self, points: list[int]) -> int:
+        """Add *points* to the list of what becomes several, and return their place."""
+        row = np.zeros((1, LONG_MAX), np.uint32)
+        row[0, : len(points)] = points
+        self._several = np.concatenate((self._several, row))
+        self._lengths = np.append(self._lengths, len(points))
+        return len(self._lengths) - 1
+
+
+def needs_context(values: U32) -> I64:
+    """Return the places of *values* whose text must be normalised as a whole, rising."""
+    special = np.flatnonzero(values >= SPECIAL)
+    found = values[special]
+    hard = found == CONTEXT
+    marks = special[(found & np.uint32(MARK)) != 0]
+    beside = marks[1:][np.diff(marks) == 1]
+    return np.sort(np.concatenate((special[hard], beside)))
+
+
+def _has_mark(text: str) -> bool:
+    return any(map(unicodedata.combining, text))
+
+
+@cache
+def _composing() -> frozenset[str]:
+    """Return what can become one code point with what stands before it (built in 10 ms)."""
+    found = set(map(chr, chain(range(0x1161, 0x1176), range(0x11A8, 0x11C3))))  # Hangul
+    for character in map(chr, _assigned()):
+        parts = unicodedata.decomposition(character).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            found.add(chr(int(parts[1], 16)))
+    return frozenset(found)
+
+
+def _assigned() -> Iterable[int]:
+    """Return the planes in which characters with a decomposition of two can stand."""
+    return chain(range(0xAC00), range(0xF900, 0x20000))
