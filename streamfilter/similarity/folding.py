@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,9 @@ SEVERAL = 1 << 22
 LONG_MAX = 18
 """NFKC makes one code point, U+FDFA, into 18: the longest there is."""
 
-FORMS = {"NFKC": ("NFKC", "NFKD"), "NFC": ("NFC", "NFD")}
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+FORMS: dict[str, tuple[Form, Form]] = {"NFKC": ("NFKC", "NFKD"), "NFC": ("NFC", "NFD")}
+"""Each form's composed and decomposed variant."""
 PLAIN_PAGES = range(0x34, 0xD7)
 """Pages of Chinese and Hangul syllables, most of which change nothing at all."""
 
