@@ -1,0 +1,1 @@
+"""Everything around the process: images, manifests, dashboards, rules, and a native demo."""

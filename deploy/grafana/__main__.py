@@ -1,0 +1,27 @@
+"""Write the dashboards: `python -m deploy.grafana`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from deploy.grafana import internals, overview
+from deploy.grafana.panels import build
+
+DIRECTORY = Path(__file__).parent / "dashboards"
+
+
+def dashboards() -> dict[str, str]:
+    """Return the file's text of each dashboard by its name."""
+    built = {
+        "overview": build(overview.UID, overview.TITLE, overview.DESCRIPTION, overview.ROWS),
+        "internals": build(internals.UID, internals.TITLE, internals.DESCRIPTION, internals.ROWS),
+    }
+    return {f"{name}.json": json.dumps(body, indent=1) + "\n" for name, body in built.items()}
+
+
+if __name__ == "__main__":
+    DIRECTORY.mkdir(exist_ok=True)
+    for name, text in dashboards().items():
+        (DIRECTORY / name).write_text(text, encoding="utf-8")
+        print(DIRECTORY / name)

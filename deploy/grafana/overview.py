@@ -1,0 +1,157 @@
+"""The dashboard *overview*: is it well, what comes through, is it right, is it in time?"""
+
+from __future__ import annotations
+
+from deploy.grafana.expressions import (
+    buckets,
+    growth,
+    largest,
+    quantile,
+    rate,
+    series,
+    share,
+    since,
+    smallest,
+    summed,
+)
+from deploy.grafana.panels import Chart, Form, Query, Row
+
+DUPLICATES = ('verdict=~"exact_duplicate|near_duplicate"',)
+JUDGED = ('outcome=~"confirmed|rejected"',)
+GOOD_FROM_90 = (("red", 0.0), ("orange", 0.9), ("green", 0.97))
+
+
+def _quantiles(name: str) -> tuple[Query, ...]:
+    return tuple(Query(quantile(q, name), f"{q:.0%}") for q in (0.5, 0.95, 0.99))
+
+
+def _state(name: str) -> str:
+    return largest(f"{series(name)} == 1", "instance", "state")
+
+
+HEALTH = Row("Health", (
+    Chart("State", "What each process is doing. One works, others stand by; with index.scope: "
+          "partition all work. paused:disk and paused:dead_letters wait for you.",
+          "none", (Query(_state("state"), "{{instance}} {{state}}"),), Form.NAMES, width=6),
+    Chart("Records a second", "Input records whose transaction was committed.",
+          "cps", (Query(rate("records_consumed_total"), "records"),), Form.NUMBER, width=3),
+    Chart("Withheld", "Share of the records that were duplicates, over the time shown.",
+          "percentunit",
+          (Query(share(growth("documents_total", matching=DUPLICATES), growth("documents_total")),
+                 "withheld"),), Form.NUMBER, width=3, decimals=1),
+    Chart("Recall, estimated", "Share of the near-duplicates that the bands find: each confirmed "
+          "match is weighted by the chance of finding it. Over the time shown.", "percentunit",
+          (Query(share(growth("matches_total"), growth("matches_expected_total")), "recall"),),
+          Form.NUMBER, width=3, limits=GOOD_FROM_90, decimals=2),
+    Chart("Recall, audited", "Share found of the true duplicates among sampled arrivals, compared "
+          "with a sampled reference set by brute force: the latest 1,000. – until there are some.",
+          "percentunit", (Query(smallest(series("audit_recall")), "recall"),),
+          Form.NUMBER, width=3, limits=GOOD_FROM_90, decimals=2),
+    Chart("Waiting", "Input records behind the end, all partitions of all processes.",
+          "short", (Query(summed(series("consumer_lag_records")), "records"),),
+          Form.NUMBER, width=3),
+    Chart("Last commit", "Time since the newest committed transaction. It grows while nothing "
+          "comes in; with records waiting it means that the filter is stuck.", "s",
+          (Query(since("last_commit_timestamp_seconds"), "ago"),), Form.NUMBER, width=3),
+))  # fmt: skip
+
+TRAFFIC = Row("Traffic", (
+    Chart("Records by verdict", "What became of the records, a second. Their sum is what was "
+          "consumed, in every scrape.", "cps",
+          (Query(rate("documents_total", "verdict"), "{{verdict}}"),), Form.STACKED, width=12),
+    Chart("Share of each verdict", "The same as shares. A step in the duplicates is a changed "
+          "source or a replay; see the alert on it.", "percentunit",
+          (Query(f"{rate('documents_total', 'verdict')} / ignoring (verdict) group_left () "
+                 f"({rate('documents_total')} > 0)", "{{verdict}}"),),
+          Form.STACKED, width=12, ceiling=1.0),
+    Chart("Bytes consumed", "Bytes of the values of the consumed records.", "Bps",
+          (Query(rate("consumed_bytes_total"), "consumed"),), width=6),
+    Chart("Records written", "Records written by destination; the changelog gets one for each "
+          "new document and one for each batch.", "cps",
+          (Query(rate("records_produced_total", "destination"), "{{destination}}"),), width=6),
+    Chart("Dead letters", "Records that could not be read, by code. Above "
+          "limits.dead_letter_share the service pauses.", "cps",
+          (Query(rate("dead_letters_total", "code"), "{{code}}"),), width=6),
+    Chart("Not judged", "Records forwarded or withheld without a judgement, by reason: empty, "
+          "short, tombstones.", "cps",
+          (Query(rate("passthrough_total", "reason"), "forwarded: {{reason}}"),
+           Query(rate("dropped_total", "reason"), "withheld: {{reason}}")), width=6),
+))  # fmt: skip
+
+QUALITY = Row("Quality: what is missed, what is wrong", (
+    Chart("Recall, audited, with its interval", "Found among the true duplicates of the audit's "
+          "sample, with the ends of the 95 % interval. An upper end below the wanted recall is an "
+          "alert.", "percentunit",
+          (Query(smallest(series("audit_recall_upper"), "instance"), "{{instance}} upper"),
+           Query(smallest(series("audit_recall"), "instance"), "{{instance}}"),
+           Query(smallest(series("audit_recall_lower"), "instance"), "{{instance}} lower")),
+          ceiling=1.0),
+    Chart("Precision, audited, with its interval", "Share of the audited duplicate verdicts that "
+          "are right, with the ends of the 95 % interval.", "percentunit",
+          (Query(smallest(series("audit_precision_upper"), "instance"), "{{instance}} upper"),
+           Query(smallest(series("audit_precision"), "instance"), "{{instance}}"),
+           Query(smallest(series("audit_precision_lower"), "instance"), "{{instance}} lower")),
+          ceiling=1.0),
+    Chart("Recall, estimated", "Matches by expected matches, each weighted by the chance that "
+          "the bands find a pair so similar: free, and blind to what bucket caps lose.",
+          "percentunit",
+          (Query(share(rate("matches_total"), rate("matches_expected_total")), "recall"),),
+          ceiling=1.0),
+    Chart("False positives of the hashing step", "Share of the compared candidates that were "
+          "not similar enough. They cost time, not rightness: verification rejects them.",
+          "percentunit",
+          (Query(share(rate("verifications_total", matching=('outcome="rejected"',)),
+                       rate("verifications_total", matching=JUDGED)), "rejected"),),
+          ceiling=1.0),
+    Chart("Candidates by outcome", "skipped: beyond verify.max_candidates; missing: the document "
+          "is gone from the index.", "cps",
+          (Query(rate("verifications_total", "outcome"), "{{outcome}}"),), Form.STACKED),
+    Chart("Expected wrong verdicts", "Expected number of records withheld wrongly, over the time "
+          "shown; 0 as long as texts are compared exactly.", "short",
+          (Query(growth("false_positive_probability_sum_total"), "expected"),), decimals=2),
+    Chart("Similarity of confirmed matches", "Verified similarities at or above the threshold. "
+          "Much just above it: consider a lower threshold.", "percentunit",
+          (Query(buckets("candidate_similarity", 'outcome="confirmed"'), "{{le}}"),),
+          Form.HEATMAP),
+    Chart("Similarity of rejected candidates", "Verified similarities below the threshold (see "
+          "beside). Much just below it are near-duplicates that you let through by choice.",
+          "percentunit",
+          (Query(buckets("candidate_similarity", 'outcome="rejected"'), "{{le}}"),),
+          Form.HEATMAP),
+    Chart("Candidates of one document", "Quantiles. A rising tail means that bands are too loose, "
+          "or that somebody floods buckets.", "short", _quantiles("candidates_per_document")),
+    Chart("Threshold", "From which similarity on a document is withheld (similarity.threshold).",
+          "none", (Query(largest(series("scheme_info"), "threshold"), "{{threshold}}"),),
+          Form.NAMES, width=4),
+    Chart("Shape of the index", "Fingerprint, bands and rows; two at once is an alert.", "none",
+          (Query(largest(series("scheme_info"), "scheme", "bands", "rows"),
+                 "{{scheme}} {{bands}} x {{rows}}"),), Form.NAMES, width=6),
+    Chart("Mode", "shadow: everything is forwarded, and only annotated.", "none",
+          (Query(largest(series("output_info"), "mode"), "{{mode}}"),), Form.NAMES, width=4),
+    Chart("Withheld if it were not shadow", "In output.mode: shadow, what divert would withhold, "
+          "over the time shown.", "short",
+          (Query(growth("shadow_withheld_total"), "records"),), Form.NUMBER, width=5),
+    Chart("Full buckets", "Documents counted but not listed in a full bucket over the time "
+          "shown: matches may be missed, and the audit sees it.", "short",
+          (Query(growth("bucket_overflows_total"), "documents"),), Form.NUMBER, width=5),
+))  # fmt: skip
+
+LATENCY = Row("Latency and lag", (
+    Chart("From a record's timestamp to its commit", "Quantiles of end to end. Includes the time "
+          "a record waited in Kafka.", "s", _quantiles("end_to_end_seconds")),
+    Chart("In time", "Share of the records committed within 10 s of their timestamp: what the "
+          "burn-rate alerts are about (99 % in 30 days).", "percentunit",
+          (Query(share(rate("end_to_end_seconds_bucket", matching=('le="10.0"',)),
+                       rate("end_to_end_seconds_count")), "within 10 s"),), ceiling=1.0),
+    Chart("Ages when committed", "Where the records' ages fall.", "s",
+          (Query(buckets("end_to_end_seconds"), "{{le}}"),), Form.HEATMAP),
+    Chart("Lag in records", "Behind the end of the input, by process.", "short",
+          (Query(summed(series("consumer_lag_records"), "instance"), "{{instance}}"),), width=12),
+    Chart("Lag in seconds", "Age of what the partition that is furthest behind waits for; 0 "
+          "when caught up.", "s",
+          (Query(largest(series("consumer_lag_seconds"), "instance"), "{{instance}}"),), width=12),
+))  # fmt: skip
+
+UID, TITLE = "streamfilter-overview", "streamfilter: overview"
+DESCRIPTION = "Health, traffic by verdict, quality of the verdicts, latency and lag."
+ROWS = (HEALTH, TRAFFIC, QUALITY, LATENCY)

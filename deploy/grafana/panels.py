@@ -1,0 +1,191 @@
+"""Charts, and how Grafana's own SDK builds them: a dashboard is rows of charts.
+
+Every panel gets a title, a description and a unit here or it cannot be made at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from string import ascii_uppercase
+from typing import Any
+
+from grafana_foundation_sdk.builders import common, dashboard, heatmap, prometheus, stat, timeseries
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import common as forms
+from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models import heatmap as heat
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+DATASOURCE = "streamfilter-prometheus"
+"""The uid that deploy/grafana/provisioning gives the datasource."""
+
+COLUMNS = 24
+NUMBER_ROWS, CHART_ROWS = 4, 8
+
+Build = Callable[["Chart"], Any]
+
+
+class Form(Enum):
+    """How a chart looks."""
+
+    LINES = "lines"
+    STACKED = "stacked"
+    NUMBER = "number"
+    NAMES = "names"
+    """A number's panel that shows the legend: for states and versions."""
+    HEATMAP = "heatmap"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One expression; ``{{label}}`` in the legend is filled in by Grafana."""
+
+    expression: str
+    legend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One panel."""
+
+    title: str
+    description: str
+    """For whoever is woken at night: what it means, and what a bad value is."""
+    unit: str
+    """Grafana's name of a unit, such as ``percentunit``."""
+    queries: tuple[Query, ...]
+    form: Form = Form.LINES
+    width: int = 8
+    """Columns of `COLUMNS`."""
+    ceiling: float | None = None
+    limits: tuple[tuple[str, float], ...] = ()
+    """(colour, from which value on), for a number."""
+    decimals: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Charts under one heading."""
+
+    title: str
+    charts: tuple[Chart, ...]
+
+
+def build(uid: str, title: str, description: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the dashboard as Grafana stores it."""
+    whole = (
+        dashboard.Dashboard(title)
+        .uid(uid)
+        .description(description)
+        .tags(["streamfilter", "kafka"])
+        .refresh("10s")
+        .time("now-1h", "now")
+        .timezone("browser")
+        .tooltip(model.DashboardCursorSync.CROSSHAIR)
+        .editable()
+        .link(_to_the_other())
+        .with_variable(_variable("job", "label_values(streamfilter_build_info, job)"))
+        .with_variable(
+            _variable("instance", 'label_values(streamfilter_build_info{job=~"$job"}, instance)')
+        )
+    )
+    for row in rows:
+        assert sum(chart.width for chart in row.charts) % COLUMNS == 0, row.title
+        whole.with_row(dashboard.Row(row.title))
+        for chart in row.charts:
+            whole.with_panel(_MAKERS[chart.form](chart))
+    plain: dict[str, Any] = json.loads(json.dumps(whole.build(), cls=JSONEncoder))
+    return plain
+
+
+def _to_the_other() -> dashboard.DashboardLink:
+    link = dashboard.DashboardLink("streamfilter").type(model.DashboardLinkType.DASHBOARDS)
+    return link.tags(["streamfilter"]).include_vars(True).keep_time(True).as_dropdown(False)
+
+
+def _source() -> model.DataSourceRef:
+    return model.DataSourceRef(type_val="prometheus", uid=DATASOURCE)
+
+
+def _variable(name: str, query: str) -> dashboard.QueryVariable:
+    everything = model.VariableOption(selected=True, text="All", value="$__all")
+    return (
+        dashboard.QueryVariable(name)
+        .label(name)
+        .description(f"Which {name}s of Prometheus are shown.")
+        .datasource(_source())
+        .query({"query": query, "refId": name, "qryType": 5})
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(model.VariableSort.ALPHABETICAL_ASC)
+        .multi(True)
+        .include_all(True)
+        .all_value(".*")
+        .current(everything)
+    )
+
+
+def _with_queries(panel: Any, chart: Chart, *, rows: int) -> Any:
+    """Put in what every panel has."""
+    panel.title(chart.title).description(chart.description).unit(chart.unit)
+    panel.datasource(_source()).span(chart.width).height(rows).min(0)
+    if chart.decimals is not None:
+        panel.decimals(chart.decimals)
+    if chart.ceiling is not None:
+        panel.max(chart.ceiling)
+    for letter, query in zip(ascii_uppercase, chart.queries, strict=False):
+        asked = prometheus.Dataquery().expr(query.expression).ref_id(letter).datasource(_source())
+        asked.legend_format(query.legend or "__auto")
+        if chart.form in (Form.NUMBER, Form.NAMES):
+            asked.instant()
+        else:
+            asked.range()
+        if chart.form is Form.HEATMAP:
+            asked.format(PromQueryFormat.HEATMAP)
+        panel.with_target(asked)
+    return panel
+
+
+def _lines(chart: Chart) -> timeseries.Panel:
+    legend = common.VizLegendOptions().display_mode(forms.LegendDisplayMode.LIST)
+    tooltip = common.VizTooltipOptions().mode(forms.TooltipDisplayMode.MULTI)
+    panel = timeseries.Panel().line_width(1).fill_opacity(8).show_points(forms.VisibilityMode.NEVER)
+    panel.legend(legend.placement(forms.LegendPlacement.BOTTOM).show_legend(True).calcs([]))
+    panel.tooltip(tooltip.sort(forms.SortOrder.DESCENDING))
+    if chart.form is Form.STACKED:
+        stacking = common.StackingConfig().mode(forms.StackingMode.NORMAL).group("A")
+        panel.stacking(stacking).fill_opacity(45)
+    built: timeseries.Panel = _with_queries(panel, chart, rows=CHART_ROWS)
+    return built
+
+
+def _number(chart: Chart) -> stat.Panel:
+    names = chart.form is Form.NAMES
+    reduce = common.ReduceDataOptions().calcs(["lastNotNull"]).values(False).fields("")
+    panel = stat.Panel().reduce_options(reduce).graph_mode(forms.BigValueGraphMode.NONE)
+    panel.text_mode(forms.BigValueTextMode.NAME if names else forms.BigValueTextMode.AUTO)
+    panel.color_mode(forms.BigValueColorMode.VALUE).no_value("–")
+    steps = [model.Threshold(value=None, color=chart.limits[0][0] if chart.limits else "blue")]
+    steps += [model.Threshold(value=value, color=color) for color, value in chart.limits[1:]]
+    absolute = dashboard.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(steps)
+    built: stat.Panel = _with_queries(panel.thresholds(absolute), chart, rows=NUMBER_ROWS)
+    return built
+
+
+def _heatmap(chart: Chart) -> heatmap.Panel:
+    colours = heatmap.HeatmapColorOptions().mode(heat.HeatmapColorMode.SCHEME).scheme("Oranges")
+    axis = heatmap.YAxisConfig().unit(chart.unit).min(0)
+    panel = heatmap.Panel().calculate(False).color(colours.steps(64)).y_axis(axis).cell_gap(1)
+    built: heatmap.Panel = _with_queries(panel, chart, rows=CHART_ROWS)
+    return built
+
+
+_MAKERS: dict[Form, Build] = {
+    Form.LINES: _lines,
+    Form.STACKED: _lines,
+    Form.NUMBER: _number,
+    Form.NAMES: _number,
+    Form.HEATMAP: _heatmap,
+}

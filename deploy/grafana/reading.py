@@ -1,0 +1,103 @@
+"""The committed dashboards as others than Grafana see them: panels, queries, variables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DIRECTORY = Path(__file__).parent / "dashboards"
+VARIABLES = frozenset({"job", "instance", "__rate_interval", "__range", "__interval"})
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One query of a panel."""
+
+    expression: str
+    legend: str
+    instant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One panel, and its place in Grafana's grid of 24 columns."""
+
+    row: str
+    title: str
+    description: str
+    kind: str
+    """Grafana's type: ``timeseries``, ``stat``, ``heatmap``."""
+    unit: str
+    stacked: bool
+    names: bool
+    """Shows the legend instead of the number."""
+    ceiling: float | None
+    place: tuple[int, int, int, int]
+    """x, y, width, height."""
+    targets: tuple[Target, ...]
+    datasources: tuple[str, ...]
+    """The uid of the panel's and of each query's datasource."""
+
+
+def panels(path: Path) -> list[Panel]:
+    """Return the panels of a dashboard's file, rows left out."""
+    return list(_panels(json.loads(path.read_text(encoding="utf-8"))))
+
+
+def _panels(dashboard: Mapping[str, Any]) -> Iterator[Panel]:
+    row = ""
+    for each in dashboard["panels"]:
+        if each["type"] == "row":
+            row = each["title"]
+            yield from (_panel(row, inner) for inner in each.get("panels", ()))
+        else:
+            yield _panel(row, each)
+
+
+def _panel(row: str, raw: Mapping[str, Any]) -> Panel:
+    defaults, grid = raw["fieldConfig"]["defaults"], raw["gridPos"]
+    stacking = defaults.get("custom", {}).get("stacking", {}).get("mode")
+    sources = [raw["datasource"]["uid"], *(t["datasource"]["uid"] for t in raw["targets"])]
+    return Panel(
+        row,
+        title=raw.get("title", ""),
+        description=raw.get("description", ""),
+        kind=raw["type"],
+        unit=defaults.get("unit", ""),
+        stacked=stacking == "normal",
+        names=raw["options"].get("textMode") == "name",
+        ceiling=defaults.get("max"),
+        place=(grid["x"], grid["y"], grid["w"], grid["h"]),
+        targets=tuple(
+            Target(t["expr"], t["legendFormat"], bool(t.get("instant"))) for t in raw["targets"]
+        ),
+        datasources=tuple(sources),
+    )
+
+
+def variables(expression: str) -> set[str]:
+    """Return the names of the variables in *expression*, without their dollar sign."""
+    return {braced or bare for braced, bare in _VARIABLE.findall(expression)}
+
+
+def filled(
+    expression: str,
+    *,
+    rate_interval: str = "15s",
+    range: str = "1h",
+    job: str = ".*",
+    instance: str = ".*",
+) -> str:
+    """Return *expression* with the variables replaced, as Grafana does before it asks.
+
+    Raises:
+        KeyError: it has a variable that is not one of `VARIABLES`.
+    """
+    values = {"job": job, "instance": instance, "__rate_interval": rate_interval}
+    values |= {"__range": range, "__interval": rate_interval}
+    return _VARIABLE.sub(lambda found: values[found[1] or found[2]], expression)

@@ -1,0 +1,130 @@
+"""The dashboards as files: generated, complete, parseable, and about metrics that exist."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.grafana.__main__ import DIRECTORY, dashboards
+from deploy.grafana.panels import DATASOURCE
+from deploy.grafana.reading import VARIABLES, filled, panels, variables
+from streamfilter.catalogue import CATALOGUE, Kind
+from tests.deploy.promql import selectors
+
+ROOT = Path(__file__).parents[2]
+PROVISIONING = ROOT / "deploy" / "grafana" / "provisioning"
+FILES = sorted(DIRECTORY.glob("*.json"))
+PANELS = [(path.stem, panel) for path in FILES for panel in panels(path)]
+TARGETS = [(panel.title, target) for _, panel in PANELS for target in panel.targets]
+OF_THE_PROCESS = {
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_open_fds",
+    "process_start_time_seconds",
+}
+
+each_panel = pytest.mark.parametrize("panel", [p for _, p in PANELS], ids=lambda panel: panel.title)
+each_target = pytest.mark.parametrize(
+    "target", [target for _, target in TARGETS], ids=[title for title, _ in TARGETS]
+)
+
+
+def exposed_names() -> set[str]:
+    """Return the name of every sample that a process can expose."""
+    names = set(OF_THE_PROCESS)
+    for metric in CATALOGUE:
+        endings = ("_bucket", "_sum", "_count") if metric.kind is Kind.HISTOGRAM else ("",)
+        names |= {metric.full_name + ending for ending in endings}
+    return names
+
+
+def test_the_committed_files_are_what_the_generator_writes():
+    assert {path.name: path.read_text() for path in FILES} == dashboards()
+
+
+def test_there_are_two_dashboards_with_thirty_expressions_and_more():
+    assert [path.stem for path in FILES] == ["internals", "overview"]
+    assert len({target.expression for _, target in TARGETS}) >= 30
+
+
+@each_panel
+def test_every_panel_has_a_title_a_description_and_a_unit(panel):
+    assert panel.title
+    assert panel.description.endswith((".", ")"))
+    assert panel.unit
+    assert panel.targets
+
+
+def test_no_two_panels_of_a_dashboard_have_one_title():
+    titled = [(name, panel.row, panel.title) for name, panel in PANELS]
+    assert len(titled) == len(set(titled))
+
+
+@each_target
+def test_an_expression_asks_by_job_and_instance_and_uses_no_other_variable(target):
+    assert variables(target.expression) <= VARIABLES
+    for selector in selectors(filled(target.expression)):
+        assert {"job", "instance"} <= selector.labels, selector
+    assert 'job=~"$job",instance=~"$instance"' in target.expression
+
+
+@each_target
+def test_an_expression_parses_and_names_metrics_that_exist(target):
+    names = {selector.name for selector in selectors(filled(target.expression))}
+    assert names
+    assert names <= exposed_names()
+
+
+@each_target
+def test_a_rate_covers_the_rate_interval_and_a_total_what_is_shown(target):
+    windows = set(re.findall(r"\[([^\]]+)\]", target.expression))
+    assert windows <= {"$__rate_interval", "$__range"}
+    assert "$__range" not in target.expression or "increase(" in target.expression
+
+
+@each_target
+def test_a_legend_names_labels_that_the_expression_keeps(target):
+    for label in re.findall(r"\{\{(\w+)\}\}", target.legend):
+        kept = f"by ({label})" in target.expression or re.search(
+            rf"by \([^)]*\b{label}\b[^)]*\)", target.expression
+        )
+        raw = "sum" not in target.expression and "max" not in target.expression
+        assert kept or raw, (target.legend, target.expression)
+
+
+@each_panel
+def test_every_panel_and_query_asks_the_provisioned_datasource(panel):
+    assert set(panel.datasources) == {DATASOURCE}
+
+
+def test_the_datasource_that_is_provisioned_has_that_uid():
+    (source,) = _yaml("datasources/prometheus.yaml")["datasources"]
+    assert (source["uid"], source["type"]) == (DATASOURCE, "prometheus")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_dashboard_lets_one_choose_job_and_instance(path):
+    dashboard = json.loads(path.read_text())
+    chosen = {each["name"]: each for each in dashboard["templating"]["list"]}
+    assert list(chosen) == ["job", "instance"]
+    for variable in chosen.values():
+        assert variable["multi"]
+        assert variable["includeAll"]
+        assert variable["datasource"]["uid"] == DATASOURCE
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_panel_lies_on_another(path):
+    taken: set[tuple[int, int]] = set()
+    for panel in panels(path):
+        x, y, width, height = panel.place
+        cells = {(x + i, y + j) for i in range(width) for j in range(height)}
+        assert not cells & taken, panel.title
+        assert x + width <= 24
+        taken |= cells
+
+
+def _yaml(name: str) -> dict:
+    return yaml.safe_load((PROVISIONING / name).read_text())
