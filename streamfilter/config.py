@@ -21,8 +21,8 @@ from streamfilter.config_checks import check_meaning
 from streamfilter.config_problems import explain, without
 from streamfilter.config_sources import Settings, read_settings
 from streamfilter.config_types import TOPIC
-from streamfilter.similarity import curve
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.similarity.shape import plan
 from streamfilter.stops import ConfigError, Problem
 
 __all__ = ["Config", "ConfigError", "Problem", "Reading", "load_config", "read_config"]
@@ -80,16 +80,21 @@ class Config(BaseSettings):
             ValueError: if no shape reaches the recall (`load_config` has checked that).
         """
         similarity = self.similarity
-        bands, rows = similarity.bands, similarity.rows
+        bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
         if bands is None and rows is None:
-            bands, rows = curve.widest_rows(
-                similarity.threshold, slots=similarity.slots, recall=similarity.recall
+            shape = plan(
+                similarity.threshold,
+                slots=slots,
+                recall=similarity.recall,
+                layout=similarity.layout,
             )
-        bands = bands or max(1, similarity.slots // (rows or 1))
+            bands, rows = shape.bands, shape.rows
+        bands = bands or max(1, slots // (rows or 1))
         return Scheme(
             bands=bands,
-            rows=rows or max(1, similarity.slots // bands),
-            slots=similarity.slots,
+            rows=rows or max(1, slots // bands),
+            slots=slots,
+            layout=similarity.layout,
             shingling=Shingling(**similarity.shingle.model_dump()),
             normalisation=Normalisation(**similarity.normalise.model_dump()),
         )

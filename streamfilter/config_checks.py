@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from streamfilter import config_shapes
 from streamfilter.config_types import format_duration
-from streamfilter.similarity.curve import collision_probability, widest_rows
 from streamfilter.stops import Problem
 
 if TYPE_CHECKING:
@@ -85,61 +85,6 @@ def _topics(config: Config) -> Iterator[Problem]:
             yield Problem(key, f"{topic!r} is also {other}: {why}", "give each its own topic")
 
 
-def _shape(config: Config) -> Iterator[Problem]:
-    similarity = config.similarity
-    bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
-    if bands is None and rows is None:
-        yield from _plan(config)
-    elif bands and rows and bands * rows > slots:
-        yield Problem(
-            "similarity.bands",
-            f"{bands} bands x {rows} rows = {bands * rows} slots, but similarity.slots is {slots}",
-            _other_shapes(similarity.threshold, rows=rows, slots=slots, recall=similarity.recall),
-        )
-    elif max(bands or 0, rows or 0) > slots:
-        key = "bands" if bands else "rows"
-        got = f"{bands or rows} is more than similarity.slots, {slots}"
-        cure = "use fewer, or leave it out: it is planned from recall"
-        yield Problem(f"similarity.{key}", got, cure)
-
-
-def _plan(config: Config) -> Iterator[Problem]:
-    similarity = config.similarity
-    try:
-        widest_rows(similarity.threshold, slots=similarity.slots, recall=similarity.recall)
-    except ValueError:
-        best = collision_probability(similarity.threshold, bands=similarity.slots, rows=1)
-        yield Problem(
-            "similarity.recall",
-            f"{similarity.recall:g} of the pairs at {similarity.threshold:g} cannot be found "
-            f"with {similarity.slots} slots",
-            f"raise similarity.slots, or lower recall: {similarity.slots} bands of 1 row find "
-            f"{_share(best)}",
-        )
-
-
-def _other_shapes(threshold: float, *, rows: int, slots: int, recall: float) -> str:
-    """Return what fits: the same rows with fewer bands, and the planner's own shape."""
-    shapes = [(slots // rows, rows)] if rows <= slots else []
-    try:
-        shapes.append(widest_rows(threshold, slots=slots, recall=recall))
-    except ValueError:
-        shapes.append((slots, 1))
-    told: list[str] = []
-    for bands, height in dict.fromkeys(shapes):
-        found = collision_probability(threshold, bands=bands, rows=height)
-        verb = "finds" if found >= recall else "fits, but finds only"
-        pairs = f" of the pairs at {_share(threshold)}" if not told else ""
-        told.append(f"{bands} x {height} {verb} {_share(found)}{pairs}")
-    return "; ".join(told)
-
-
-def _share(value: float) -> str:
-    """Return .947 for .9474, .80 for .8, 1 for 1: cut, so that a share never looks better."""
-    cut = int(value * 1000 + 1e-9) / 1000
-    return f"{cut:.3f}".removesuffix("0").lstrip("0") if cut < 1 else "1"
-
-
 def _format(config: Config) -> Iterator[Problem]:
     if config.input.format == "json" and config.input.text == config.input.id:
         yield Problem("input.id", f"{config.input.id} is also input.text",
@@ -178,8 +123,7 @@ def _sizes(config: Config) -> Iterator[Problem]:
 
 _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
-    (("similarity.threshold", "similarity.slots", "similarity.recall", "similarity.bands",
-      "similarity.rows"), _shape),
+    *config_shapes.CHECKS,
     (("input.format", "input.text", "input.id"), _format),
     (("kafka.common", "kafka.consumer", "kafka.producer"), _properties),
     (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",

@@ -7,9 +7,9 @@ Name, type, default, bounds, and why one would change it. The descriptions are t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from streamfilter.config_types import Pointer, Ratio, Section, Topic
 
@@ -85,11 +85,52 @@ class Output(Section):
 class Shingle(Section):
     """How a text becomes a set."""
 
-    kind: Literal["word", "char"] = Field(
+    kind: Literal["word", "char", "stopword"] = Field(
         default="word",
-        description="word: runs of words; char: runs of characters (short or noisy text).",
+        description="word: runs of words; char: runs of characters (short or noisy text); "
+        "stopword: a stop word and the words after it, which keeps the prose of a page and "
+        "sheds adverts and navigation.",
     )
-    size: int = Field(default=3, ge=1, le=32, description="Words or characters in one shingle.")
+    size: int = Field(
+        default=3,
+        ge=1,
+        le=32,
+        description="Words or characters in one shingle. stopword: words after the stop word, "
+        "2 where nothing is said.",
+    )
+    token_bytes: Literal[4, 8] = Field(
+        default=8,
+        description="Bytes of a shingle's hash. With 4, two texts of a thousand shingles share "
+        "one by chance once in 4,000 pairs.",
+    )
+    sample_modulus: int = Field(
+        default=1,
+        ge=1,
+        le=1024,
+        description="Keep only about one shingle in so many, the same ones in every text: for "
+        "long texts; 16 is classic. A text that keeps none is a short one.",
+    )
+    languages: tuple[str, ...] = Field(
+        default=("en",),
+        min_length=1,
+        description="Whose stop words count, with kind stopword: da, de, en, es, fr, it, nl, no, "
+        "pt, ru, sv, tr.",
+    )
+    fallback_below: int = Field(
+        default=4,
+        ge=0,
+        le=1_000,
+        description="With kind stopword, a text with fewer stop-word shingles gets plain runs of "
+        "as many words.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def a_stop_word_has_two_companions(cls, data: Any) -> Any:
+        """Let the kind choose the size that nobody wrote."""
+        if isinstance(data, dict) and data.get("kind") == "stopword":
+            return {"size": 2, **data}
+        return data
 
 
 class Normalise(Section):
@@ -138,6 +179,11 @@ class Similarity(Section):
     rows: int | None = Field(
         default=None, ge=1, le=255, description="Slots per band by hand. null: planned from recall."
     )
+    layout: Literal["bands", "random"] = Field(
+        default="bands",
+        description="bands: each band has slots of its own; random: each key is made of rows "
+        "slots chosen at random, so that there may be more keys (125 x 3 of 128 slots).",
+    )
     normalise: Normalise = Normalise()
 
 
@@ -171,6 +217,11 @@ class Index(Section):
     changelog: Topic | None = Field(
         default=None,
         description="Topic that the index is rebuilt from. null: <kafka.group>.changelog.",
+    )
+    standby: Literal["hot", "cold"] = Field(
+        default="hot",
+        description="What a process without a task does. hot: it tails every task's changelog into "
+        "its own path, and takes over in seconds; cold: it restores when it takes over.",
     )
     retention: Literal["unlimited"] = Field(
         default="unlimited",

@@ -10,9 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
+from math import comb
+from typing import Any
 
 ALGORITHM = 1
 """Version of the token, signature and band-key functions: raised when their output changes."""
+
+KINDS = ("word", "char", "stopword")
+TOKEN_BYTES = (4, 8)
+LAYOUTS = ("bands", "random")
 
 SAMPLE_TOKENS = 1_024
 """Tokens kept of a document for verification: exact up to this set size, an estimate above."""
@@ -35,11 +41,49 @@ class Normalisation:
 
 @dataclass(frozen=True, slots=True)
 class Shingling:
-    """How a text becomes a set: runs of *size* words or characters."""
+    """How a text becomes a set: runs of *size* words or characters, hashed to tokens."""
 
     kind: str = "word"
-    """``word`` or ``char``."""
+    """``word``, ``char`` or ``stopword``: a stop word and the *size* words after it."""
     size: int = 3
+    token_bytes: int = 8
+    """4 or 8 bytes of each shingle's hash. Of two sets of n and m shingles about n m / 2^32 pairs
+    are equal by chance with 4; stored samples keep 4 bytes in either case."""
+    sample_modulus: int = 1
+    """Keep the tokens that are 0 modulo this: about one in so many, the same in every text."""
+    languages: tuple[str, ...] = ("en",)
+    """Whose stop words count, for the kind ``stopword``."""
+    fallback_below: int = 4
+    """A text with fewer stop-word shingles than this gets runs of ``size + 1`` words instead."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"{self.kind!r} is no kind of shingle; use {', '.join(KINDS)}")
+        if self.size < 1 or self.sample_modulus < 1 or self.fallback_below < 0:
+            raise ValueError("a shingle's size and its sample_modulus are 1 or more")
+        if self.token_bytes not in TOKEN_BYTES:
+            raise ValueError(f"tokens have 4 or 8 bytes, not {self.token_bytes}")
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return what shapes the set, for the scheme's JSON.
+
+        What came later is left out where it has the value that it always had, so that an index
+        from before keeps its fingerprint. Stop words are named by language and by digest: a list
+        that changes is another scheme.
+        """
+        fields: dict[str, Any] = {"kind": self.kind, "size": self.size}
+        if self.token_bytes != TOKEN_BYTES[-1]:
+            fields["token_bytes"] = self.token_bytes
+        if self.sample_modulus != 1:
+            fields["sample_modulus"] = self.sample_modulus
+        if self.kind == "stopword":
+            # Here, not above: reading the lists takes 150 ms that the other kinds need not pay.
+            from streamfilter.similarity.stopwords import digest
+
+            fields["languages"] = sorted(set(self.languages))
+            fields["stop_words"] = digest(self.languages)
+            fields["fallback_below"] = self.fallback_below
+        return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +96,37 @@ class Scheme:
     shingling: Shingling = field(default_factory=Shingling)
     normalisation: Normalisation = field(default_factory=Normalisation)
     algorithm: int = ALGORITHM
+    layout: str = "bands"
+    """``bands``: each band has rows of its own; ``random``: each of ``bands`` keys is made of
+    ``rows`` slots chosen at random, so there may be more of them than slots allow bands."""
 
     def __post_init__(self) -> None:
-        if min(self.bands, self.rows, self.slots) < 1 or self.bands * self.rows > self.slots:
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"{self.layout!r} is no layout of bands; use {', '.join(LAYOUTS)}")
+        if min(self.bands, self.rows, self.slots) < 1:
+            raise ValueError("bands, rows and slots are 1 or more")
+        if self.layout == "random":
+            self._check_random()
+        elif self.bands * self.rows > self.slots:
             raise ValueError(
                 f"{self.bands} bands x {self.rows} rows = {self.bands * self.rows} slots, but the "
                 f"signature has {self.slots}; use fewer bands or rows, or more slots"
             )
 
+    def _check_random(self) -> None:
+        most = comb(self.slots, self.rows)
+        if self.bands > most:
+            raise ValueError(
+                f"there are only {most} ways to choose {self.rows} of {self.slots} slots, not "
+                f"{self.bands}; use fewer bands, or more slots"
+            )
+
     def as_json(self) -> str:
         """Return the canonical JSON: sorted keys, no spaces, ASCII."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        fields = asdict(self) | {"shingling": self.shingling.as_fields()}
+        if self.layout == "bands":
+            del fields["layout"]  # as it was before there was another
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @property
     def fingerprint(self) -> str:

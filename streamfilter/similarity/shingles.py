@@ -4,7 +4,8 @@ A chunk of normalised texts lies in one byte buffer. Words and characters become
 found and hashed as columns; a shingle's token is the finalised combination of its words'
 hashes. ASCII takes shortcuts that give the same tokens. A word is a run of ``\w`` as Python's
 ``re`` has it; in scripts written without spaces each pair of neighbouring characters stands
-for a word.
+for a word. Stop-word shingles are those runs of words that begin with a stop word: prose has
+many of them, adverts and navigation few.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from streamfilter.similarity.hashing import (
     constants,
     finalise,
 )
-from streamfilter.similarity.scheme import Shingling
-from streamfilter.similarity.text import Chunk, first_bytes
+from streamfilter.similarity.scheme import Normalisation, Shingling
+from streamfilter.similarity.text import Chunk, Normaliser, first_bytes
 
 LETTER, UNSPACED = 1, 2
 """Classes of code points: part of a word; a character of a script without spaces."""
@@ -53,6 +54,9 @@ CASE, LETTER_A, LETTERS, DIGIT_ZERO, DIGITS, UNDERSCORE = np.array(
 
 LETTERS_END = 0x40000
 """No letter or digit is assigned above plane 3."""
+
+UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
+"""What a token of 4 bytes has of 8: the half that is also stored in samples."""
 
 MARKS_END = 0x30FF
 """The unspaced scripts above have no combining marks."""
@@ -81,13 +85,22 @@ class Shingler:
     """Turns normalised texts into tokens under one `Shingling` and one secret seed."""
 
     def __init__(self, shingling: Shingling, *, seed: bytes) -> None:
-        self._size = shingling.size
-        self._words = shingling.kind == "word"
+        self._how = shingling
+        self._anchored = shingling.kind == "stopword"
+        self._size = shingling.size + self._anchored
+        self._words = shingling.kind != "char"
         self._hash = SpanHasher(seed)
         self._factor, self._key = constants(seed, "shingle", 2)
+        self._stops = self._hashed_stop_words() if self._anchored else np.empty(0, np.uint64)
+        self._whole = (shingling.token_bytes, shingling.sample_modulus) == (8, 1)
 
     def tokens(self, chunk: Chunk) -> Tokens:
         """Return the tokens of the texts in *chunk*."""
+        tokens = self._all(chunk)
+        return tokens if self._whole else self._thinned(tokens)
+
+    def _all(self, chunk: Chunk) -> Tokens:
+        """Return all tokens, of 8 bytes."""
         buffer, bounds, points = chunk.buffer, chunk.bounds, chunk.points
         if self._words:
             if points is None:
@@ -95,7 +108,8 @@ class Shingler:
             else:
                 spans = _words(buffer, bounds, points)
             hashes = self._hash(buffer, spans.starts, spans.lengths)
-            return self._runs(hashes, spans.text_starts)
+            runs = self._runs(hashes, spans.text_starts)
+            return self._with_anchor(runs, hashes, spans.text_starts) if self._anchored else runs
         if points is None and self._size <= WORD:
             return self._ascii_characters(buffer, bounds)
         spans = _character_runs(buffer, bounds, self._size)
@@ -117,6 +131,39 @@ class Shingler:
         kept = np.flatnonzero(inside[:runs])
         return Tokens(self._finalised(combined[kept]), starts)
 
+    def _with_anchor(self, runs: Tokens, hashes: U64, text_starts: I64) -> Tokens:
+        """Keep the runs that begin with a stop word, or all of a text that has too few."""
+        inside, _ = _starts_of_runs(text_starts, self._size)
+        kept = np.isin(hashes[np.flatnonzero(inside)], self._stops)
+        few = _count(kept, runs.starts) < self._how.fallback_below
+        return _only(runs, kept | np.repeat(few, np.diff(runs.starts)))
+
+    def _hashed_stop_words(self) -> U64:
+        """Return the hashes of the stop words, as the words of any text have them."""
+        from streamfilter.similarity.stopwords import stop_words
+
+        words = stop_words(self._how.languages)
+        # Texts whose case is kept have them at the beginning of sentences and in headlines too.
+        spelled = sorted({f(w) for w in words for f in (str, str.casefold, str.title, str.upper)})
+        chunk = Normaliser(Normalisation(casefold=False)).chunk(spelled, ascii_only=False)
+        assert chunk.points is not None
+        spans = _words(chunk.buffer, chunk.bounds, chunk.points)
+        single = np.flatnonzero(np.diff(spans.text_starts) == 1)  # "don't" is two words
+        chosen = spans.text_starts[single]
+        hashes = self._hash(chunk.buffer, spans.starts[chosen], spans.lengths[chosen])
+        return np.unique(hashes)
+
+    def _thinned(self, tokens: Tokens) -> Tokens:
+        """Cut tokens to 4 bytes, and keep those that are 0 modulo the sample's modulus."""
+        values = tokens.values
+        if self._how.token_bytes == 4:
+            values = values & UPPER_HALF
+            tokens = Tokens(values, tokens.starts)
+            values = values >> np.uint64(32)
+        if self._how.sample_modulus == 1:
+            return tokens
+        return _only(tokens, values % np.uint64(self._how.sample_modulus) == 0)
+
     def _ascii_characters(self, buffer: bytes, bounds: I64) -> Tokens:
         """Read each *size* <= 8 ASCII characters as one masked integer."""
         view: U64 = np.ndarray((len(buffer) - WORD,), "<u8", buffer=buffer, strides=(1,))
@@ -130,6 +177,18 @@ class Shingler:
             values[to : to + count] = view[begin : begin + count]
         values &= MASKS[self._size]
         return Tokens(self._finalised(self._hash.fixed(values, self._size)), starts)
+
+
+def _count(flags: NDArray[np.bool_], starts: I64) -> I64:
+    """Return how many of each text's *flags* are set."""
+    before = np.concatenate(([0], np.cumsum(flags)))
+    return before[starts[1:]] - before[starts[:-1]]
+
+
+def _only(tokens: Tokens, kept: NDArray[np.bool_]) -> Tokens:
+    """Return the *kept* tokens, each still of its text."""
+    starts = np.concatenate(([0], np.cumsum(_count(kept, tokens.starts))))
+    return Tokens(tokens.values[kept], starts)
 
 
 def _starts_of_runs(text_starts: I64, size: int) -> tuple[NDArray[np.bool_], I64]:

@@ -102,7 +102,9 @@ class Sketcher:
         self.normalise = Normaliser(scheme.normalisation)
         self.shingler = Shingler(scheme.shingling, seed=seed)
         self._minhasher = MinHasher(scheme.slots, seed=seed)
-        self._bander = Bander(scheme.bands, scheme.rows, seed=seed)
+        self._bander = Bander(
+            scheme.bands, scheme.rows, seed=seed, layout=scheme.layout, slots=scheme.slots
+        )
 
     def sketch(self, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts*, in order."""

@@ -1,0 +1,141 @@
+"""A shape of keys, and what it finds: the planner's nouns and verdicts.
+
+Everything follows from the probability that a pair of similarity s shares a key: the false
+negatives are its complement above the threshold, the false positives its mean below, and the
+candidates of a document its sum over the documents that it meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb
+
+from streamfilter.similarity.curve import (
+    collision_probability,
+    mean,
+    random_probability,
+    widest_rows,
+)
+from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
+
+KEY_BYTES = 17
+"""Bytes on disk of one key of one document, measured at a million documents."""
+
+RECORD_BYTES, TOKEN_BYTES = 42, 4
+"""Bytes of a document's record besides its slots, id and tokens; of one token in its sample."""
+
+RANDOM_KEYS_MAX = 32
+"""Random keys that the planner takes: each is one more key to read and write per document."""
+
+STEPS = 20
+
+
+class MissesRecall(ValueError):
+    """A shape does not find the wanted share of the pairs; the message says what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How many keys a signature has, and what each is made of."""
+
+    bands: int
+    rows: int
+    slots: int = 128
+    layout: str = "bands"
+
+    @classmethod
+    def of(cls, scheme: Scheme) -> Shape:
+        """Return the shape of *scheme*."""
+        return cls(scheme.bands, scheme.rows, scheme.slots, scheme.layout)
+
+    def __str__(self) -> str:
+        return f"{self.bands} x {self.rows}{' random' * (self.layout == 'random')}"
+
+    def probability(self, similarity: float) -> float:
+        """Return the chance that a pair of *similarity* becomes a candidate."""
+        if self.layout == "random":
+            return _random(similarity, self.bands, self.rows, self.slots)
+        return collision_probability(similarity, bands=self.bands, rows=self.rows)
+
+    def curve(self, steps: int = STEPS) -> list[tuple[float, float]]:
+        """Return (similarity, probability) from 0 to 1, by default in steps of .05."""
+        points = [round(i / steps, 6) for i in range(steps + 1)]
+        return [(s, self.probability(s)) for s in points]
+
+    def false_negatives(self, threshold: float) -> float:
+        """Return the share of pairs above *threshold* that never meet, if they spread evenly."""
+        return 1.0 - mean(self.probability, threshold, 1.0)
+
+    def false_positives(self, threshold: float) -> float:
+        """Return the share of pairs below *threshold* that meet, if they spread evenly."""
+        return mean(self.probability, 0.0, threshold)
+
+    def candidates(self, spread: Iterable[tuple[float, float]]) -> float:
+        """Return the expected candidates of a document that meets others as *spread* says.
+
+        Args:
+            spread: (similarity, number of earlier documents of that similarity) each.
+        """
+        return sum(number * self.probability(similarity) for similarity, number in spread)
+
+    def contained(self, containment: float, ratio: float) -> float:
+        """Return the chance that a text contained in one *ratio* times its size meets it.
+
+        Keys find what is similar by Jaccard, and such a pair has c / (1 + ratio - c).
+        """
+        return self.probability(containment / (1.0 + max(ratio, 1.0) - containment))
+
+    def bytes_per_document(self, *, shingles: int = 170, id_bytes: int = 16) -> int:
+        """Return about how many bytes the index keeps of a document, on disk."""
+        sample = TOKEN_BYTES * min(shingles, SAMPLE_TOKENS)
+        keys = KEY_BYTES * (self.bands + 1)  # and the fingerprint's
+        return keys + RECORD_BYTES + self.slots + id_bytes + sample
+
+
+@lru_cache(maxsize=4_096)
+def _random(similarity: float, bands: int, rows: int, slots: int) -> float:
+    return random_probability(similarity, bands=bands, rows=rows, slots=slots)
+
+
+def plan(threshold: float, *, slots: int, recall: float, layout: str = "bands") -> Shape:
+    """Return the most selective shape that finds *recall* of the pairs at *threshold*.
+
+    Raises:
+        ValueError: no shape does.
+    """
+    if layout == "bands":
+        bands, rows = widest_rows(threshold, slots=slots, recall=recall)
+        return Shape(bands, rows, slots)
+    for rows in range(slots, 0, -1):
+        most = min(RANDOM_KEYS_MAX, comb(slots, rows))
+        if Shape(most, rows, slots, layout).probability(threshold) < recall:
+            continue
+        for bands in (*range(4, most, 4), most):
+            shape = Shape(bands, rows, slots, layout)
+            if shape.probability(threshold) >= recall:
+                return shape
+    raise ValueError(
+        f"{RANDOM_KEYS_MAX} random keys of {slots} slots cannot reach recall {recall} at "
+        f"similarity {threshold}; give bands and rows by hand, or lower `recall`"
+    )
+
+
+def require(shape: Shape, *, threshold: float, recall: float) -> None:
+    """Refuse a *shape* that finds less than *recall* of the pairs at *threshold*.
+
+    Raises:
+        MissesRecall: it does; the message names what it finds, and a shape that finds enough.
+    """
+    found = shape.probability(threshold)
+    if found >= recall:
+        return
+    try:
+        better = plan(threshold, slots=shape.slots, recall=recall, layout=shape.layout)
+        cure = f"{better} finds {better.probability(threshold):.4f}"
+    except ValueError as error:
+        cure = str(error)
+    raise MissesRecall(
+        f"{shape} finds {found:.4f} of the pairs at {threshold:g}, wanted {recall:g}: {cure}"
+    )

@@ -1,0 +1,72 @@
+"""Known answers, and coverage: does a 95 % interval contain the truth 95 times in 100?"""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from streamfilter.similarity.curve import collision_probability
+from streamfilter.similarity.estimators import (
+    Expected,
+    expected_pairs,
+    precision_by_chances,
+    recall_by_weights,
+    wilson,
+)
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "lower", "upper"),
+    [  # Newcombe 1998, table I, method 3
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0000, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_gives_the_printed_intervals(successes, trials, lower, upper):
+    found = wilson(successes, trials)
+    assert found.value == successes / trials
+    assert (round(found.lower, 4), round(found.upper, 4)) == (lower, upper)
+
+
+def test_without_trials_there_is_no_estimate():
+    assert wilson(0, 0) is None
+    assert recall_by_weights(Expected(0, 0.0, 0.0)) is None
+    assert precision_by_chances(0, 0.0) is None
+
+
+def test_a_pair_stands_for_as_many_as_the_curve_hides():
+    expected = expected_pairs(np.array([0.8, 1.0]), bands=9, rows=13)
+    met = collision_probability(0.8, bands=9, rows=13)
+    assert expected.found == 2
+    assert expected.pairs == pytest.approx(1 / met + 1)
+    assert expected.variance == pytest.approx((1 - met) / met**2)
+
+
+def test_a_similarity_that_cannot_have_been_found_is_refused():
+    for wrong in (0.0, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="similarity"):
+            expected_pairs(np.array([0.9, wrong]), bands=9, rows=13)
+
+
+@pytest.mark.parametrize(("bands", "rows"), [(16, 6), (16, 8), (9, 13)])
+def test_recall_by_weights_covers_the_truth_of_200_runs(bands, rows):
+    """Pairs of .8 to 1 are dropped as the curve drops them; the truth is the run's own share."""
+    covered, values = 0, []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        similarity = rng.uniform(0.8, 1.0, 400)
+        met = rng.random(400) < 1 - (1 - similarity**rows) ** bands
+        found = recall_by_weights(expected_pairs(similarity[met], bands=bands, rows=rows))
+        covered += found.lower <= met.mean() <= found.upper
+        values.append(found.value - met.mean())
+    assert covered >= 186, f"{covered} of 200"
+    assert abs(np.mean(values)) < 4 * np.std(values) / sqrt(200) + 0.002
+
+
+def test_precision_is_one_minus_the_expected_wrong_verdicts():
+    sure, unsure = precision_by_chances(50, 0.0), precision_by_chances(100, 4.0)
+    assert (sure.value, sure.lower, sure.upper) == (1.0, 1.0, 1.0)
+    assert unsure.value == 0.96
+    assert (round(unsure.lower, 3), round(unsure.upper, 3)) == (0.921, 0.999)

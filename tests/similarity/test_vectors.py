@@ -1,0 +1,35 @@
+"""Bytes that must never change: an index built yesterday holds them."""
+
+import json
+
+import pytest
+
+from tests.similarity.vectors import FILE, SCHEMES, TEXTS, normalised, sketched
+
+FROZEN = json.loads(FILE.read_text(encoding="ascii"))
+
+
+@pytest.mark.parametrize(("text", "frozen"), [*zip(TEXTS, FROZEN["normalised"], strict=True)])
+def test_normalisation_gives_the_frozen_text(text, frozen):
+    assert normalised(text) == frozen
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_scheme_keeps_its_fingerprint_its_tokens_and_its_keys(name):
+    assert SCHEMES[name].fingerprint == FROZEN["fingerprints"][name]
+    frozen = FROZEN["sketches"][name]
+    for text, row, want in zip(TEXTS, sketched(SCHEMES[name]), frozen, strict=True):
+        assert list(row) == want, text
+
+
+def test_the_default_scheme_is_what_it_was_before_there_were_others():
+    assert SCHEMES["default"].as_json() == (
+        '{"algorithm":1,"bands":16,"normalisation":{"casefold":true,"digits":false,'
+        '"invisible":true,"unicode":"NFKC","whitespace":true},"rows":6,'
+        '"shingling":{"kind":"word","size":3},"slots":128}'
+    )
+    assert SCHEMES["default"].fingerprint == "2b84d0a6"
+
+
+def test_all_these_schemes_have_different_fingerprints():
+    assert len({scheme.fingerprint for scheme in SCHEMES.values()}) == len(SCHEMES)
