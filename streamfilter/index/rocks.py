@@ -58,7 +58,13 @@ from streamfilter.model import BatchMark
 APPLY_KEYS_MAX = 1 << 24
 """Keys of one write: they are numbered in 24 bits while they are merged."""
 
-_STANDING = b"standing"
+STANDING = b"standing"
+"""Key of the progress among the facts."""
+
+
+def fact_key(name: str) -> bytes:
+    """Return the key of a fact that `RocksIndex.remember` stores."""
+    return b"fact:" + name.encode()
 
 
 class RocksIndex:
@@ -99,7 +105,7 @@ class RocksIndex:
 
     def _stored_standing(self) -> tuple[Standing, int]:
         """Return how far the database has come, and its highest ordinal (-1: none)."""
-        stored = self._store.get(META, [_STANDING])[0]
+        stored = self._store.get(META, [STANDING])[0]
         standing = decode_standing(stored) if stored is not None else Standing()
         last = self._store.last_key(DOCUMENTS)
         return standing, int.from_bytes(last, "big") if last is not None else -1
@@ -167,7 +173,7 @@ class RocksIndex:
             for key, value in span_entries(mark):
                 entries.put(SPANS, [key], [value])
         standing = Standing(changes.progress, len(self) + applied.documents)
-        entries.put(META, [_STANDING], [encode_standing(standing)])
+        entries.put(META, [STANDING], [encode_standing(standing)])
         return entries, applied
 
     def _unknown(self, additions: Additions | None) -> Additions | None:
@@ -247,12 +253,12 @@ class RocksIndex:
 
     def fact(self, name: str) -> bytes | None:
         """Return what `remember` stored under *name*."""
-        return self._store.get(META, [b"fact:" + name.encode()])[0]
+        return self._store.get(META, [fact_key(name)])[0]
 
     def remember(self, name: str, value: bytes) -> None:
         """Store a fact about the index itself, such as its identity, and wait for the disk."""
         entries = Entries()
-        entries.put(META, [b"fact:" + name.encode()], [value])
+        entries.put(META, [fact_key(name)], [value])
         self._store.write(entries, sync=True)
 
     def properties(self) -> dict[str, float]:

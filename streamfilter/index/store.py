@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from rocksdict import Options, Rdict, RdictIter, ReadOptions, WriteBatch
+from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.options import Memory, Tuning, tuned
@@ -77,16 +77,26 @@ class Store:
     leaves the same stamp in all families, and families with different stamps are refused.
     """
 
-    def __init__(self, path: Path, *, memory: Memory, create: bool) -> None:
+    def __init__(
+        self, path: Path, *, memory: Memory, create: bool, follower: Path | None = None
+    ) -> None:
         """Open *path*, made new if *create* is True.
+
+        With a *follower*, an empty directory for RocksDB's notes, it is only read, without its
+        lock, while another process may write it. What is then seen is how it was at opening.
 
         Raises:
             IndexFault: it is locked, damaged or missing.
         """
         self.path = path
         self._tuning = tuned(memory, create=create)
+        access = AccessType.read_write()
+        if follower is not None:
+            access = AccessType.secondary(str(follower))
+            # The owner deletes files that it has merged; an open one can still be read.
+            self._tuning.database.set_max_open_files(-1)
         with rocks_errors(path):
-            database = Rdict(str(path), self._tuning.database, _families(self._tuning))
+            database = Rdict(str(path), self._tuning.database, _families(self._tuning), access)
             self._families = {name: database.get_column_family(name) for name in FAMILIES}
             self._handles = {name: database.get_column_family_handle(name) for name in FAMILIES}
         self._database = database

@@ -1,0 +1,157 @@
+"""``explain``: each step of one document's verdict, and why not another one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from streamfilter.commands.options import as_json
+from streamfilter.commands.views import (
+    Place,
+    asked,
+    places,
+    question,
+    stored_as,
+    unknown,
+    view_options,
+)
+from streamfilter.explanation import Explanation, Step, beside, explain
+from streamfilter.similarity.curve import collision_probability
+from streamfilter.similarity.sketch import Sketches
+
+SHOWN_CHARACTERS = 160
+SHOWN_CANDIDATES = 12
+
+EPILOG = """\b
+Examples:
+  streamfilter explain --state memory/ "the text of a story"
+  streamfilter explain --state memory/ @story.txt --against story-000003
+  streamfilter explain --state memory/ --id story-000007 --against story-000003 -o json
+\b
+The index may be in use; it is only read. What is said holds for the index as it is now: a
+record that came earlier was judged against fewer documents.
+"""
+
+
+@click.command(epilog=EPILOG)
+@view_options
+@click.option("--against", metavar="ID", help="Say why this document of the index is no match.")
+def command(
+    text: str | None, id_: str | None, against: str | None, output: str, **given: Any
+) -> None:
+    """Explain what the filter would make of TEXT (@path reads a file), step by step.
+
+    With --id the stored document is explained against the earlier ones, as it was judged.
+    """
+    wanted = asked(text, id_)
+    answers: list[dict[str, Any]] = []
+    with places(given) as opened:
+        for place in opened:
+            answer = _explained(place, wanted, id_, against)
+            if answer is not None:
+                answers.append({"index": str(place.path), **answer})
+        if not answers:
+            raise unknown(id_, given["state"])
+        if against is not None and all(each.get("against") is None for each in answers):
+            raise unknown(against, given["state"])
+    if output == "json":
+        click.echo(as_json(answers[0] if len(answers) == 1 else answers))
+    else:
+        click.echo("\n\n".join(map(_report, answers)))
+
+
+def _explained(
+    place: Place, text: str | None, id_: str | None, against: str | None
+) -> dict[str, Any] | None:
+    """Return everything about one index; None if it does not have the document."""
+    about = question(place, text, id_)
+    if about is None:
+        return None
+    before = {} if about.ordinal is None else {"before": about.ordinal}
+    explanation = explain(
+        place.view,
+        about.sketches,
+        policy=place.policy,
+        bucket_cap=place.view.bucket_cap,
+        **before,
+    )
+    answer: dict[str, Any] = {
+        "normalised": None if text is None else place.sketcher.normalise(text).decode(),
+        "scheme": json.loads(place.view.identity.scheme),
+        "threshold": place.policy.threshold,
+        "documents": len(place.view),
+        **_fields(place, explanation),
+    }
+    if against is not None:
+        answer["against"] = _against(place, about.sketches, against)
+    return answer
+
+
+def _fields(place: Place, explanation: Explanation) -> dict[str, Any]:
+    return {
+        "shingles": explanation.shingles,
+        "sample": explanation.sample,
+        "bands": explanation.columns,
+        "buckets_hit": [asdict(bucket) for bucket in explanation.buckets],
+        "candidates": [_step(place, step) for step in explanation.candidates],
+        "verdict": explanation.verdict.value,
+        "reason": explanation.reason,
+    }
+
+
+def _step(place: Place, step: Step) -> dict[str, Any]:
+    fields = asdict(step)
+    source = place.source(fields.pop("partition"), fields.pop("offset"))
+    return {**fields, "bands": list(step.bands), "source": source}
+
+
+def _against(place: Place, sketches: Sketches, against: str) -> dict[str, Any] | None:
+    """Return how the document compares with the stored one *against*, met or not."""
+    stored = stored_as(place, against)
+    if stored is None:
+        return None
+    theirs = place.sketcher.keys_of(stored.signatures, stored.fingerprints)
+    step = beside(sketches, sketches.keys, stored, theirs, policy=place.policy)
+    scheme = place.sketcher.scheme
+    chance = collision_probability(step.similarity, bands=scheme.bands, rows=scheme.rows)
+    return {**_step(place, step), "chance_to_meet": chance}
+
+
+def _report(answer: dict[str, Any]) -> str:
+    """Return one index's answer for a person."""
+    buckets = answer["buckets_hit"]
+    bands = [bucket for bucket in buckets if not bucket["whole_text"]]
+    lines = [f"index       {answer['index']}, {answer['documents']:,} documents"]
+    if answer["normalised"] is not None:
+        shown = answer["normalised"]
+        cut = "…" if len(shown) > SHOWN_CHARACTERS else ""
+        lines.append(f"normalised  {shown[:SHOWN_CHARACTERS]}{cut}")
+    lines += [
+        f"shingles    {answer['shingles']:,} distinct, {answer['sample']:,} kept to verify",
+        f"whole text  {'met before' if len(bands) < len(buckets) else 'never seen'}",
+        f"bands hit   {len(bands)} of {answer['bands']}{_bands(bands)}",
+        f"candidates  {len(answer['candidates'])}",
+        *map(_line, answer["candidates"][:SHOWN_CANDIDATES]),
+        f"verdict     {answer['verdict']}: {answer['reason']}",
+    ]
+    if answer.get("against"):
+        against = answer["against"]
+        chance = f"; such a pair meets with probability {against['chance_to_meet']:.4f}"
+        lines += [f"against     {against['id']}: {against['why']}{chance}"]
+    return "\n".join(lines)
+
+
+def _bands(hit: list[dict[str, Any]]) -> str:
+    """Return the numbers of the bands that were *hit*, full buckets marked."""
+    told = [f"{each['band']}{' (full)' if each['full'] else ''}" for each in hit]
+    return f": {', '.join(told)}" if told else ""
+
+
+def _line(step: dict[str, Any]) -> str:
+    return (
+        f"              {step['id']}: {len(step['bands'])} bands, estimate "
+        f"{step['estimate']:.3f}; {step['why']}"
+    )

@@ -1,0 +1,78 @@
+"""``query``: which documents of a live index are near-duplicates of this one?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from streamfilter.commands.options import as_json
+from streamfilter.commands.views import Place, asked, places, question, unknown, view_options
+from streamfilter.search import Fate, Found, search
+
+EPILOG = """\b
+Examples:
+  streamfilter query --state memory/ "the text of a story"
+  streamfilter query --state memory/ @story.txt --threshold 0.6
+  streamfilter query --state memory/ --id story-000003 -o json
+\b
+The index may be in use: it is read as it is at this moment, and its owner notices nothing.
+--id reads all documents to find the one, about a second for each hundred thousand.
+Below the threshold that the index was planned for, similar documents meet less often.
+"""
+
+
+@click.command(epilog=EPILOG)
+@view_options
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
+def command(text: str | None, id_: str | None, limit: int, output: str, **given: Any) -> None:
+    """Find the near-duplicates of TEXT (@path reads a file) in an index, also while it is used."""
+    wanted = asked(text, id_)
+    found: list[tuple[Place, Found]] = []
+    known = documents = met = 0
+    with places(given) as opened:
+        for place in opened:
+            documents += len(place.view)
+            asked_about = question(place, wanted, id_)
+            if asked_about is None:
+                continue
+            known += 1
+            sketches = asked_about.sketches
+            (answers,) = search(place.view, sketches, sketches.keys, policy=place.policy)
+            others = [each for each in answers if each.ordinal != asked_about.ordinal]
+            met += len(others)
+            found += [(place, each) for each in others if each.fate is not Fate.BELOW]
+        if not known:
+            raise unknown(id_, given["state"])
+        found.sort(key=lambda each: (-each[1].similarity, each[1].ordinal))
+        threshold = opened[0].policy.threshold
+        answer = {
+            "threshold": threshold,
+            "documents": documents,
+            "candidates": met,
+            "duplicates": len(found),
+            "matches": [_fields(place, each) for place, each in found[:limit]],
+        }
+    click.echo(as_json(answer) if output == "json" else _report(answer))
+
+
+def _fields(place: Place, found: Found) -> dict[str, object]:
+    fields = asdict(found)
+    source = place.source(fields.pop("partition"), fields.pop("offset"))
+    return {"id": found.id, "similarity": found.similarity, **fields, "source": source}
+
+
+def _report(answer: dict[str, Any]) -> str:
+    """Return the answer for a person."""
+    lines = [
+        f"{answer['duplicates']:,} near-duplicates at {answer['threshold']:g} among "
+        f"{answer['documents']:,} documents; {answer['candidates']:,} shared a band"
+    ]
+    width = max((len(each["id"]) for each in answer["matches"]), default=0)
+    for each in answer["matches"]:
+        source = ", ".join(f"{name} {value}" for name, value in each["source"].items())
+        how = "same text" if each["fate"] == "same_text" else f"{each['bands']} bands"
+        mark = "" if each["exact"] else " (estimated)"
+        lines.append(f"  {each['similarity']:.4f}{mark}  {each['id']:<{width}}  {how:>9}  {source}")
+    return "\n".join(lines)

@@ -1,0 +1,157 @@
+"""What `query` and `explain` share: a live index to look into, and a document to look for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+
+from streamfilter.commands.compare import text_of
+from streamfilter.commands.options import config_options, load, output_option
+from streamfilter.files.sources import FILE, Sources
+from streamfilter.index.errors import FormatError, IndexFault
+from streamfilter.index.places import indexes_in
+from streamfilter.index.protocol import Documents
+from streamfilter.index.viewing import IndexView, viewed
+from streamfilter.seeds import read_seed
+from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.sketchers import sketcher_of
+from streamfilter.stops import ExitCode, SchemeMismatch, Stop
+from streamfilter.verification import MatchPolicy
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.argument("text", required=False),
+    click.option("--state", required=True, metavar="DIR",
+                 type=click.Path(path_type=Path),
+                 help="State directory of filter, of a Deduplicator, or the service's index.path."),
+    click.option("--id", "id_", metavar="ID", help="Look for this document of the index instead."),
+    click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), metavar="J",
+                 help="Instead of the index's own."),
+)  # fmt: skip
+
+
+def view_options(command: Command) -> Command:
+    """Add TEXT, ``--state``, ``--id``, ``--threshold`` and the options of every verb."""
+    command = config_options(output_option(command))
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One index of a state directory, open to be read."""
+
+    path: Path
+    view: IndexView
+    sketcher: Sketcher
+    policy: MatchPolicy
+    sources: Sources | None
+    """Names of the inputs, where `filter` wrote them down."""
+
+    def sketches_of(self, stored: Documents) -> Sketches:
+        """Return stored documents as they were sketched."""
+        return Sketches(
+            stored.fingerprints,
+            stored.signatures,
+            self.sketcher.keys_of(stored.signatures, stored.fingerprints),
+            stored.set_sizes,
+            stored.tokens,
+            stored.token_starts,
+        )
+
+    def source(self, partition: int, offset: int) -> dict[str, object]:
+        """Return where a document came from, as a person knows it."""
+        if self.sources is not None and partition < len(self.sources):
+            return {"path": self.sources.locate(partition, offset).topic, "line": offset}
+        return {"partition": partition, "offset": offset}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The document that is asked about, as one index sees it."""
+
+    sketches: Sketches
+    ordinal: int | None = None
+    """Its own ordinal, if it is in the index itself."""
+
+
+@contextmanager
+def places(given: dict[str, Any]) -> Iterator[list[Place]]:
+    """Yield every index of ``--state``.
+
+    Raises:
+        Stop: there is none, or it cannot be read; says what to do.
+    """
+    config = load(given["files"], given["overrides"])
+    seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+    state: Path = given["state"]
+    with ExitStack() as stack:
+        try:
+            opened = [
+                _place(path, stack.enter_context(viewed(path, seed=seed)), given["threshold"])
+                for path in indexes_in(state)
+            ]
+        except (IndexFault, FormatError, ValueError) as fault:
+            raise SchemeMismatch(str(fault)) from fault
+        yield opened
+
+
+def _place(path: Path, view: IndexView, threshold: float | None) -> Place:
+    known = json.loads(view.fact("policy") or b"{}")
+    names = {field.name for field in fields(MatchPolicy)} & known.keys()
+    told = {name: known[name] for name in names}
+    if threshold is not None:
+        told["threshold"] = threshold
+    table = path.parent / FILE
+    return Place(
+        path=path,
+        view=view,
+        sketcher=sketcher_of(view.identity.scheme, seed=view.identity.seed),
+        policy=MatchPolicy(**told),
+        sources=Sources(path.parent) if path.name == "index" and table.exists() else None,
+    )
+
+
+def asked(text: str | None, id_: str | None) -> str | None:
+    """Return the text that was given, None if an id was.
+
+    Raises:
+        click.UsageError: neither or both were given.
+    """
+    if (text is None) is (id_ is None):
+        raise click.UsageError("give a TEXT (or @file), or --id ID of a document in the index")
+    return None if text is None else text_of(text)
+
+
+def question(place: Place, text: str | None, id_: str | None) -> Question | None:
+    """Return the document that is asked about; None if this index does not have the id."""
+    if text is not None:
+        return Question(place.sketcher.sketch([text]))
+    stored = stored_as(place, id_ or "")
+    if stored is None:
+        return None
+    return Question(place.sketches_of(stored), int(stored.ordinals[0]))
+
+
+def stored_as(place: Place, id_: str) -> Documents | None:
+    """Return the oldest document with this id, None if the index has none."""
+    ordinals = place.view.ordinals_of(id_)
+    return place.view.fetch(np.array(ordinals[:1], np.int64)) if ordinals else None
+
+
+def unknown(id_: str | None, state: Path) -> Stop:
+    """Return the refusal of an id that no index has."""
+    return Stop(
+        f"{state}: no document has the id {id_!r}\n    cure: only forwarded documents are in the "
+        "index; give the text itself, or @file, to ask about a withheld one",
+        exit_code=ExitCode.USAGE,
+    )

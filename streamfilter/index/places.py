@@ -1,0 +1,31 @@
+"""Which index directories a state directory holds, whoever wrote it.
+
+`filter --state DIR` keeps one in ``DIR/index``; the service and a `Deduplicator` keep theirs in
+``DIR`` itself, and with ``index.scope: partition`` in ``DIR/partition-N``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamfilter.index.directory import MARKER_NAME
+from streamfilter.index.errors import IndexRefused, file_errors
+
+
+def indexes_in(state: Path) -> list[Path]:
+    """Return the index directories of *state*, in a fixed order.
+
+    Raises:
+        IndexRefused: there is none; names the cure.
+    """
+    with file_errors(state):
+        candidates = [state, state / "index"]
+        if state.is_dir():
+            candidates += sorted(state.glob("partition-*"), key=lambda each: (len(each.name), each))
+        found = [path for path in candidates if (path / MARKER_NAME).is_file()]
+    if not found:
+        raise IndexRefused(
+            f"{state}: there is no index here\n    cure: name the directory of filter --state, of "
+            "a Deduplicator, or the service's index.path, on the machine where it runs"
+        )
+    return found

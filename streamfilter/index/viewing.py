@@ -1,0 +1,119 @@
+"""A view of an index that another process may be writing: for a question, not for a service.
+
+RocksDB opens the database a second time as a *secondary*: no lock is taken, the owner notices
+nothing, and what is seen is a whole number of its batches, as of the moment of opening. The
+view's own notes go into a temporary directory. (rocksdict writes its settings file, 40 bytes,
+again on every opening; it is the same file, and RocksDB itself does not know of it.)
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from streamfilter.index.buckets import Grouped, encoded_integers, spread, taken
+from streamfilter.index.directory import DATABASE_NAME, read_marker
+from streamfilter.index.errors import IndexDamaged, IndexRefused
+from streamfilter.index.format import decode_buckets, decode_documents
+from streamfilter.index.identity import Identity
+from streamfilter.index.journal import Standing, decode_standing
+from streamfilter.index.opening import read_identity
+from streamfilter.index.options import MIB, Memory
+from streamfilter.index.protocol import I64, U64, Buckets, Documents, Flags, Progress
+from streamfilter.index.rocks import STANDING, fact_key
+from streamfilter.index.store import BANDS, DOCUMENTS, META, Store
+
+ATTEMPTS = 5
+"""The owner may replace a file between our reading its name and opening it."""
+
+SCAN_DOCUMENTS = 1_000
+
+
+class IndexView:
+    """What an index holds; the reading half of `protocol.Index`."""
+
+    def __init__(self, store: Store, identity: Identity, *, bucket_cap: int) -> None:
+        self.identity, self.bucket_cap = identity, bucket_cap
+        self._store, self._slots = store, identity.slots
+        stored = store.get(META, [STANDING])[0]
+        self._standing = decode_standing(stored) if stored is not None else Standing()
+
+    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
+        """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read."""
+        wanted = np.ones(keys.shape, np.bool_) if present is None else present
+        grouped = Grouped.of(keys[wanted])
+        lists = decode_buckets(self._store.get(BANDS, grouped.key_bytes()))
+        return spread(taken(lists, grouped.inverse), wanted)
+
+    def fetch(self, ordinals: I64) -> Documents:
+        """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
+        values = self._store.get(DOCUMENTS, encoded_integers(ordinals))
+        there = np.fromiter((v is not None for v in values), np.bool_, len(values))
+        return decode_documents(ordinals[there], [v for v in values if v is not None], self._slots)
+
+    def scan(self) -> Iterator[Documents]:
+        """Yield all documents in the order of judgement, many at a time."""
+        entries = self._store.items(DOCUMENTS)
+        while chunk := list(islice(entries, SCAN_DOCUMENTS)):
+            ordinals = np.array([int.from_bytes(key, "big") for key, _ in chunk], np.int64)
+            yield decode_documents(ordinals, [value for _, value in chunk], self._slots)
+
+    def ordinals_of(self, document_id: str) -> list[int]:
+        """Return under which ordinals *document_id* is stored: reads all documents."""
+        return [
+            int(documents.ordinals[row])
+            for documents in self.scan()
+            for row, known in enumerate(documents.ids)
+            if known == document_id
+        ]
+
+    def fact(self, name: str) -> bytes | None:
+        """Return what the owner remembers under *name*."""
+        return self._store.get(META, [fact_key(name)])[0]
+
+    @property
+    def progress(self) -> Progress:
+        """Return how far the index had come."""
+        return self._standing.progress
+
+    def __len__(self) -> int:
+        return self._standing.documents
+
+
+@contextmanager
+def viewed(path: Path, *, seed: bytes | None = None) -> Iterator[IndexView]:
+    """Yield a view of the index in the directory *path*.
+
+    Args:
+        path: The index's directory.
+        seed: What ``index.seed_file`` holds, or None if it is not set.
+
+    Raises:
+        IndexFault: there is no index, it is not ours, or it is damaged.
+    """
+    identity = read_identity(path, seed=seed)
+    marker = read_marker(path) if identity is not None else None
+    if identity is None or marker is None:
+        raise IndexRefused(f"{path}: there is no index in this directory")
+    with tempfile.TemporaryDirectory(prefix="streamfilter-view-") as notes:
+        store = _opened(path / DATABASE_NAME, Path(notes))
+        try:
+            yield IndexView(store, identity, bucket_cap=marker.bucket_cap)
+        finally:
+            store.close()
+
+
+def _opened(path: Path, notes: Path) -> Store:
+    memory = Memory(cache_bytes=32 * MIB, memtable_bytes=8 * MIB, front_bytes=0)
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            return Store(path, memory=memory, create=False, follower=notes)
+        except IndexDamaged:
+            if not left:
+                raise
+    raise AssertionError("the last attempt raises")

@@ -1,0 +1,44 @@
+"""From a scheme, as an index remembers it, to what sketches by it: no configuration needed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.similarity.sketch import Sketcher
+
+
+def scheme_of(canonical: str) -> Scheme:
+    """Return the scheme whose `Scheme.as_json` is *canonical*.
+
+    Raises:
+        ValueError: this version does not know it, or makes other tokens under the same name
+            (a list of stop words has changed, say).
+    """
+    told: dict[str, Any] = json.loads(canonical)
+    shingling = {key: _plain(value) for key, value in told["shingling"].items()}
+    known = {field.name for field in fields(Shingling)}
+    top = {key: told[key] for key in told.keys() - {"shingling", "normalisation"}}
+    scheme = Scheme(
+        **top,
+        shingling=Shingling(**{key: shingling[key] for key in shingling.keys() & known}),
+        normalisation=Normalisation(**told["normalisation"]),
+    )
+    if scheme.as_json() != canonical:
+        raise ValueError("this version of streamfilter makes other tokens than the index holds")
+    return scheme
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def sketcher_of(canonical: str, *, seed: bytes) -> Sketcher:
+    """Return what sketches under the scheme *canonical* and the secret *seed*.
+
+    Raises:
+        ValueError: as `scheme_of`.
+    """
+    return Sketcher(scheme_of(canonical), seed=seed)

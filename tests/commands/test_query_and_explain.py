@@ -1,0 +1,132 @@
+"""``query`` and ``explain``: a look into an index, also while its owner writes it."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamfilter.cli import main
+from streamfilter.index.viewing import viewed
+
+WORDS = re.findall(
+    r"\w+", "the quick brown fox jumps over a lazy dog near the quiet river as the sun sets"
+)
+FIRST = " ".join(f"{word}{i % 3}" for i in range(3) for word in WORDS)
+SECOND = FIRST.replace("sets2", "rises")
+OTHER = "an entirely different story about markets and prices in the harbour of a northern town"
+
+
+def run(capsys, *arguments):
+    code = main(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def ask(capsys, *arguments):
+    code, out, err = run(capsys, *arguments, "-o", "json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+@pytest.fixture
+def state(tmp_path, capsys):
+    """A state directory that `filter` left: a and c are in it, b was withheld, d is too short."""
+    texts = {"a": FIRST, "b": SECOND, "c": OTHER, "d": "hi"}
+    lines = [json.dumps({"id": id_, "text": text}) for id_, text in texts.items()]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    out = [f"--{name}={tmp_path / name}" for name in ("unique", "duplicates", "state")]
+    assert main(["filter", str(tmp_path / "in.jsonl"), *out]) == 0
+    capsys.readouterr()
+    return tmp_path / "state"
+
+
+def test_a_text_finds_its_near_duplicate_and_where_it_stands(capsys, state):
+    found = ask(capsys, "query", "--state", str(state), SECOND)
+    (match,) = found["matches"]
+    assert (match["id"], match["fate"], match["exact"]) == ("a", "match", True)
+    assert match["source"] == {"path": str(state.parent / "in.jsonl"), "line": 1}
+    assert 0.8 <= match["similarity"] < 1
+    assert found["documents"] == 2
+    (same,) = ask(capsys, "query", "--state", str(state), FIRST.upper())["matches"]
+    assert (same["fate"], same["similarity"]) == ("same_text", 1.0)
+
+
+def test_a_stored_document_is_not_its_own_duplicate(capsys, state):
+    assert ask(capsys, "query", "--state", str(state), "--id", "a")["matches"] == []
+
+
+def test_a_short_text_finds_nothing(capsys, state):
+    assert ask(capsys, "query", "--state", str(state), "hi")["candidates"] == 0
+    assert ask(capsys, "explain", "--state", str(state), "hi")["verdict"] == "passthrough"
+
+
+def test_explain_names_bands_candidates_and_the_comparison_that_decided(capsys, state):
+    told = ask(capsys, "explain", "--state", str(state), SECOND, "--against", "c")
+    (step,) = told["candidates"]
+    assert (step["id"], step["confirmed"]) == ("a", True)
+    assert [bucket["band"] for bucket in told["buckets_hit"]] == step["bands"]
+    assert told["verdict"] == "near_duplicate"
+    assert "reaches the threshold 0.8" in step["why"]
+    assert (told["against"]["id"], told["against"]["bands"]) == ("c", [])
+    assert "share no band" in told["against"]["why"]
+    strict = ask(capsys, "explain", "--state", str(state), SECOND, "--threshold", "0.99")
+    assert (strict["verdict"], strict["candidates"][0]["confirmed"]) == ("unique", False)
+    assert run(capsys, "explain", "--state", str(state), SECOND)[1].count("band") >= 2
+
+
+def test_what_is_not_there_is_refused_with_the_cure(capsys, state, tmp_path):
+    for arguments, code, words in [
+        (["query", "--state", str(state), "--id", "b"], 64, "no document has the id 'b'"),
+        (["explain", "--state", str(state), "x", "--against", "zz"], 64, "the id 'zz'"),
+        (["query", "--state", str(tmp_path / "none"), "x"], 78, "there is no index here"),
+        (["query", "--state", str(state)], 64, "give a TEXT"),
+        (["query", "--state", str(state), "x", "--id", "a"], 64, "give a TEXT"),
+    ]:
+        assert (run(capsys, *arguments)[0], words in run(capsys, *arguments)[2]) == (code, True)
+
+
+OWNER = """
+import sys
+from pathlib import Path
+from tests.index.samples import add, identity, keys_of
+from streamfilter.index import open_index
+index, batch = open_index(Path(sys.argv[1]), identity()), 0
+for line in sys.stdin:
+    for batch in range(batch, batch + int(line)):
+        ordinals = range(batch * 50, batch * 50 + 50)
+        keys = keys_of([[(4 * i + j) << 40 for j in range(4)] for i in ordinals])
+        add(index, list(ordinals), keys, next_batch=batch + 1)
+    batch += 1
+    print(len(index), flush=True)
+index.close()
+print("closed in order", flush=True)
+"""
+
+
+def test_a_view_sees_whole_batches_of_a_running_owner_and_disturbs_nothing(tmp_path):
+    path = tmp_path / "state"
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    ) as owner:  # fmt: skip
+
+        def write(batches):
+            owner.stdin.write(f"{batches}\n")
+            owner.stdin.flush()
+            return int(owner.stdout.readline())
+
+        written = write(3)
+        for _ in range(3):
+            with viewed(path) as view:
+                documents = sum(len(chunk) for chunk in view.scan())
+                assert documents == len(view) == written == view.progress.next_batch * 50
+                before, written = written, write(40)
+                # What it shows stays as it was, though the owner goes on.
+                assert sum(len(chunk) for chunk in view.scan()) == before
+        owner.stdin.close()
+        assert owner.stdout.read() == "closed in order\n"
+    assert owner.returncode == 0
+    assert not list(path.glob("rocksdb/*follower*"))
