@@ -124,6 +124,12 @@ class Observer:
         self._metrics.restoring(remaining)
         self._health.report(restore_remaining=remaining)
 
+    def tailing(self, index: Index, remaining: int) -> None:
+        """Show how far a standby's index is, and how much of the changelog it has still to read."""
+        self.restoring(remaining)
+        self._metrics.index(len(index), changelog_offset=index.progress.changelog_offset)
+        self._health.report(documents=len(index))
+
     def identified(self, index_id: str, scheme: str) -> None:
         """Show whose index is open."""
         self._health.report(index_id=index_id, scheme=scheme)

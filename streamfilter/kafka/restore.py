@@ -4,6 +4,7 @@ The reader begins AT the record that the index applied last, to see that it is s
 record. Then whole transactions are applied, many in one write; each write leaves the index as
 it was after some batch. Band keys are computed again from signatures: the changelog does not
 carry them. A record that is known already adds nothing, so a replay may be interrupted anywhere.
+`run` ends at the reader's end; `follow` goes on with what is committed later (`standby.py`).
 """
 
 from __future__ import annotations
@@ -51,9 +52,14 @@ class Replay:
         self._index, self._sketcher, self._reader = index, sketcher, reader
         self._names = names
         self._unchecked = from_known
+        self._unfinished: list[bytes] = []
+        """Documents whose batch record has not come yet."""
         self._documents: list[bytes] = []
         self._marks: list[BatchMark] = []
         self._last: tuple[Entry, changelog.Batch] | None = None
+        progress = index.progress
+        self._next = progress.next_batch if progress.changelog_offset >= 0 else None
+        """Number of the batch that must come next; None: any, the changelog may be trimmed."""
 
     def run(self) -> Iterator[str]:
         """Catch up; yields between two reads, and says why when it has to wait.
@@ -64,15 +70,27 @@ class Replay:
         while not self._reader.done:
             for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
                 self._take(entry)
-                if len(self._documents) >= WRITE_DOCUMENTS and self._is_whole(entry):
+                if len(self._documents) >= WRITE_DOCUMENTS:
                     yield from self._write()
             yield ""
         yield from self._write()
         if self._unchecked:
             raise refuse_other_record(self._names, self._index.progress.changelog_offset)
-        if self._documents:
+        if self._unfinished:
             why = "documents without the batch record that ends their transaction"
             raise refuse_broken(self._names, self._reader.position, why)
+
+    def follow(self) -> Iterator[str]:
+        """Apply what is committed, without end; yields after every read, as `run` does.
+
+        Raises:
+            Refusal: as in `run`.
+        """
+        while True:
+            for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
+                self._take(entry)
+            yield from self._write()
+            yield ""
 
     def _take(self, entry: Entry) -> None:
         if self._unchecked:
@@ -81,11 +99,9 @@ class Replay:
         try:
             kind = changelog.kind_of(entry.value)
             if kind == changelog.DOCUMENT:
-                self._documents.append(entry.value)
+                self._unfinished.append(entry.value)
             elif kind == changelog.BATCH:
-                batch = changelog.decode_batch(entry.value)
-                self._marks.append(batch.stored_mark)
-                self._last = (entry, batch)
+                self._end_batch(entry, changelog.decode_batch(entry.value))
         except FormatError as error:
             raise refuse_broken(self._names, entry.offset, str(error)) from error
 
@@ -97,8 +113,17 @@ class Replay:
             raise refuse_other_record(self._names, known.changelog_offset)
         self._unchecked = False
 
-    def _is_whole(self, entry: Entry) -> bool:
-        return self._last is not None and self._last[0] is entry
+    def _end_batch(self, entry: Entry, batch: changelog.Batch) -> None:
+        """Make a batch's documents ready to be written; batches come without gaps."""
+        number = batch.mark.number
+        if self._next is not None and number != self._next:
+            why = f"batch {number} where batch {self._next} must come"
+            raise refuse_broken(self._names, entry.offset, why)
+        self._next = number + 1
+        self._marks.append(batch.stored_mark)
+        self._documents += self._unfinished
+        self._unfinished = []
+        self._last = (entry, batch)
 
     def _write(self) -> Iterator[str]:
         """Apply what was taken up to the last batch's end; a full disk is waited for."""

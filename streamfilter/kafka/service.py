@@ -8,10 +8,12 @@ there, and is asked about here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from streamfilter.health import State
-from streamfilter.index.errors import IndexFault, IndexLocked
+from streamfilter.index.errors import IndexFault, IndexLocked, IndexUnavailable
+from streamfilter.index.protocol import Index
 from streamfilter.kafka.errors import as_stop
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.ports import (
@@ -24,6 +26,7 @@ from streamfilter.kafka.ports import (
     Moves,
     Retriable,
 )
+from streamfilter.kafka.standby import Standbys
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.transactor import Step
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop, Temporary
@@ -46,23 +49,26 @@ class Service:
     def __init__(
         self,
         membership: Membership,
-        new_task: Callable[[int], Task],
+        new_task: Callable[[int, Index | None], Task],
         observer: Observer,
         clock: Clock,
         *,
         latency: float,
+        standbys: Standbys | None = None,
     ) -> None:
         """Begin with no task.
 
         Args:
             membership: says which tasks are ours.
-            new_task: makes a task by its number.
+            new_task: makes a task by its number, with the open index of its standby if any.
             observer: hears what happens.
             clock: for pauses.
             latency: seconds a batch may be waited for, for all tasks together.
+            standbys: what to do with no task; None: wait.
         """
         self._membership, self._new_task = membership, new_task
         self._observer, self._clock, self._latency = observer, clock, latency
+        self._standbys = standbys or Standbys()
         self._tasks: dict[int, Task] = {}
         self._replaced: dict[int, int] = {}
         self._wait = STANDBY_SECONDS
@@ -86,10 +92,20 @@ class Service:
         # What one task goes through may cost us another: that one is closed already.
         tasks = list(self._tasks.values())
         steps = [self._advance(task) for task in tasks if self._is_ours(task)]
-        self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=STANDBY_SECONDS)
+        self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=0.0)
         if Step.MOVED in steps:
             self._wait = 0.0
+        if not self._tasks:
+            self._wait = self._stand_by()
         self._observer.enter(*self._state())
+
+    def _stand_by(self) -> float:
+        """Let a standby do a piece; return how long the membership may be waited for."""
+        if self._membership.member().generation < 0:
+            return STANDBY_SECONDS  # what we are about to get need not be read twice
+        with _stops():
+            busy = self._standbys.advance()
+        return 0.0 if busy else STANDBY_SECONDS / max(1, len(self._standbys))
 
     def _poll(self, timeout: float) -> Moves:
         try:
@@ -108,8 +124,11 @@ class Service:
         for number in sorted((moves.gone | moves.gained) & self._tasks.keys()):
             self._drop(number)
         for number in sorted(moves.gained):
-            self._tasks[number] = self._new_task(number)
+            # Its tail has ended before step 1 begins: nothing else writes this index from here on.
+            self._tasks[number] = self._new_task(number, self._standbys.release(number))
             self._replaced[number] = 0
+        if self._tasks:
+            self._standbys.close()
         partitions = sum(len(task.plan.partitions) for task in self._tasks.values())
         self._observer.owning([task.plan.label for task in self._tasks.values()], partitions)
 
@@ -124,17 +143,12 @@ class Service:
     def _advance(self, task: Task) -> Step:
         number = task.plan.number
         try:
-            step = task.advance(self._latency / max(1, len(self._tasks)))
+            with _stops():
+                step = task.advance(self._latency / max(1, len(self._tasks)))
         except Fenced as error:
             return self._fenced(task, error)
-        except (Denied, InputLost) as error:
-            raise Stop(str(error), exit_code=ExitCode.CONFIG) from error
         except LogError as error:
             return self._replace(task, error)
-        except IndexLocked as error:
-            raise Temporary(str(error)) from error
-        except IndexFault as error:
-            raise SchemeMismatch(str(error)) from error
         if step is Step.MOVED:
             self._replaced[number] = 0
         return step
@@ -176,17 +190,35 @@ class Service:
         if not self._tasks:
             if self._membership.member().generation < 0:
                 return State.STARTING, "joining the group"
-            return State.STANDBY, ""
+            return self._standbys.doing
         worst = max(self._tasks.values(), key=lambda task: _WORRY.index(task.state))
         return worst.state, worst.detail
 
     def close(self) -> None:
         """Close every task, then leave the group: the next owner must find us gone."""
         try:
+            self._standbys.close()
             for number in list(self._tasks):
                 self._tasks.pop(number).close()
         finally:
             self._membership.close()
+
+
+@contextmanager
+def _stops() -> Iterator[None]:
+    """Turn what a person has to look at into the end of the process.
+
+    A directory that is in use, and a system that refuses (file descriptors, input/output), may be
+    well again with the next start: a supervisor should try. All else needs a person.
+    """
+    try:
+        yield
+    except (Denied, InputLost) as error:
+        raise Stop(str(error), exit_code=ExitCode.CONFIG) from error
+    except (IndexLocked, IndexUnavailable) as error:
+        raise Temporary(str(error)) from error
+    except IndexFault as error:
+        raise SchemeMismatch(str(error)) from error
 
 
 _WAITS = {

@@ -19,6 +19,7 @@ from streamfilter.health import Health, State
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
 from streamfilter.index.options import MIB, Memory
+from streamfilter.index.protocol import Index
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.beginning import Names, refuse_lost_changelog
 from streamfilter.kafka.breaker import Breaker
@@ -28,10 +29,11 @@ from streamfilter.kafka.log import Clients, KafkaLog, Place
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.plan import Plan
 from streamfilter.kafka.ports import Clock, LogError, Retriable
 from streamfilter.kafka.processing import Rules
 from streamfilter.kafka.service import Service
-from streamfilter.kafka.starting import Plan
+from streamfilter.kafka.standby import Standby, Standbys
 from streamfilter.kafka.store import DirectoryStore
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.topics import Topics
@@ -184,27 +186,42 @@ class Assembly:
             membership = GroupMembership(consumer, self.config.changelog_topic)
         return Service(
             membership,
-            lambda number: self._task(number, membership, accept_positions),
+            lambda number, index: self._task(number, index, membership, accept_positions),
             self.observer,
             self.clock,
             latency=self.config.batch.latency.total_seconds(),
+            standbys=self._standbys(),
         )
 
-    def _task(self, number: int, membership: GroupMembership, accept_positions: bool) -> Task:
-        config, inputs = self.config, self.destinations.inputs
-        whole = config.index.scope == "topic"
-        partitions = tuple(range(inputs)) if whole else (number,)
-        plan = Plan(
+    def _standbys(self) -> Standbys:
+        if self.config.index.standby == "cold":
+            return Standbys()
+        return Standbys(range(self.tasks), self._standby)
+
+    def _standby(self, number: int) -> Standby:
+        plan = self._plan(number, accept_positions=False)
+        log, store = self._log(number, plan.partitions), self._store(number)
+        return Standby(plan, log, store, self.observer, self.clock)
+
+    def _plan(self, number: int, *, accept_positions: bool) -> Plan:
+        whole = self.config.index.scope == "topic"
+        return Plan(
             number=number,
             names=self._names(number),
-            partitions=partitions,
-            scheme=config.scheme(),
-            start=config.input.start,
+            partitions=tuple(range(self.destinations.inputs)) if whole else (number,),
+            scheme=self.config.scheme(),
+            start=self.config.input.start,
             accept_positions=accept_positions,
             new_identity=self._new_identity,
         )
+
+    def _task(
+        self, number: int, index: Index | None, membership: GroupMembership, accept_positions: bool
+    ) -> Task:
+        config = self.config
+        plan = self._plan(number, accept_positions=accept_positions)
         parts = Parts(
-            log=self._log(number, partitions),
+            log=self._log(number, plan.partitions),
             member=membership.member,
             clock=self.clock,
             observer=self.observer,
@@ -215,7 +232,7 @@ class Assembly:
             breaker=Breaker(config.limits.dead_letter_share),
             worker=self.worker,
         )
-        return Task(plan, parts, self._store(number))
+        return Task(plan, parts, self._store(number), index)
 
     def _names(self, number: int) -> Names:
         config = self.config

@@ -15,81 +15,55 @@ replaced by somebody else meanwhile, and whatever we counted ourselves is then w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
-from typing import ParamSpec, TypeVar
-
 from streamfilter.health import State
-from streamfilter.index.errors import IndexDamaged
-from streamfilter.index.identity import Identity, differences, mismatch
 from streamfilter.index.protocol import Index
-from streamfilter.kafka import beginning, changelog
-from streamfilter.kafka.beginning import Names
-from streamfilter.kafka.ports import Bounds, Retriable, StartAt
-from streamfilter.kafka.restore import READ_SECONDS, Replay
+from streamfilter.kafka import beginning
+from streamfilter.kafka.keeper import Keeper
+from streamfilter.kafka.plan import Plan, Script, patiently
+from streamfilter.kafka.ports import Bounds
+from streamfilter.kafka.restore import Replay
 from streamfilter.kafka.standing import Standing
 from streamfilter.kafka.store import Store
 from streamfilter.kafka.transactor import Parts, Step, Transactor
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
-from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Doing = tuple[State, str]
-"""What the process is doing; what it waits for, or the empty string."""
-Script = Generator[Doing, None, T]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a task works on."""
-
-    number: int
-    names: Names
-    partitions: tuple[int, ...]
-    scheme: Scheme
-    start: StartAt
-    accept_positions: bool
-    new_identity: Callable[[], Identity]
-    """Draws an id, a seed and the time, for an index that begins."""
-
-    @property
-    def label(self) -> str:
-        """Return the task's name, as its transactional id has it."""
-        return f"{self.names.group}.{self.number}"
 
 
 class Starter:
-    """One start of one task. `index` is open as soon as it is not None, whoever stops the start."""
+    """One start of one task."""
 
     def __init__(self, plan: Plan, parts: Parts, store: Store, index: Index | None) -> None:
         """Prepare a start; an *index* that is still open from the last one is used again."""
-        self._plan, self._parts, self._store = plan, parts, store
+        self._plan, self._parts = plan, parts
         self._log, self._observer = parts.log, parts.observer
-        self.index = index
+        self._keeper = Keeper(plan, parts.log, parts.observer, store, index)
+
+    @property
+    def index(self) -> Index | None:
+        """Return the index if it is open, whoever stops the start."""
+        return self._keeper.index
 
     def run(self) -> Script[Transactor]:
         """Do all six steps; return what does the others."""
         log, names = self._log, self._plan.names
-        yield from self._patiently(log.open_producer)
+        yield from patiently(State.STARTING, log.open_producer)
         kill_point("start.producer")
-        committed = yield from self._patiently(log.committed)
+        committed = yield from patiently(State.STARTING, log.committed)
         kill_point("start.committed")
         # Only now: what was committed before those offsets lies before this end.
-        bounds = yield from self._patiently(log.changelog_bounds)
+        bounds = yield from patiently(State.STARTING, log.changelog_bounds)
         kill_point("start.bounds")
-        header = yield from self._header(bounds)
+        header = yield from self._keeper.header(bounds)
         if header is None:
             beginning.refuse_lost_changelog(names, committed)
-        identity = self._identity(header)
-        index = self._open(identity, bounds, empty=header is None)
+        identity = self._keeper.identity(header)
+        index = self._keeper.open(identity, bounds, empty=header is None)
         sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
         kill_point("start.identity")
         if header is None:
-            positions = yield from self._patiently(log.start_positions, self._plan.start)
+            positions = yield from patiently(State.STARTING, log.start_positions, self._plan.start)
             standing = Standing(positions, positions)
         else:
             yield from self._catch_up(index, sketcher, bounds)
@@ -102,96 +76,6 @@ class Starter:
             while transactor.open_changelog(identity.encode()) is Step.RETRY:
                 yield State.STARTING, "the first transaction was aborted"
         return transactor
-
-    def _patiently(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Script[T]:
-        """Return what *call* returns, repeated as long as it is retriable."""
-        while True:
-            try:
-                return call(*args, **kwargs)
-            except Retriable as error:
-                yield State.STARTING, str(error)
-
-    def _header(self, bounds: Bounds) -> Script[Identity | None]:
-        """Return whose changelog it is; None if nothing was ever committed to it."""
-        reader = self._log.read_changelog(bounds.start, bounds.end)
-        try:
-            while not reader.done:
-                for entry in reader.read(1, READ_SECONDS):
-                    try:
-                        return self._store.decode(changelog.decode_header(entry.value))
-                    except ValueError as error:
-                        why = f"it must begin with a header record, but {error}"
-                        names = self._plan.names
-                        raise beginning.refuse_broken(names, entry.offset, why) from error
-                yield State.RESTORING, ""
-        finally:
-            reader.close()
-        return None
-
-    def _identity(self, header: Identity | None) -> Identity:
-        """Return the index's identity, held against the configuration.
-
-        Raises:
-            IndexMismatch: the configuration wants another scheme.
-        """
-        try:
-            stored = self._store.identity()
-        except IndexDamaged as error:
-            self._wipe(str(error))
-            stored = None
-        identity = header or stored or self._plan.new_identity()
-        scheme = self._plan.scheme
-        wanted = replace(identity, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
-        if named := differences(identity, wanted):
-            where = self._plan.names.changelog if header else self._plan.names.where
-            raise mismatch(where, named)
-        present = self._plan.new_identity().unicode_version
-        if identity.unicode_version != present:
-            self._observer.loudly(
-                f"the index was begun with Unicode {identity.unicode_version}, this Python has "
-                f"{present}: texts with characters assigned since may normalise differently"
-            )
-        if stored is not None and self.index is None and stored.index_id != identity.index_id:
-            self._give_up(stored)
-        return identity
-
-    def _give_up(self, stored: Identity) -> None:
-        """Remove a stored index that is not this changelog's, if it was never used.
-
-        Two processes that start at once both make an identity; one of them comes too late.
-        """
-        index = self._store.open(stored)
-        unused = index.progress.changelog_offset < 0
-        index.close()
-        if not unused:
-            raise beginning.refuse_foreign(self._plan.names)
-        self._store.wipe()
-
-    def _open(self, identity: Identity, bounds: Bounds, *, empty: bool) -> Index:
-        """Open the index, empty if the one that is there is damaged or too old."""
-        names = self._plan.names
-        if self.index is None:
-            try:
-                self.index = self._store.open(identity)
-            except IndexDamaged as error:
-                self._wipe(str(error))
-                self.index = self._store.open(identity)
-        beginning.refuse_future(names, self.index.progress, bounds, empty=empty)
-        if beginning.is_behind_start(self.index.progress, bounds):
-            offset = self.index.progress.changelog_offset
-            self._wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
-            self.index = self._store.open(identity)
-        return self.index
-
-    def _wipe(self, why: str) -> None:
-        if self.index is not None:
-            self.index.close()
-            self.index = None
-        self._observer.loudly(
-            f"the index in {self._plan.names.where} is removed and restored from "
-            f"{self._plan.names.changelog} from its beginning: {why}"
-        )
-        self._store.wipe()
 
     def _catch_up(self, index: Index, sketcher: Sketcher, bounds: Bounds) -> Script[None]:
         """Do step 5."""
@@ -221,8 +105,8 @@ class Starter:
             plan.partitions,
             accept=plan.accept_positions,
         )
-        earliest = yield from self._patiently(self._log.start_positions, "earliest")
-        latest = yield from self._patiently(self._log.start_positions, "latest")
+        earliest = yield from patiently(State.STARTING, self._log.start_positions, "earliest")
+        latest = yield from patiently(State.STARTING, self._log.start_positions, "latest")
         positions = beginning.refuse_lost_input(
             plan.names, begin.positions, earliest, latest, accept=plan.accept_positions
         )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from streamfilter.health import State
 from streamfilter.index.protocol import Index
-from streamfilter.kafka.starting import Plan, Script, Starter
+from streamfilter.kafka.plan import Plan, Script
+from streamfilter.kafka.starting import Starter
 from streamfilter.kafka.store import Store
 from streamfilter.kafka.transactor import Parts, Step, Transactor
 from streamfilter.killpoints import kill_point
@@ -23,9 +24,10 @@ MEASURE_SECONDS = 10.0
 class Task:
     """Drives one task."""
 
-    def __init__(self, plan: Plan, parts: Parts, store: Store) -> None:
+    def __init__(self, plan: Plan, parts: Parts, store: Store, index: Index | None = None) -> None:
+        """Prepare step 1; an open *index* is what a standby has brought up to date."""
         self.plan, self._parts, self._store = plan, parts, store
-        self._starter: Starter | None = None
+        self._starter: Starter | None = Starter(plan, parts, store, index)
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
         self.state, self.detail = State.STARTING, ""

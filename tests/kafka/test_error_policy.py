@@ -11,11 +11,12 @@ from streamfilter.health import Health, State
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.identity import Identity, decode_identity
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Applied, Changes
+from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.kafka.beginning import Names
 from streamfilter.kafka.breaker import Breaker
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.plan import Plan
 from streamfilter.kafka.ports import (
     Abortable,
     Denied,
@@ -27,7 +28,6 @@ from streamfilter.kafka.ports import (
 )
 from streamfilter.kafka.processing import Rules
 from streamfilter.kafka.service import REPLACEMENTS_MAX, Service
-from streamfilter.kafka.starting import Plan
 from streamfilter.kafka.store import Usage
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.transactor import IDLE_COMMIT_SECONDS, Bounds, Parts
@@ -113,7 +113,7 @@ class World:
             self.membership, self._task, self._observer, self.clock, latency=0.02
         )
 
-    def _task(self, number: int) -> Task:
+    def _task(self, number: int, index: Index | None) -> Task:
         parts = Parts(
             log=self.log,
             member=self.membership.member,
@@ -129,7 +129,7 @@ class World:
         names = Names("group", "in", "changelog/0", "memory")
         identity = Identity("00" * 16, 1, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15")
         plan = Plan(number, names, (0,), SCHEME, "earliest", False, lambda: identity)
-        return Task(plan, parts, self.store)
+        return Task(plan, parts, self.store, index)
 
     def turn(self, times: int = 1) -> None:
         for _ in range(times):

@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 
 from streamfilter.index.errors import DiskFull
-from streamfilter.kafka import beginning, intake, restore, starting, transaction, transactor
-from streamfilter.kafka.ports import Bounds, Outgoing
+from streamfilter.kafka import (
+    beginning,
+    intake,
+    restore,
+    standby,
+    starting,
+    transaction,
+    transactor,
+)
+from streamfilter.kafka.ports import Bounds, Entry, Outgoing
 from streamfilter.kafka.standing import Standing
 from streamfilter.kafka.transactor import Step
-from tests.simulator.log import SimLog
+from tests.simulator.log import SimLog, SimReader
 from tests.simulator.oracle import Watcher
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -186,6 +194,41 @@ def judged_in_the_order_of_arrival(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(intake, "in_order", unsorted)
 
 
+def a_standby_reads_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
+    """The tail reads uncommitted: faster, and ahead of what may be aborted."""
+    real = SimReader.read
+
+    def read(self: Any, count: int, timeout: float) -> list[Entry]:
+        if self._end < standby.ENDLESS:
+            return real(self, count, timeout)
+        cells = list(enumerate(self._partition.cells))[self.position :]
+        self.position = self._partition.end
+        return [Entry(o, c.value) for o, c in cells if not c.marker and c.value is not None]
+
+    patch.setattr(SimReader, "read", read)
+
+
+def a_standby_goes_on_beside_the_owner(patch: pytest.MonkeyPatch) -> None:
+    """The tail is not ended when its task becomes ours: two write one index."""
+    patch.setattr(standby.Standbys, "close", lambda self: None)
+    patch.setattr(standby.Standbys, "release", lambda self, number: None)
+
+
+def a_standby_forgets_what_it_could_not_write(patch: pytest.MonkeyPatch) -> None:
+    """A full disk loses what the tail has read, and it reads on."""
+    real = restore.Replay._write
+
+    def write(self: Any) -> Iterator[str]:
+        for waiting in real(self):
+            self._documents, self._marks, self._last = [], [], None
+            yield waiting
+            return
+
+    patch.setattr(restore.Replay, "_write", write)
+    never = property(lambda self: None, lambda self, value: None)
+    patch.setattr(restore.Replay, "_next", never, raising=False)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -203,5 +246,8 @@ PLANTED = tuple(
         (a_lost_changelog_is_begun_anew, "refusal"),
         (another_record_is_not_noticed, "refusal"),
         (judged_in_the_order_of_arrival, "changelog"),
+        (a_standby_reads_what_is_not_committed, "ahead"),
+        (a_standby_goes_on_beside_the_owner, "locked"),
+        (a_standby_forgets_what_it_could_not_write, "state"),
     )
 )

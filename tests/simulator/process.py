@@ -11,14 +11,16 @@ from typing import Any, TypeVar
 from streamfilter.documents import Reader
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
+from streamfilter.index.protocol import Index
 from streamfilter.kafka import beginning
 from streamfilter.kafka.beginning import Names
 from streamfilter.kafka.breaker import Breaker
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.plan import Plan
 from streamfilter.kafka.processing import Rules
 from streamfilter.kafka.service import Service
-from streamfilter.kafka.starting import Plan
+from streamfilter.kafka.standby import Standby, Standbys
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.transactor import Bounds, Parts
 from streamfilter.similarity.text import UNICODE_VERSION
@@ -62,7 +64,7 @@ class Teller(Observer):
         """Metrics and health are tested where they are made."""
 
     moved = standing = left = transaction = rebalanced = owning = _nothing
-    restoring = identified = enter = occupying = _nothing
+    restoring = identified = enter = occupying = tailing = _nothing
 
 
 class SimWorker:
@@ -119,10 +121,11 @@ class Process:
         membership, clock = SimMembership(self.world, life), SimClock(self.world, life)
         self.service = Service(
             membership,
-            lambda number: self._task(life, number, membership, clock),
+            lambda number, index: self._task(life, number, index, membership, clock),
             Teller(self.world, life),
             clock,
             latency=LATENCY,
+            standbys=self._standbys(life, clock),
         )
 
     def turn(self) -> None:
@@ -181,20 +184,45 @@ class Process:
     def _names(self, number: int) -> Names:
         return Names("group", INPUT, f"{CHANGELOG}/{number}", self.disks[number].name)
 
-    def _task(self, life: Life, number: int, membership: SimMembership, clock: SimClock) -> Task:
+    def _standbys(self, life: Life, clock: SimClock) -> Standbys:
         shape = self.world.shape
-        partitions = tuple(range(self.world.partitions)) if shape.tasks == 1 else (number,)
-        plan = Plan(
+        if not shape.hot:
+            return Standbys()
+
+        def standby(number: int) -> Standby:
+            plan, store = self._plan(life, number), SimStore(self.world, life, self.disks[number])
+            log = SimLog(self.world, life, number, plan.partitions)
+            return Standby(plan, log, store, Teller(self.world, life), clock)
+
+        return Standbys(range(shape.tasks), standby)
+
+    def _plan(self, life: Life, number: int) -> Plan:
+        whole = self.world.shape.tasks == 1
+        return Plan(
             number=number,
             names=self._names(number),
-            partitions=partitions,
+            partitions=tuple(range(self.world.partitions)) if whole else (number,),
             scheme=SCHEME,
             start="earliest",
             accept_positions=life.accept_positions,
             new_identity=lambda: _identity(self.world.rng),
         )
+
+    def _task(
+        self,
+        life: Life,
+        number: int,
+        index: Index | None,
+        membership: SimMembership,
+        clock: SimClock,
+    ) -> Task:
+        shape, plan = self.world.shape, self._plan(life, number)
+        if index is not None:
+            stands = index.progress.changelog_offset
+            end = self.world.broker.topics[CHANGELOG][number].end
+            self.world.tell(life.name, f"takes over with an index at {stands} of {end}")
         parts = Parts(
-            log=SimLog(self.world, life, number, partitions),
+            log=SimLog(self.world, life, number, plan.partitions),
             member=membership.member,
             clock=clock,
             observer=Teller(self.world, life),
@@ -211,7 +239,7 @@ class Process:
             breaker=Breaker(1.0),
             worker=SimWorker(self.world.rng),
         )
-        return Task(plan, parts, SimStore(self.world, life, self.disks[number]))
+        return Task(plan, parts, SimStore(self.world, life, self.disks[number]), index)
 
 
 @cache

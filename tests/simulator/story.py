@@ -145,9 +145,33 @@ class Story:
                 break
         else:
             raise Failure("stuck", f"at {self.world.broker.offsets} of {self._ends()}")
+        self._let_standbys_catch_up()
         for process in self.processes:
             if process.up:
                 process.stop()
+
+    def _let_standbys_catch_up(self) -> None:
+        """Give the standbys as many rounds; each must then have the whole changelog."""
+        if not self.shape.hot:
+            return
+        for _ in range(CALM_ROUNDS):
+            if not (behind := list(self._standbys_behind())):
+                return
+            self.round()
+        raise Failure("stuck", f"{behind} are behind the changelog")
+
+    def _standbys_behind(self) -> Iterator[str]:
+        """Yield the disks of processes without a task that lack something committed."""
+        owners = set(self.world.group.owner.values())
+        for process in self.processes:
+            life = process.life
+            if life is None or any(owner.startswith(life.name + "-") for owner in owners):
+                continue
+            for task, disk in enumerate(process.disks):
+                changelog = self.world.broker.topics[CHANGELOG][task]
+                last = max(offset for offset, _ in changelog.committed(changelog.start))
+                if disk.index.progress.changelog_offset < last:
+                    yield disk.name
 
     def round(self) -> None:
         """Let every process take a turn; start those that are down."""

@@ -48,6 +48,7 @@ SEEN = {
     "a crash in a restore": "CRASHES before reader.read",
     "a crash while closing": "CRASHES before membership.close",
     "a pause in the middle of a transaction": "is paused before log.send_offsets",
+    "a standby that takes over with what it has read": "takes over with an index at",
     "a zombie that was fenced": "exits with 76",
     "a place that was lost": "hears that it lost its place",
     "a commit without an answer": "commit: reply lost",

@@ -77,6 +77,8 @@ class Shape:
     documents: int
     steps: int
     eager: bool
+    hot: bool
+    """Who has no task tails the changelog."""
     rates: dict[str, float]
 
 
@@ -93,6 +95,7 @@ def draw_shape(rng: random.Random) -> Shape:
         documents=rng.randrange(5, 17),
         steps=rng.choice((20, 40, 80)),
         eager=rng.random() < 0.3,
+        hot=rng.random() < 0.7,
         rates=rates,
     )
 
