@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from streamfilter.config import load_config
 from streamfilter.kafka.broker.node import free_ports
 from streamfilter.model import Record
+from streamfilter.similarity.scheme import Scheme
 from tests.support.filter_process import FilterProcess
 from tests.support.topics import Input, create_topics, end_offsets, produce, read_committed
 
@@ -64,6 +66,10 @@ class Stage:
         path = self.directory / f"config-{secrets.token_hex(4)}.yaml"
         path.write_text(json.dumps(own, indent=2))
         return path
+
+    def scheme(self) -> Scheme:
+        """Return the scheme of a filter that is started without other settings."""
+        return load_config([self.configuration()]).scheme()
 
     def start(
         self,

@@ -6,9 +6,18 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from streamfilter.kafka.errors import classify
+from streamfilter.kafka.ports import Retriable
 from streamfilter.model import Headers, Record, Source
 
 TIMEOUT_SECONDS = 60
@@ -71,8 +80,21 @@ def end_offsets(
 ) -> dict[int, int]:
     """Return the end of each partition: the high watermark, or the last stable offset."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        try:
+            return _end_offsets(admin, topic, isolation)
+        except KafkaException as error:  # a topic just made, a broker just gone: no leader yet
+            passes = classify(error.args[0]) is Retriable
+            if not passes or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _end_offsets(admin: AdminClient, topic: str, isolation: IsolationLevel) -> dict[int, int]:
     metadata = admin.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
-    assert metadata.error is None, metadata.error
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
     latest = {TopicPartition(topic, p): OffsetSpec.latest() for p in metadata.partitions}
     answers = admin.list_offsets(latest, isolation_level=isolation, request_timeout=TIMEOUT_SECONDS)
     return {
@@ -128,7 +150,7 @@ def _read_to_the_end(consumer: Consumer, topic: str, partitions: set[int]) -> li
         # `consume` waits for all 1,000 or for its whole timeout: hence a short one.
         for message in consumer.consume(1_000, timeout=0.05):
             if (error := message.error()) is None:
-                records.append(_record(message))
+                records.append(as_record(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 unfinished.discard(message.partition())
             else:
@@ -136,7 +158,8 @@ def _read_to_the_end(consumer: Consumer, topic: str, partitions: set[int]) -> li
     return sorted(records, key=lambda record: record.source)
 
 
-def _record(message: object) -> Record:
+def as_record(message: object) -> Record:
+    """Return a consumed message as the record that it holds."""
     return Record(
         source=Source(message.topic(), message.partition(), message.offset()),
         key=message.key(),

@@ -88,7 +88,8 @@ class Node:
         logging = (resources.files(__package__) / "log4j2.xml").read_text(encoding="utf-8")
         (self.directory / "log4j2.xml").write_text(logging, encoding="utf-8")
         command = [*self._java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
-        command += ["--cluster-id", cluster_id, "--config", str(self._settings)]
+        # With "=": one random id in 64 begins with a dash, and would be taken for an option.
+        command += [f"--cluster-id={cluster_id}", "--config", str(self._settings)]
         with self.log.open("ab") as log:
             subprocess.run(
                 command, stdout=log, stderr=log, check=True, timeout=FORMAT_TIMEOUT_SECONDS

@@ -1,0 +1,155 @@
+"""What should have come of it: a sequential model, fed in the order that the changelog tells.
+
+No RocksDB, no batches, no threads. What a record is (a document, passed through, broken) is read
+here by `json.loads` and four lines, for we know what the story writes; the order is read from
+the bytes of the batch records by the simulator's own lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamfilter.model import Record
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher
+from tests.simulator.history import Told, read_batches
+from tests.support.model import SequentialModel
+
+Place = tuple[int, int]
+"""Partition and offset of an input record."""
+Found = tuple[str, float, int, Place]
+"""A match: id, similarity, bands, place."""
+WORDS_MIN = 3
+"""A shorter text has no shingle: it is forwarded unjudged by default, but has its ordinal."""
+
+
+class UntrueError(AssertionError):
+    """The changelog itself cannot be true."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the model says of one input record."""
+
+    source: Record
+    order: tuple[int, int, int]
+    """Batch, partition, offset: the order of judgement."""
+    topic: str
+    verdict: str = ""
+    """Of a duplicate; a dead letter's code."""
+    matches: tuple[Found, ...] = ()
+
+
+def kind_of(record: Record) -> tuple[str, str, str]:
+    """Return (kind, id, text): ``document``, ``short``, ``passthrough`` or a dead letter's code."""
+    if record.value is None:
+        return "passthrough", "", ""
+    try:
+        value: dict[str, Any] = json.loads(record.value)
+    except ValueError:
+        return "invalid_json", "", ""
+    if "text" not in value:
+        return "missing_text", "", ""
+    text = value["text"]
+    if not text.strip():
+        return "passthrough", "", ""
+    if len(text.split()) < WORDS_MIN:
+        return "short", "", ""
+    return "document", value["id"], text
+
+
+@dataclass(slots=True)
+class _Log:
+    """A changelog as the simulator's reader of batches wants it."""
+
+    records: Sequence[tuple[int, bytes]]
+    start: int = 0
+
+    def committed(self, _: int) -> Sequence[tuple[int, bytes]]:
+        return self.records
+
+
+@dataclass(slots=True)
+class Relived:
+    """One task's whole life as it should have been; `follow` may be called again for more."""
+
+    sketcher: Sketcher
+    model: SequentialModel = field(default_factory=SequentialModel)
+    expected: dict[Place, Expected] = field(default_factory=dict)
+    known: dict[int, int] = field(default_factory=dict)
+    """Next offset that was never judged, by partition."""
+    batches: list[Told] = field(default_factory=list)
+    _place_of: dict[str, Place] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scheme: Scheme, seed: bytes) -> Relived:
+        return cls(Sketcher(scheme, seed=seed))
+
+    def follow(
+        self, changelog: Sequence[tuple[int, bytes]], inputs: dict[int, list[Record]]
+    ) -> None:
+        """Judge what *changelog* (whole) tells beyond what was followed before.
+
+        Raises:
+            UntrueError: it has gaps, repeats, or documents that are not unique.
+        """
+        told = read_batches(_Log(changelog))  # type: ignore[arg-type]
+        for count, batch in enumerate(told[len(self.batches) :], start=len(self.batches)):
+            _demand(batch.number == count, f"batch {batch.number} where {count} was to come")
+            first, model = batch.first_ordinal, self.model
+            _demand(first == model.next_ordinal, f"batch {count} begins with ordinal {first}")
+            self._judge(batch, inputs)
+            after = batch.next_ordinal
+            _demand(after == model.next_ordinal, f"batch {count} ends with ordinal {after}")
+            stored = [ordinal for ordinal in range(first, after) if ordinal in model.documents]
+            _demand(batch.documents == stored, f"batch {count} stores {batch.documents}")
+            self.batches.append(batch)
+
+    def _judge(self, batch: Told, inputs: dict[int, list[Record]]) -> None:
+        records: list[Record] = []
+        for partition, (begin, end) in sorted(batch.spans.items()):
+            known = self.known.get(partition, 0)
+            what = f"batch {batch.number} judges {partition} from {begin} after {known}"
+            _demand(begin == known, what)
+            self.known[partition] = end
+            records += inputs.get(partition, [])[begin:end]
+            _demand(len(inputs.get(partition, [])) >= end, f"{what} to {end}: no such input")
+        kinds = [kind_of(record) for record in records]
+        texts = [text for kind, _, text in kinds if kind == "document"]
+        sketches = self.sketcher.sketch(texts) if texts else None
+        row = 0
+        for record, (kind, id_, _) in zip(records, kinds, strict=True):
+            at = record.source.partition, record.source.offset
+            expected = self._expect(record, (batch.number, *at), kind, id_, sketches, row)
+            self.expected[at] = expected
+            row += kind == "document"
+
+    def _expect(
+        self,
+        record: Record,
+        order: tuple[int, int, int],
+        kind: str,
+        id_: str,
+        sketches: Any,
+        row: int,
+    ) -> Expected:
+        self.model.next_ordinal += kind == "short"
+        if kind in ("passthrough", "short"):
+            return Expected(record, order, "unique")
+        if kind != "document":
+            return Expected(record, order, "dead_letter", kind)
+        _demand(id_ not in self._place_of, f"the story has {id_} twice")
+        self._place_of[id_] = order[1:]
+        verdict = self.model.judge(id_, sketches, row)
+        if verdict.verdict == "unique":
+            return Expected(record, order, "unique")
+        matches = tuple((i, round(s, 6), b, self._place_of[i]) for i, s, b in verdict.matches)
+        return Expected(record, order, "duplicates", verdict.verdict, matches)
+
+
+def _demand(true: bool, otherwise: str) -> None:
+    if not true:
+        raise UntrueError(otherwise)

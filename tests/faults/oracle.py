@@ -1,0 +1,198 @@
+"""What must be true of a recorded run; the letters are those of the fault matrix.
+
+| check     | letter | what it finds                                                        |
+|-----------|--------|----------------------------------------------------------------------|
+| lost      | A      | an input record that is in none of the three outputs                 |
+| doubled   | B      | one that is there more than once                                     |
+| stranger  | B      | an output that no input explains                                     |
+| order     | B      | an output partition that is not in the order of its input partition  |
+| misjudged | C      | another place, verdict, match, similarity or content than the model's|
+| later     | C      | a match with itself, or with what was judged later                   |
+| withheld  | C      | a match with what was not itself forwarded                           |
+| changelog | D      | a changelog with gaps, repeats, or another set of unique documents   |
+| state     | D      | an index that is not what the model remembers                        |
+| prefix    | -      | a reader during the faults saw what is not in the final log          |
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from streamfilter.index.opening import open_index, read_identity
+from streamfilter.model import Record
+from tests.faults.expected import Expected, Place, Relived, UntrueError
+from tests.faults.recording import Recording, digest
+from tests.simulator.world import Failure
+from tests.support.topics import header
+
+OURS = "__streamfilter."
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken promise."""
+
+    letter: str
+    check: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.letter} {self.check}: {self.what}"
+
+
+def judge(recording: Recording, tasks: Mapping[int, Relived], *, whole: bool) -> list[Finding]:
+    """Return every broken promise of a run.
+
+    Args:
+        recording: what it left behind.
+        tasks: the model of each task, by number; it is taken on to the changelog's end.
+        whole: the input was judged to its end, so that what is missing is lost.
+    """
+    for number, task in tasks.items():
+        try:
+            task.follow(recording.changelog.get(number, []), recording.inputs)
+        except (UntrueError, Failure) as error:
+            return [Finding("D", "changelog", f"task {number}: {error}")]
+    expected = {at: each for task in tasks.values() for at, each in task.expected.items()}
+    found = [*_unjudged(recording, expected)] if whole else []
+    found += _counted(recording, expected)
+    for place, partitions in recording.outputs.items():
+        for records in partitions.values():
+            found += _compared(place, records, expected)
+    # An order can only be told of the right records.
+    return (found or [*_ordered(recording, expected)]) + [*_prefix(recording)]
+
+
+def _unjudged(recording: Recording, expected: Mapping[Place, Expected]) -> Iterator[Finding]:
+    places = ((p, r.source.offset) for p, records in recording.inputs.items() for r in records)
+    if missing := [place for place in places if place not in expected]:
+        yield Finding("A", "lost", f"{len(missing)} never judged: {missing[:SHOWN]}")
+
+
+def _keys(partitions: Mapping[int, list[Record]]) -> Iterator[bytes]:
+    return (record.key or b"" for records in partitions.values() for record in records)
+
+
+def _counted(recording: Recording, expected: Mapping[Place, Expected]) -> Iterator[Finding]:
+    given = {each.source.key or b"" for each in expected.values()}
+    have = Counter(key for outputs in recording.outputs.values() for key in _keys(outputs))
+    if lost := [key for key in given if key not in have]:
+        yield Finding("A", "lost", f"{len(lost)} are in no output: {lost[:SHOWN]}")
+    if twice := [key for key, count in have.items() if count > 1]:
+        yield Finding("B", "doubled", f"{len(twice)} came out more than once: {twice[:SHOWN]}")
+    if odd := [key for key in have if key not in given]:
+        yield Finding("B", "stranger", f"{len(odd)} come from no judged input: {odd[:SHOWN]}")
+
+
+def _compared(
+    place: str, records: list[Record], expected: Mapping[Place, Expected]
+) -> Iterator[Finding]:
+    by_key = {each.source.key: each for each in expected.values()}
+    for record in records:
+        want = by_key.get(record.key)
+        if want is not None and (wrong := _difference(place, record, want, expected)):
+            yield Finding("C", wrong[0], f"{record.key!r} {wrong[1]}")
+
+
+def _difference(
+    place: str, record: Record, want: Expected, expected: Mapping[Place, Expected]
+) -> tuple[str, str] | None:
+    """Return the check and what is wrong with an output record; None if it is right."""
+    matches = [
+        (each["id"], each["similarity"], each["bands"], (each["partition"], each["offset"]))
+        for each in json.loads(header(record, OURS + "matches") or "[]")
+    ]
+    for _, _, _, at in matches:
+        if at not in expected or expected[at].order >= want.order:
+            return "later", f"was matched with {at}, which is not earlier"
+        if expected[at].topic != "unique":
+            return "withheld", f"was matched with {at}, which was not forwarded"
+    if place != want.topic:
+        return "misjudged", f"is in {place}, the model says {want.topic}"
+    plain = tuple(pair for pair in record.headers if not pair[0].startswith(OURS))
+    given = want.source
+    if (record.value, plain, record.timestamp) != (given.value, given.headers, given.timestamp):
+        return "misjudged", "was changed on its way"
+    told = header(record, OURS + "verdict") or header(record, OURS + "error.code") or ""
+    if told != want.verdict or (place == "unique" and plain != record.headers):
+        return "misjudged", f"is {told!r}, the model says {want.verdict!r}"
+    if matches != list(want.matches):
+        return "misjudged", f"matches {matches}, the model says {want.matches}"
+    if matches and header(record, OURS + "match.id") != matches[0][0]:
+        return "misjudged", "names another match than its best"
+    return None
+
+
+def _ordered(recording: Recording, expected: Mapping[Place, Expected]) -> Iterator[Finding]:
+    """Hold each output partition to its input partition: they have equal numbers here."""
+    for place, partitions in recording.outputs.items():
+        for partition, records in partitions.items():
+            order = [
+                each.source.key
+                for (p, _), each in sorted(expected.items())
+                if p == partition and each.topic == place
+            ]
+            if [record.key for record in records] != order:
+                yield Finding("B", "order", f"{place}/{partition} is not in the input's order")
+
+
+def _prefix(recording: Recording) -> Iterator[Finding]:
+    for (place, partition), seen in recording.seen.items():
+        records = recording.outputs[place].get(partition, [])
+        final = [(record.source.offset, digest(record)) for record in records]
+        if final[: len(seen)] != seen:
+            odd = next((a for a, b in zip(seen, final, strict=False) if a != b), seen[-1])
+            yield Finding(
+                "-", "prefix", f"{place}/{partition}: {odd[0]} was seen, and did not stay"
+            )
+
+
+def judge_index(path: Path, seed: bytes, task: Relived) -> list[Finding]:
+    """Hold a closed index to the model, at whatever batch it stands."""
+    identity = read_identity(path, seed=seed)
+    if identity is None:
+        return []
+    index = open_index(path, identity)
+    try:
+        return [Finding("D", "state", f"{path.name}: {what}") for what in _state(index, task)]
+    finally:
+        index.close()
+
+
+def _state(index: object, task: Relived) -> Iterator[str]:
+    limit, model = index.progress.next_ordinal, task.model
+    documents = {o: d for o, d in model.documents.items() if o < limit}
+    found = index.fetch(np.array(sorted(documents), np.int64))
+    if len(index) != len(documents) or len(found) != len(documents):
+        yield f"{len(index)} documents, {len(found)} of them right; the model has {len(documents)}"
+        return
+    for ordinal, id_, mark in zip(
+        found.ordinals.tolist(), found.ids, found.fingerprints, strict=True
+    ):
+        if (id_, mark.tobytes()) != (documents[ordinal].id, documents[ordinal].fingerprint):
+            yield f"ordinal {ordinal} is {id_}, the model says {documents[ordinal].id}"
+            return
+    yield from _buckets(index, task, limit)
+
+
+def _buckets(index: object, task: Relived, limit: int) -> Iterator[str]:
+    wanted = {k: cut for k, b in task.model.buckets.items() if (cut := [o for o in b if o < limit])}
+    keys = np.array(sorted(wanted), np.uint64).reshape(-1, 1)
+    stored = sum(kind == "bucket" for kind, _, _ in index.dump())
+    if stored != len(wanted):
+        yield f"{stored} buckets, the model has {len(wanted)}"
+    probed = index.probe(keys)
+    ends = np.cumsum(probed.counts.reshape(-1).astype(np.int64))
+    for key, end, count in zip(
+        keys[:, 0].tolist(), ends.tolist(), probed.counts[:, 0].tolist(), strict=True
+    ):
+        if probed.ordinals[end - count : end].tolist() != wanted[key]:
+            yield f"bucket {key:x} differs from the model's {wanted[key]}"
+            return

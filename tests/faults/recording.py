@@ -1,0 +1,120 @@
+"""What a run left behind, as values: its inputs, its outputs, its changelog, and what was seen.
+
+The oracle judges a `Recording` and nothing else, so a recorded run can be spoilt on purpose.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from streamfilter.model import Record
+from tests.support.stage import Stage
+from tests.support.topics import as_record, end_offsets, read_committed
+
+POLL_SECONDS = 0.2
+Where = tuple[str, int]
+"""Place (``unique``, ``duplicates``, ``dead_letter``) and partition."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """Everything that the oracle looks at."""
+
+    inputs: dict[int, list[Record]]
+    """By partition, in order of offset."""
+    outputs: dict[str, dict[int, list[Record]]]
+    """By place and partition, as a reader of committed records gets them."""
+    changelog: dict[int, list[tuple[int, bytes]]]
+    """By task: (offset, value), committed."""
+    seen: dict[Where, list[tuple[int, bytes]]] = field(default_factory=dict)
+    """What a reader saw while it happened: (offset, digest)."""
+
+
+def digest(record: Record) -> bytes:
+    """Return a hash of everything that a record consists of."""
+    parts = (record.key, record.value, record.headers, record.timestamp)
+    return blake2b(repr(parts).encode(), digest_size=16).digest()
+
+
+def by_partition(records: list[Record]) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.source.partition, []).append(record)
+    return found
+
+
+def record_run(stage: Stage, watcher: Watcher | None = None) -> Recording:
+    """Read everything of *stage* to its end; fail if a transaction is still open."""
+    changelog = by_partition(read_committed(stage.bootstrap, stage.changelog))
+    return Recording(
+        inputs=by_partition(read_committed(stage.bootstrap, stage.input)),
+        outputs={name: by_partition(found) for name, found in stage.outputs().items()},
+        changelog={
+            task: [(each.source.offset, each.value or b"") for each in records]
+            for task, records in changelog.items()
+        },
+        seen=watcher.seen if watcher else {},
+    )
+
+
+class Watcher:
+    """A read_committed reader of all outputs while things go wrong, in a thread of its own."""
+
+    def __init__(self, stage: Stage, bootstrap: str) -> None:
+        """Begin to read.
+
+        Args:
+            stage: whose outputs.
+            bootstrap: brokers that the faults of the network spare.
+        """
+        self.seen: dict[Where, list[tuple[int, bytes]]] = {}
+        self.count = 0
+        """Records seen so far."""
+        self.errors: list[str] = []
+        self._names = {
+            stage.unique: "unique",
+            stage.duplicates: "duplicates",
+            stage.dead_letter: "dead_letter",
+        }
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "test-watcher",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "log_level": 2,
+                "fetch.wait.max.ms": 100,
+            }
+        )
+        spots = [
+            TopicPartition(topic, partition, 0)
+            for topic in self._names
+            for partition in end_offsets(bootstrap, topic)
+        ]
+        self._consumer.assign(spots)
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            for message in self._consumer.consume(500, POLL_SECONDS):
+                if (error := message.error()) is None:
+                    self._note(as_record(message))
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    self.errors.append(str(error))
+
+    def _note(self, record: Record) -> None:
+        where = self._names[record.source.topic], record.source.partition
+        self.seen.setdefault(where, []).append((record.source.offset, digest(record)))
+        self.count += 1
+
+    def close(self) -> None:
+        self._ending.set()
+        self._thread.join(30)
+        self._consumer.close()

@@ -1,0 +1,68 @@
+"""What flows in while things go wrong: stories that come back, soon or late, and broken records.
+
+Edits keep families around the threshold, so that whether B is a duplicate depends on whether A
+or A' was judged first: a wrong order, or a memory that lost something, shows as a wrong verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from dataclasses import dataclass, field
+
+from tests.support.topics import Input
+
+RECENT = 60
+EARLY = 200
+"""Stories that come back for as long as the run lives."""
+
+
+@dataclass(slots=True)
+class Story:
+    """An endless stream of records, the same for the same seed but for its timestamps."""
+
+    rng: random.Random
+    partitions: int
+    count: int = 0
+    _early: list[list[str]] = field(default_factory=list)
+    _recent: list[list[str]] = field(default_factory=list)
+
+    def take(self, count: int) -> list[Input]:
+        """Return the next *count* records."""
+        return [self._next() for _ in range(count)]
+
+    def _next(self) -> Input:
+        number, self.count = self.count, self.count + 1
+        return Input(
+            self._value(number),
+            key=f"k{number}".encode(),
+            partition=self.rng.randrange(self.partitions),
+            headers=(("h", b"1"), ("h", None), ("n", str(number).encode())),
+            timestamp=time.time_ns() // 1_000_000,
+        )
+
+    def _value(self, number: int) -> bytes | None:
+        kind, id_ = self.rng.random(), f"d{number}"
+        if kind < 0.95:
+            return json.dumps({"id": id_, "text": self._text()}).encode()
+        if kind < 0.96:
+            return None
+        if kind < 0.97:
+            return json.dumps({"id": id_, "text": " "}).encode()
+        if kind < 0.98:
+            return json.dumps({"id": id_, "text": "two words"}).encode()
+        return json.dumps({"id": id_}).encode() if kind < 0.99 else b"{" + id_.encode()
+
+    def _text(self) -> str:
+        rng, kind = self.rng, self.rng.random()
+        if self._recent and kind < 0.6:
+            words = list(rng.choice(self._early if kind < 0.1 else self._recent))
+            if kind < 0.4:
+                words[rng.randrange(len(words))] = f"x{rng.randrange(10_000)}"
+        else:
+            words = [f"w{rng.randrange(100_000)}" for _ in range(rng.randrange(12, 50))]
+        if len(self._early) < EARLY:
+            self._early.append(words)
+        self._recent = [*self._recent[-RECENT:], words]
+        return " ".join(words)
