@@ -17,6 +17,11 @@ def series(name: str, *matchers: str) -> str:
     return f"{full}{{{','.join((HERE, *matchers))}}}"
 
 
+def known(name: str) -> str:
+    """Return a gauge without the NaN of who has not measured it, which would swallow a sum."""
+    return f"{series(name)} >= 0"
+
+
 def summed(expression: str, *by: str) -> str:
     """Return the sum over all processes, one for each value of the labels *by*."""
     return f"sum{_by(by)}({expression})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.grafana.expressions import (
     RANGE,
+    known,
     largest,
     mean,
     quantile,
@@ -95,10 +96,10 @@ INDEX = Row("The index's life", (
 ROCKSDB = Row("RocksDB", (
     Chart("Memory", "What RocksDB holds: blocks, write buffers, readers, and the front before "
           "it. Bounded by memory.*, whatever the index's size.", "bytes",
-          (Query(summed(series("rocksdb_block_cache_usage")), "block cache"),
-           Query(summed(series("rocksdb_cur_size_all_mem_tables")), "write buffers"),
-           Query(summed(series("rocksdb_estimate_table_readers_mem")), "table readers"),
-           Query(summed(series("rocksdb_front_bytes")), "front")), Form.STACKED),
+          (Query(summed(known("rocksdb_block_cache_usage")), "block cache"),
+           Query(summed(known("rocksdb_cur_size_all_mem_tables")), "write buffers"),
+           Query(summed(known("rocksdb_estimate_table_readers_mem")), "table readers"),
+           Query(summed(known("rocksdb_front_bytes")), "front")), Form.STACKED),
     Chart("Table files", "Bytes of the files in use.", "bytes",
           _each("rocksdb_live_sst_files_size")),
     Chart("Keys", "About, in all families: band keys outnumber documents.", "short",
@@ -108,9 +109,9 @@ ROCKSDB = Row("RocksDB", (
     Chart("Files of level 0", "Writers slow down from 20 on.", "short",
           _each("rocksdb_num_files_at_level0")),
     Chart("Background work", "Compactions and flushes under way, and buffers waiting.", "short",
-          (Query(summed(series("rocksdb_num_running_compactions")), "compactions"),
-           Query(summed(series("rocksdb_num_running_flushes")), "flushes"),
-           Query(summed(series("rocksdb_num_immutable_mem_table")), "buffers waiting"))),
+          (Query(summed(known("rocksdb_num_running_compactions")), "compactions"),
+           Query(summed(known("rocksdb_num_running_flushes")), "flushes"),
+           Query(summed(known("rocksdb_num_immutable_mem_table")), "buffers waiting"))),
     Chart("Writes stopped", "1 while RocksDB takes no writes: usually the disk is full.", "none",
           (Query(largest(series("rocksdb_is_write_stopped"), "instance"), "{{instance}}"),),
           Form.NUMBER, limits=(("green", 0.0), ("red", 1.0))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from deploy.grafana.expressions import (
     buckets,
     growth,
+    known,
     largest,
     quantile,
     rate,
@@ -48,7 +49,7 @@ HEALTH = Row("Health", (
           "percentunit", (Query(smallest(series("audit_recall")), "recall"),),
           Form.NUMBER, width=3, limits=GOOD_FROM_90, decimals=2),
     Chart("Waiting", "Input records behind the end, all partitions of all processes.",
-          "short", (Query(summed(series("consumer_lag_records")), "records"),),
+          "short", (Query(summed(known("consumer_lag_records")), "records"),),
           Form.NUMBER, width=3),
     Chart("Last commit", "Time since the newest committed transaction. It grows while nothing "
           "comes in; with records waiting it means that the filter is stuck.", "s",
