@@ -79,9 +79,9 @@ def spread(lists: Lists, present: Flags) -> Buckets:
 
 
 def written(additions: Additions) -> Flags:
-    """Return which of the (n, c) keys exist: an unsigned document has only the last."""
+    """Return which of the (n, c) keys exist: an unsigned document has only the last ones."""
     present = np.repeat(additions.documents.set_sizes[:, None] > 0, additions.keys.shape[1], axis=1)
-    present[:, -1] = True
+    present[:, -additions.always :] = True
     return present
 
 

@@ -17,12 +17,20 @@ from streamfilter.index.errors import FormatError
 from streamfilter.index.protocol import I64, Progress
 from streamfilter.model import BatchMark, Span
 
+STANDING = b"standing"
+"""Key of the progress among the facts about an index."""
+
 _SPAN_KEY = struct.Struct(">Iq")
 _SPAN_VALUE = struct.Struct("<qQ")
 _MARK = struct.Struct("<QQI")
 _SPAN = struct.Struct("<Iqq")
 _PROGRESS = struct.Struct("<qQQqQB?I")
 _POSITION = struct.Struct("<Iq")
+
+
+def fact_key(name: str) -> bytes:
+    """Return the key of a fact that `RocksIndex.remember` stores."""
+    return b"fact:" + name.encode()
 
 
 @dataclass(frozen=True, slots=True)

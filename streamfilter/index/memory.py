@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from streamfilter.index.protocol import (
     Documents,
     Flags,
     Progress,
+    Removals,
 )
 from streamfilter.model import BatchMark
 
@@ -79,6 +81,7 @@ class MemoryIndex:
         encode_standing(Standing(changes.progress, len(self)))
         for mark in changes.marks:
             encode_mark(mark)
+        removed = self._remove(changes.removals) if changes.removals else 0
         applied = self._add(changes.additions, values) if changes.additions else Applied()
         for mark in changes.marks:
             self._marks[mark.number] = mark
@@ -86,7 +89,19 @@ class MemoryIndex:
                 if span.start < span.end:
                     self._spans.setdefault(span.partition, {})[span.start] = span.end, mark.number
         self._progress = changes.progress
-        return applied
+        return replace(applied, removed=removed)
+
+    def _remove(self, removals: Removals) -> int:
+        removed = 0
+        for ordinal, row in zip(removals.ordinals.tolist(), removals.keys.tolist(), strict=True):
+            removed += self._documents.pop(ordinal, None) is not None
+            for key in row:
+                if ordinal in self._buckets.get(key, ()):
+                    self._buckets[key].remove(ordinal)
+                    self._overflows.pop(key, None)
+                    if not self._buckets[key]:
+                        del self._buckets[key]
+        return removed
 
     def _add(self, additions: Additions, values: list[bytes]) -> Applied:
         documents = overflows = 0
@@ -98,7 +113,8 @@ class MemoryIndex:
             documents += 1
             row = additions.keys[i].tolist()
             overflows += sum(
-                self._list(key, ordinal) for key in set(row if signed[i] else row[-1:])
+                self._list(key, ordinal)
+                for key in set(row if signed[i] else row[-additions.always :])
             )
         return Applied(documents, overflows)
 

@@ -91,15 +91,31 @@ class Additions:
     buckets: Buckets | None = None
     """What a probe of exactly these keys just found, so that apply need not read again; None
     means apply reads them itself (restore)."""
+    always: int = 1
+    """How many of the last key columns every document has; the others only a signed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """Documents that the index shall forget."""
+
+    ordinals: I64
+    """(n,) distinct; one that is not stored is passed over."""
+    keys: U64
+    """(n, c) the keys that they were added with; one that was not written is passed over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """One atomic write: what a batch adds, its mark(s), and the new progress."""
+    """One atomic write: what a batch adds and removes, its mark(s), and the new progress.
+
+    Removals come before additions. A forgotten ordinal is never given to another document.
+    """
 
     progress: Progress
     additions: Additions | None = None
     marks: tuple[BatchMark, ...] = ()
+    removals: Removals | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +126,8 @@ class Applied:
     """Documents added (a known ordinal adds nothing and is not counted)."""
     overflows: int = 0
     """Buckets that were full, so that an ordinal was counted but not listed."""
+    removed: int = 0
+    """Documents forgotten."""
 
 
 class Index(Protocol):
@@ -125,7 +143,11 @@ class Index(Protocol):
         """Return for each (partition, offset) the mark of the batch that first judged it."""
 
     def apply(self, changes: Changes) -> Applied:
-        """Write *changes* atomically. Applying an ordinal that is known adds nothing."""
+        """Write *changes* atomically. Applying an ordinal that is known adds nothing.
+
+        A bucket that loses a member does not get back those that came when it was full, and
+        forgets how many there were.
+        """
 
     @property
     def progress(self) -> Progress:

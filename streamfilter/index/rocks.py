@@ -8,6 +8,7 @@ crash the database holds the effect of a prefix of the changelog and knows which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from streamfilter.index.buckets import (
     written,
 )
 from streamfilter.index.errors import IndexFault
+from streamfilter.index.forgetting import exchange
 from streamfilter.index.format import (
     Lists,
     decode_buckets,
@@ -31,11 +33,13 @@ from streamfilter.index.format import (
     encode_documents,
 )
 from streamfilter.index.journal import (
+    STANDING,
     Standing,
     decode_mark,
     decode_standing,
     encode_mark,
     encode_standing,
+    fact_key,
     numbers_covering,
     span_entries,
 )
@@ -57,14 +61,6 @@ from streamfilter.model import BatchMark
 
 APPLY_KEYS_MAX = 1 << 24
 """Keys of one write: they are numbered in 24 bits while they are merged."""
-
-STANDING = b"standing"
-"""Key of the progress among the facts."""
-
-
-def fact_key(name: str) -> bytes:
-    """Return the key of a fact that `RocksIndex.remember` stores."""
-    return b"fact:" + name.encode()
 
 
 class RocksIndex:
@@ -158,7 +154,7 @@ class RocksIndex:
             self._owed = changes.progress, fault
             raise
         self._owed = None
-        self._standing = Standing(changes.progress, len(self) + applied.documents)
+        self._standing = self._after(changes, applied)
         if applied.documents:
             self._highest = max(self._highest, int.from_bytes(entries.keys[DOCUMENTS][-1], "big"))
         return applied
@@ -166,15 +162,25 @@ class RocksIndex:
     def _entries(self, changes: Changes) -> tuple[Entries, Applied]:
         entries, applied = Entries(), Applied()
         additions = self._unknown(changes.additions)
-        if additions is not None:
+        if changes.removals is not None:
+            if additions is not None:
+                self._absence.add(np.unique(additions.keys[written(additions)]))
+            applied = exchange(
+                entries, changes.removals, additions, cap=self._cap,
+                lists_of=self._stored_lists, documents_of=partial(self._store.get, DOCUMENTS),
+            )  # fmt: skip
+        elif additions is not None:
             applied = self._put_additions(entries, additions)
         for mark in changes.marks:
             entries.put(BATCHES, [mark.number.to_bytes(8, "big")], [encode_mark(mark)])
             for key, value in span_entries(mark):
                 entries.put(SPANS, [key], [value])
-        standing = Standing(changes.progress, len(self) + applied.documents)
+        standing = self._after(changes, applied)
         entries.put(META, [STANDING], [encode_standing(standing)])
         return entries, applied
+
+    def _after(self, changes: Changes, applied: Applied) -> Standing:
+        return Standing(changes.progress, len(self) + applied.documents - applied.removed)
 
     def _unknown(self, additions: Additions | None) -> Additions | None:
         """Return the additions that are not stored yet, in rising order; None if there are none."""

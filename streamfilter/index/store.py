@@ -58,15 +58,20 @@ _SHARED = (
 
 @dataclass(slots=True)
 class Entries:
-    """What one atomic write puts, family by family, keys preferably in rising order."""
+    """What one atomic write puts and deletes, family by family, best in rising order of keys."""
 
     keys: dict[str, list[bytes]] = field(default_factory=dict)
     values: dict[str, list[bytes]] = field(default_factory=dict)
+    deleted: dict[str, list[bytes]] = field(default_factory=dict)
 
     def put(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add entries of *family*."""
         self.keys.setdefault(family, []).extend(keys)
         self.values.setdefault(family, []).extend(values)
+
+    def delete(self, family: str, keys: Sequence[bytes]) -> None:
+        """Delete *keys* of *family*, none of which is also put; absent ones do no harm."""
+        self.deleted.setdefault(family, []).extend(keys)
 
 
 class Store:
@@ -132,6 +137,7 @@ class Store:
             batch.put(_STAMP, stamp.to_bytes(8, "big"))
             keys, values = entries.keys.get(family, ()), entries.values.get(family, ())
             deque(map(batch.put, keys, values), maxlen=0)
+            deque(map(batch.delete, entries.deleted.get(family, ())), maxlen=0)
         with rocks_errors(self.path):
             self._database.write(batch)
             self._stamp = stamp

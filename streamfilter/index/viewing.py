@@ -21,11 +21,10 @@ from streamfilter.index.directory import DATABASE_NAME, read_marker
 from streamfilter.index.errors import IndexDamaged, IndexRefused
 from streamfilter.index.format import decode_buckets, decode_documents
 from streamfilter.index.identity import Identity
-from streamfilter.index.journal import Standing, decode_standing
+from streamfilter.index.journal import STANDING, Standing, decode_standing, fact_key
 from streamfilter.index.opening import read_identity
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import I64, U64, Buckets, Documents, Flags, Progress
-from streamfilter.index.rocks import STANDING, fact_key
 from streamfilter.index.store import BANDS, DOCUMENTS, META, Store
 
 ATTEMPTS = 5

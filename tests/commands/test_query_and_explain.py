@@ -1,7 +1,6 @@
 """``query`` and ``explain``: a look into an index, also while its owner writes it."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +10,8 @@ import pytest
 from streamfilter.cli import main
 from streamfilter.index.viewing import viewed
 
-WORDS = re.findall(
-    r"\w+", "the quick brown fox jumps over a lazy dog near the quiet river as the sun sets"
-)
-FIRST = " ".join(f"{word}{i % 3}" for i in range(3) for word in WORDS)
+STORY = "the quick brown fox jumps over a lazy dog near the quiet river as the sun sets"
+FIRST = " ".join(f"{word}{i % 3}" for i in range(3) for word in STORY.split())
 SECOND = FIRST.replace("sets2", "rises")
 OTHER = "an entirely different story about markets and prices in the harbour of a northern town"
 

@@ -9,7 +9,7 @@ import pytest
 
 from streamfilter.index import FormatError
 from streamfilter.index.format import whole_seconds
-from streamfilter.index.protocol import Additions, Changes, Index, Progress
+from streamfilter.index.protocol import Additions, Changes, Index, Progress, Removals
 from tests.index.conftest import MakeIndex
 from tests.index.samples import (
     add,
@@ -189,3 +189,35 @@ def test_what_cannot_be_stored_changes_nothing(make_index: MakeIndex) -> None:
 def test_timestamps_keep_their_second_and_absence_and_never_stop_the_service() -> None:
     stored = whole_seconds(np.array([-1, 0, 999, 1_000, 2**62]))
     assert stored.tolist() == [0, 1, 1, 2, 2**32 - 1]
+
+
+def test_a_forgotten_document_is_in_no_bucket_and_no_longer_known(make_index: MakeIndex) -> None:
+    index = make_index()
+    add(index, [0, 1], keys_of([[1, 2, 3, 4], [1, 5, 6, 7]]))
+    gone = Removals(np.array([0, 8], np.int64), keys_of([[1, 2, 3, 4], [1, 5, 6, 7]]))
+    applied = index.apply(Changes(Progress(next_ordinal=2), removals=gone))
+    assert (applied.removed, len(index)) == (1, 1)
+    assert buckets_of(index, [1, 2, 3, 4, 5]) == [[1], [], [], [], [1]]
+    assert index.fetch(np.array([0, 1], np.int64)).ordinals.tolist() == [1]
+    assert not [value for kind, _, value in index.dump() if kind == "bucket" and not value]
+
+
+def test_an_update_is_one_write_and_takes_the_place_of_the_old(make_index: MakeIndex) -> None:
+    index = make_index(bucket_cap=2)
+    add(index, [0, 1, 2], keys_of([[1, 2, 3, 4]] * 3))
+    changes = Changes(
+        Progress(next_ordinal=4),
+        Additions(documents([3]), keys_of([[1, 9, 9, 9]])),
+        removals=Removals(np.array([0], np.int64), keys_of([[1, 2, 3, 4]])),
+    )
+    applied = index.apply(changes)
+    assert (applied.documents, applied.removed, applied.overflows) == (1, 1, 0)
+    # The third was never listed: a full bucket turned it away, and does not know it.
+    assert buckets_of(index, [1, 2, 9]) == [[1, 3], [1], [3]]
+
+
+def test_a_key_that_always_counts_finds_an_unsigned_document(make_index: MakeIndex) -> None:
+    index = make_index()
+    short = documents([0], unsigned=[0])
+    index.apply(Changes(Progress(), Additions(short, keys_of([[1, 2, 3, 4]]), always=2)))
+    assert buckets_of(index, [1, 2, 3, 4]) == [[], [], [0], [0]]

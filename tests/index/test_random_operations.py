@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from streamfilter.index import Memory, MemoryIndex, absence, open_index, rocks
-from streamfilter.index.protocol import Additions, Changes, Progress
+from streamfilter.index.protocol import Additions, Changes, Progress, Removals
 from tests.index.conftest import SMALL
 from tests.index.samples import (
     SLOTS,
@@ -70,6 +71,24 @@ class Twins:
         additions = old.additions and Additions(old.additions.documents, old.additions.keys)
         self.told(Changes(now, additions, old.marks))
 
+    def forget(self) -> None:
+        """Remove some documents of an earlier batch, known or not, and perhaps add some anew."""
+        told = [changes.additions for changes in self.past if changes.additions]
+        if not told:
+            return
+        old, progress = self.rng.choice(told), self.memory.progress
+        rows = self.rng.sample(range(len(old.documents)), self.rng.randint(1, len(old.documents)))
+        removals = Removals(old.documents.ordinals[rows], old.keys[rows])
+        additions, after = None, progress.next_ordinal
+        if self.rng.random() < 0.5:
+            keys = old.keys[rows[:1]]  # an update: the new one goes into the buckets of the old
+            additions = Additions(documents([after], unsigned=[]), keys)
+            after += 1
+        following = replace(progress, next_ordinal=after)
+        self.past.append(Changes(following, additions))
+        changes = Changes(following, additions, removals=removals)
+        assert self.rocks.apply(changes) == self.memory.apply(changes)
+
     def probe(self) -> None:
         keys = random_keys(self.rng, 8, kinds=self.rng.choice([5, 50]))
         present = np.array([self.rng.random() < 0.8 for _ in range(keys.size)])
@@ -115,8 +134,9 @@ def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed
     print(f"seed {seed}")
     twins = Twins(tmp_path / "state", seed)
     steps = [twins.apply, twins.apply_again, twins.probe, twins.fetch, twins.marks, twins.reopen]
-    for _ in range(80):
-        twins.rng.choices(steps, weights=[6, 2, 3, 3, 2, 1])[0]()
+    steps.append(twins.forget)
+    for _ in range(100):
+        twins.rng.choices(steps, weights=[6, 2, 3, 3, 2, 1, 3])[0]()
         assert len(twins.rocks) == len(twins.memory)
         assert twins.rocks.progress == twins.memory.progress
     assert list(twins.rocks.dump()) == list(twins.memory.dump())
