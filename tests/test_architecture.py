@@ -33,6 +33,7 @@ ROOMS = (
     ("config_types",),
     # the filter: true with Kafka replaced by a text file
     ("documents", "envelope", "strict_json"),
+    ("audit",),
     ("sketchers",),
     ("pipeline", "candidates", "verification", "decision", "search"),
     # the mathematics, and the memory: neither knows the other

@@ -8,6 +8,7 @@ similarity (a bottom-k sketch; the tokens below the limit are a uniform sample o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import erfc, sqrt
 
@@ -32,6 +33,23 @@ class Samples:
     """(n + 1,) sample i is tokens[starts[i]:starts[i + 1]], strictly rising."""
     set_sizes: I64
     """(n,) distinct tokens of the whole text."""
+
+
+def taken(samples: Samples, rows: NDArray[np.intp]) -> Samples:
+    """Return the *rows* of *samples*, in the order given."""
+    sizes = np.diff(samples.starts)[rows]
+    starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    gather = np.repeat(samples.starts[rows] - starts[:-1], sizes) + np.arange(starts[-1])
+    return Samples(samples.tokens[gather], starts, samples.set_sizes[rows])
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of all *parts*, one after the other."""
+    tokens = [np.zeros(0, np.uint32), *(part.tokens for part in parts)]
+    sizes = [np.zeros(0, np.int64), *(np.diff(part.starts) for part in parts)]
+    set_sizes = [np.zeros(0, np.int64), *(part.set_sizes for part in parts)]
+    starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype(np.int64)
+    return Samples(np.concatenate(tokens), starts, np.concatenate(set_sizes))
 
 
 @dataclass(frozen=True, slots=True)

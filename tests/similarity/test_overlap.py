@@ -41,9 +41,9 @@ def a_crowd(chooser: random.Random, count: int, largest: int) -> list[set[int]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("meetings", [64, 1 << 20])
-def test_the_pairs_found_are_those_of_comparing_all_with_all(seed, meetings, monkeypatch):
-    monkeypatch.setattr(overlap, "MEETINGS_MAX", meetings)
+@pytest.mark.parametrize("cells", [64, 1 << 20])
+def test_the_pairs_found_are_those_of_comparing_all_with_all(seed, cells, monkeypatch):
+    monkeypatch.setattr(overlap, "CELLS_MAX", cells)
     chooser = random.Random(seed)
     threshold = chooser.choice([0.3, 0.5, 0.8, 0.95, 1.0])
     largest = chooser.choice([12, 200, 1_600])
@@ -53,7 +53,7 @@ def test_the_pairs_found_are_those_of_comparing_all_with_all(seed, meetings, mon
     everything = jaccard(left, rows, right, ours).similarity
     wanted = {(int(r), int(o)) for r, o in zip(rows, ours, strict=True)
               if everything[r * 40 + o] >= threshold}  # fmt: skip
-    found = Postings(right).similar(left, threshold=threshold)
+    found = Postings(right, threshold=threshold).similar(left)
     pairs = list(zip(found[0].tolist(), found[1].tolist(), strict=True))
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == wanted
@@ -62,5 +62,5 @@ def test_the_pairs_found_are_those_of_comparing_all_with_all(seed, meetings, mon
 
 def test_nothing_is_similar_to_nobody():
     nobody, one = samples_of([]), samples_of([{1, 2, 3}])
-    assert Postings(nobody).similar(one, threshold=0.5)[0].size == 0
-    assert Postings(one).similar(nobody, threshold=0.5)[0].size == 0
+    assert Postings(nobody, threshold=0.5).similar(one)[0].size == 0
+    assert Postings(one, threshold=0.5).similar(nobody)[0].size == 0

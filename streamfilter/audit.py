@@ -1,0 +1,245 @@
+"""The audit: a sample of the verdicts, judged again by brute force on the sets.
+
+Who is asked. The *reference set* are those documents of the index (forwarded and remembered)
+whose ordinals hash lowest, at most `Rates.reference` of them: a uniform sample of the whole
+memory in bounded space. The *arrivals* are the documents whose ordinals hash, differently, below
+`Rates.arrivals`. Each is compared with every reference document of a smaller ordinal, on the
+token samples, with no signature, band or bucket in between. What the sketcher made of a text is
+believed (a text that was split wrongly is wrong here too), and so is the estimate that stands
+for sets above 1,024 tokens.
+
+What is found, with "similar" for a Jaccard similarity of at least the threshold:
+
+- *true positive*: withheld as a duplicate (of whichever document), and similar to some
+  reference document. Found with another match than ours is found: the verdict is right.
+- *false negative*: judged unique, although similar to a reference document.
+- *false positive*: withheld for a match that is a reference document (the best one, named in
+  the evidence), and similar to none of them.
+- *true negative*: judged unique, and similar to no reference document.
+- A duplicate of documents outside of the reference set that is similar to none inside says
+  nothing here, and is counted as audited only. So are texts that were not judged.
+
+Recall = true positives / (true positives + false negatives): of the arrivals that had a
+remembered original. Precision = true positives / (true positives + false positives). An arrival
+with many originals is likelier to meet one in a partial reference set, and likelier to be
+found: while the reference set is a part of the index, recall leans a little to the high side
+where clusters of forwarded near-duplicates are common.
+
+Ordinals are part of the changelog, so the reference set after a batch is the same after every
+restart, takeover or restore, and so is the choice of arrivals. Not so the counts: they belong
+to a process, a batch whose process died after its commit is not counted again, a batch that is
+read again after a rewind is not audited, and where the full reference set changes within a
+batch, batches cut elsewhere may compare with a document more or less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.protocol import Documents, Index
+from streamfilter.model import DUPLICATES, Decision
+from streamfilter.pipeline import Judgement
+from streamfilter.similarity.exact import Samples, joined, taken
+from streamfilter.similarity.hashing import finalise
+from streamfilter.similarity.overlap import Postings
+from streamfilter.similarity.sketch import Sketches
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
+
+PENDING_SHARE = 2
+"""Postings are made anew when this part of the reference set is not in them yet."""
+PENDING_MIN = 64
+CHUNK_ORDINALS = 1 << 18
+"""Ordinals hashed at a time while a reference set is remembered: temporaries of 2 MiB."""
+
+_ARRIVALS, _REFERENCE = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_ALL = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How much is audited."""
+
+    arrivals: float = 0.0
+    """Share of the judged documents, 0 to 1; 0: no audit."""
+    reference: int = 0
+    """Documents in the reference set, at most."""
+    threshold: float = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What the audit of one batch found."""
+
+    arrivals: int = 0
+    comparisons: int = 0
+    true_positive: int = 0
+    false_positive: int = 0
+    false_negative: int = 0
+    true_negative: int = 0
+
+
+NOTHING = Audited()
+
+
+class Audit:
+    """Audits the batches of one index, in their order."""
+
+    def __init__(self, rates: Rates, index: Index) -> None:
+        """Begin with the reference set that *index* implies; reads up to its documents."""
+        self._rates = rates
+        self._reference = _Reference(rates.reference, rates.threshold)
+        if rates.arrivals > 0 and rates.reference > 0 and len(index):
+            self._reference.remember(index)
+
+    @property
+    def reference_documents(self) -> int:
+        """Return the size of the reference set."""
+        return self._reference.size
+
+    def batch(self, sketches: Sketches, judgement: Judgement, *, first_ordinal: int) -> Audited:
+        """Audit a batch that is new and has been written: document i has ordinal first + i."""
+        if self._rates.arrivals <= 0 or self._rates.reference <= 0:
+            return NOTHING
+        if judgement.additions is not None:
+            self._reference.add(judgement.additions.documents)
+        ordinals = np.arange(first_ordinal, first_ordinal + len(sketches))
+        chosen = _hashed(ordinals, _ARRIVALS) <= _limit(self._rates.arrivals)
+        rows = np.flatnonzero(chosen & (sketches.set_sizes > 0))
+        if not rows.size:
+            return NOTHING
+        whole = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
+        found = self._reference.similar(taken(whole, rows), ordinals[rows])
+        similar = np.zeros(len(rows), bool)
+        similar[found] = True
+        decisions = [judgement.decisions[row] for row in rows.tolist()]
+        return self._counted(decisions, ordinals[rows], similar)
+
+    def _counted(self, decisions: Sequence[Decision], ordinals: I64, similar: Flags) -> Audited:
+        withheld = np.array([decision.verdict in DUPLICATES for decision in decisions])
+        best = np.array([d.match.ordinal if d.match else -1 for d in decisions], np.int64)
+        named = withheld & self._reference.holds(best)
+        return Audited(
+            arrivals=len(decisions),
+            comparisons=self._reference.smaller(ordinals),
+            true_positive=int((withheld & similar).sum()),
+            false_positive=int((named & ~similar).sum()),
+            false_negative=int((~withheld & similar).sum()),
+            true_negative=int((~withheld & ~similar).sum()),
+        )
+
+
+@dataclass(slots=True)
+class _Part:
+    """Some reference documents."""
+
+    ordinals: I64
+    hashes: U64
+    samples: Samples
+    postings: Postings | None = None
+
+    @classmethod
+    def of(cls, ordinals: I64, samples: Samples) -> _Part:
+        return cls(ordinals, _hashed(ordinals, _REFERENCE), samples)
+
+    def where(self, chosen: Flags) -> _Part:
+        rows = np.flatnonzero(chosen)
+        return _Part(self.ordinals[rows], self.hashes[rows], taken(self.samples, rows))
+
+
+class _Reference:
+    """The documents whose ordinals hash lowest: most in postings, the latest in smaller ones."""
+
+    def __init__(self, most: int, threshold: float) -> None:
+        self._most, self._threshold = most, threshold
+        self._main = self._late = _Part.of(np.zeros(0, np.int64), joined([]))
+        self._limit = np.uint64(_ALL)
+        """No document that hashes above it belongs to the set."""
+
+    @property
+    def size(self) -> int:
+        return int(sum((part.hashes <= self._limit).sum() for part in self._parts))
+
+    @property
+    def _parts(self) -> tuple[_Part, _Part]:
+        return self._main, self._late
+
+    def holds(self, ordinals: I64) -> Flags:
+        """Return which of *ordinals* are in the set."""
+        there = np.zeros(len(ordinals), bool)
+        for part in self._parts:
+            there |= np.isin(ordinals, part.ordinals[part.hashes <= self._limit])
+        return there
+
+    def smaller(self, ordinals: I64) -> int:
+        """Return how many pairs of one of *ordinals* and an earlier member there are."""
+        members = [part.ordinals[part.hashes <= self._limit] for part in self._parts]
+        return int(np.searchsorted(np.sort(np.concatenate(members)), ordinals).sum())
+
+    def add(self, documents: Documents) -> None:
+        """Take those of *documents* that belong to the set; unsigned ones cannot be compared."""
+        hashes = _hashed(documents.ordinals, _REFERENCE)
+        rows = np.flatnonzero((hashes <= self._limit) & (documents.set_sizes > 0))
+        if not rows.size:
+            return
+        samples = Samples(documents.tokens, documents.token_starts, documents.set_sizes)
+        new = _Part.of(documents.ordinals[rows], taken(samples, rows))
+        self._late = _merged([self._late, new])
+        self._tighten()
+        if len(self._late.ordinals) > max(PENDING_MIN, len(self._main.ordinals) // PENDING_SHARE):
+            parts = [part.where(part.hashes <= self._limit) for part in self._parts]
+            self._main, self._late = _merged(parts), _merged([])
+
+    def _tighten(self) -> None:
+        hashes = np.concatenate([part.hashes for part in self._parts])
+        if len(hashes) > self._most:
+            self._limit = np.partition(hashes, self._most - 1)[self._most - 1]
+
+    def remember(self, index: Index) -> None:
+        """Take the set from an *index* that holds documents already."""
+        aimed = 2.0 * self._most / len(index)
+        while True:
+            documents = index.fetch(_low(index.progress.next_ordinal, _limit(aimed)))
+            if aimed >= 1 or np.count_nonzero(documents.set_sizes) >= self._most:
+                return self.add(documents)
+            aimed *= 2  # many are unsigned
+
+    def similar(self, others: Samples, ordinals: I64) -> I64:
+        """Return the rows of *others* that are similar to a member of a smaller ordinal."""
+        found = [np.zeros(0, np.int64)]
+        for part in self._parts:
+            if part.postings is None:
+                part.postings = Postings(part.samples, threshold=self._threshold)
+            rows, ours, _ = part.postings.similar(others)
+            earlier = (part.ordinals[ours] < ordinals[rows]) & (part.hashes[ours] <= self._limit)
+            found.append(rows[earlier])
+        return np.unique(np.concatenate(found))
+
+
+def _hashed(ordinals: I64, salt: np.uint64) -> U64:
+    return finalise((ordinals.astype(np.uint64) + np.uint64(1)) ^ salt)
+
+
+def _limit(share: float) -> np.uint64:
+    """Return the hash up to which *share* of all hashes lie."""
+    return np.uint64(min(_ALL, int(share * _ALL)))
+
+
+def _low(end: int, limit: np.uint64) -> I64:
+    """Return the ordinals below *end* that hash to at most *limit*, rising."""
+    low = [np.zeros(0, np.int64)]
+    for begin in range(0, end, CHUNK_ORDINALS):
+        ordinals = np.arange(begin, min(end, begin + CHUNK_ORDINALS))
+        low.append(ordinals[_hashed(ordinals, _REFERENCE) <= limit])
+    return np.concatenate(low)
+
+
+def _merged(parts: Sequence[_Part]) -> _Part:
+    ordinals = [np.zeros(0, np.int64), *(part.ordinals for part in parts)]
+    return _Part.of(np.concatenate(ordinals), joined([part.samples for part in parts]))

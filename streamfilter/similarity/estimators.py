@@ -1,0 +1,119 @@
+"""How many duplicates are missed, how many verdicts are wrong: estimates, with their intervals.
+
+Two that need nobody who knows the truth. *Weights* (Horvitz and Thompson): a pair of similarity
+s meets with the known probability P(s) of the S-curve, so each pair that was found stands for
+1/P(s) pairs that exist, and recall is about found / expected. It costs nothing, and it believes
+the curve: pairs lost by anything else (a full bucket, ``max_candidates``) are invisible to it.
+*Shares* (Wilson): a sample whose truth was looked up, as `streamfilter.audit` does; it believes
+nothing. Where the two disagree, something other than the bands loses pairs.
+
+Bias of the weights. They speak of pairs whose *measured* similarity reached the threshold. The
+measure is exact up to 1,024 tokens; above, it is an estimate, and a pair just below the
+threshold that is measured just above counts as a match of its measured similarity, with too
+small a weight (P rises), while one just above that is measured below counts not at all. Near
+the threshold the two errors roughly cancel if similarities are dense there; nothing corrects
+for them. A pair is one arrival and one forwarded document: a document that has several matches
+is found more surely than each of them, so the recall of documents is at least that of pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+
+DEVIATIONS = 1.959963984540054
+"""Of the normal distribution, for an interval that covers 95 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A share in [0, 1] and the ends of its 95 % interval."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How many pairs the found ones stand for; sums of batches add up."""
+
+    found: int
+    pairs: float
+    """Estimated number of pairs that exist."""
+    variance: float
+    """Estimated variance of that number."""
+
+
+def meeting_probability(similarity: F64, *, bands: int, rows: int) -> F64:
+    """Return P(s) of each pair: the S-curve of *bands* bands of *rows* rows."""
+    met: F64 = 1.0 - (1.0 - similarity**rows) ** bands
+    return met
+
+
+def expected_pairs(similarity: F64, *, bands: int, rows: int) -> Expected:
+    """Return what the found pairs of *similarity* (n,) stand for.
+
+    A pair of probability P is found or not, so its weight 1/P has the variance (1 - P)/P over
+    the pairs that exist, which is estimated by (1 - P)/P^2 over those found. A similarity of 0
+    never meets, and so was never found: it is refused.
+
+    Raises:
+        ValueError: a similarity is not in (0, 1].
+    """
+    if similarity.size and not (similarity.min() > 0 and similarity.max() <= 1):
+        raise ValueError("a pair that was found has a similarity in (0, 1]")
+    weight = 1.0 / meeting_probability(similarity, bands=bands, rows=rows)
+    return Expected(len(similarity), float(weight.sum()), float((weight * (weight - 1)).sum()))
+
+
+def recall_by_weights(expected: Expected) -> Estimate | None:
+    """Return found / expected pairs; None while nothing was found, which says nothing.
+
+    The interval is that of the number of pairs that exist, which is at least the number found.
+    It is a normal approximation: with fewer than some ten found pairs, or weights of hundreds
+    (a threshold where P is below .01), it is too narrow.
+    """
+    if not expected.found:
+        return None
+    spread = DEVIATIONS * sqrt(expected.variance)
+    fewest = max(float(expected.found), expected.pairs - spread)
+    most = max(float(expected.found), expected.pairs + spread)
+    found = expected.found
+    return Estimate(found / max(found, expected.pairs), found / most, found / fewest)
+
+
+def wilson(successes: float, trials: float) -> Estimate | None:
+    """Return the share of *successes* with Wilson's score interval; None without trials.
+
+    It stays inside [0, 1] and holds its coverage at the ends, where the plain one collapses to
+    a point. *trials* must be independent: copies of one text that are audited together are not.
+    """
+    if trials <= 0:
+        return None
+    share, z2 = successes / trials, DEVIATIONS**2
+    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    spread = sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
+    spread *= DEVIATIONS
+    return Estimate(share, max(0.0, centre - spread), min(1.0, centre + spread))
+
+
+def precision_by_chances(verdicts: int, wrong: float) -> Estimate | None:
+    """Return the expected share of right verdicts; None without any.
+
+    Args:
+        verdicts: how many documents were withheld as duplicates.
+        wrong: the sum of their probabilities of being wrong (`exact.chance_below`). The number
+            of wrong ones varies by at most its square root, which makes the interval.
+    """
+    if verdicts <= 0:
+        return None
+    spread = DEVIATIONS * sqrt(wrong)
+    shares = (wrong, wrong + spread, wrong - spread)
+    right, lower, upper = (min(1.0, max(0.0, 1 - each / verdicts)) for each in shares)
+    return Estimate(right, lower, upper)
