@@ -2,8 +2,9 @@
 
 ``STREAMFILTER_KILL_POINT=transaction.committed:3`` makes the process send itself SIGKILL when it
 passes that line for the third time: no cleanup runs, nothing is flushed, exactly as when the
-machine takes it. Unset, a kill point is one comparison. The numbers are the steps of the
-transactional loop (`kafka/task.py`).
+machine takes it. With ``:3:stop`` it stops itself instead (SIGSTOP), as a machine that freezes,
+until somebody lets it go on. Unset, a kill point is one comparison. The numbers are the steps of
+the transactional loop (`kafka/task.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 VARIABLE = "STREAMFILTER_KILL_POINT"
 
 KILL_POINTS = (
+    "start.given",  # before 1: inside the callback in which the group gives us a task
     "start.producer",  # 1 done: predecessor fenced, its open transaction ended
     "start.committed",  # 2 done
     "start.bounds",  # 3 done
@@ -33,21 +35,24 @@ KILL_POINTS = (
     "transaction.committed",  # 12 done, 13 not
     "index.applied",  # 13 done
     "transaction.aborted",  # an abortable error was answered
+    "close.revoked",  # inside the callback in which the group takes a task
     "close.begun",
     "close.done",
 )
 
-_name, _, _nth = os.environ.get(VARIABLE, "").partition(":")
+_name, _nth, _how, *_ = (*os.environ.get(VARIABLE, "").split(":"), "", "")
 if _name and _name not in KILL_POINTS:
     raise SystemExit(f"{VARIABLE}={_name}: no such kill point; known: {', '.join(KILL_POINTS)}")
+if _how not in ("", "stop"):
+    raise SystemExit(f"{VARIABLE}: {_how!r} is not how to die; use POINT, POINT:N or POINT:N:stop")
 _left = int(_nth or 1)
 
 
 def kill_point(name: str) -> None:
-    """Die here if the environment says so; otherwise do nothing."""
+    """Die or stop here if the environment says so; otherwise do nothing."""
     global _left
     if name != _name:
         return
     _left -= 1
     if _left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGSTOP if _how == "stop" else signal.SIGKILL)

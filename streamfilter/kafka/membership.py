@@ -16,6 +16,7 @@ from streamfilter.kafka.clients import logger
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.group_metadata import parse_member
 from streamfilter.kafka.ports import Member, Moves, Retriable
+from streamfilter.killpoints import kill_point
 
 _HARMLESS = frozenset(
     {
@@ -46,11 +47,13 @@ class GroupMembership:
 
     def _on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         self._gained |= {partition.partition for partition in partitions}
+        kill_point("start.given")
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         gone = {partition.partition for partition in partitions}
         self._gone |= gone
         self._gained -= gone
+        kill_point("close.revoked")
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._on_revoke(consumer, partitions)

@@ -1,0 +1,219 @@
+"""One stream, filters that are wronged while they work on it, and the oracle at checkpoints.
+
+    with Life(kafka, directory, rng, protocol="range", workers=2) as life:
+        nemesis = Nemesis(life, faults)
+        nemesis.rage(kills=50)
+        life.checkpoint()
+
+Everything happens in the caller's thread but for what feeds and what watches: `tend` must be
+called all the time, and `wait` does.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.seeds import read_seed
+from tests.faults.expected import Relived
+from tests.faults.feeder import Feeder
+from tests.faults.oracle import Finding, judge, judge_index
+from tests.faults.recording import Watcher, record_run
+from tests.faults.story import Story
+from tests.faults.supervisor import KILLED, Ended, Settings, Supervisor, Worker
+from tests.faults.tally import POINTS, Tally
+from tests.support.stage import Stage
+from tests.support.topics import end_offsets
+
+SESSION_SECONDS = 2
+TRANSACTION_SECONDS = 5
+SOCKET_SECONDS = 2
+PROGRESS_SECONDS = 60
+"""Without a committed record for this long, after all faults are over, it does not live."""
+TICK_SECONDS = 0.1
+FENCED, TEMPORARY = 76, 75
+PROTOCOLS: dict[str, Callable[[int], dict[str, str]]] = {
+    "cooperative": lambda _: {"partition.assignment.strategy": "cooperative-sticky"},
+    "range": lambda _: {"partition.assignment.strategy": "range"},
+    "static": lambda number: {"group.instance.id": f"w{number}"},
+    "consumer": lambda _: {"group.protocol": "consumer"},
+}
+SHORT_CLOCKS = {
+    # Of the new consumer protocol, in which the broker decides them.
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
+
+
+class Life:
+    """A stage, its feeder, its watcher, its workers, and what was found."""
+
+    def __init__(
+        self,
+        kafka: RealKafka,
+        directory: Path,
+        rng: random.Random,
+        *,
+        workers: int = 2,
+        partitions: int = 2,
+        rate: float = 50.0,
+        scope: str = "topic",
+        protocol: str = "cooperative",
+        batch: int = 25,
+        proxied: bool = False,
+    ) -> None:
+        """Make the topics and begin to feed; `hire` starts the first worker."""
+        self.kafka, self.rng, self.scope, self.batch = kafka, rng, scope, batch
+        self.count, self.protocol = workers, protocol
+        self.bootstrap = kafka.bootstrap_proxied if proxied else kafka.bootstrap
+        self.tally = Tally()
+        self.stage = Stage(kafka.bootstrap, directory, partitions=partitions)
+        story = Story(random.Random(rng.random()), partitions)
+        self.feeder = Feeder(kafka.bootstrap, self.stage.input, story, rate=rate)
+        self.feeder.give(40)
+        self.watcher = Watcher(self.stage, kafka.bootstrap)
+        tasks = partitions if scope == "partition" else 1
+        self.supervisor = Supervisor(self.stage, lambda _: "", frozenset({FENCED}))
+        self._seen, self._seen_at = 0, time.monotonic()
+        self.hire()
+        secret = read_seed(self.stage.directory / "seed")
+        self.tasks = {n: Relived.of(self.stage.scheme(), secret) for n in range(tasks)}
+
+    def __enter__(self) -> Life:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.feeder.close()
+        self.watcher.close()
+        self.stage.close()
+
+    def settings(self, number: int) -> Settings:
+        index: dict[str, Any] = {
+            "scope": self.scope,
+            "path": str(self.stage.directory / f"w{number}"),
+            "seed_file": str(self.stage.directory / "seed"),
+        }
+        return {
+            "index": index,
+            "batch": {"documents": self.batch},
+            # A small memtable, so that flushes and compactions run all the time.
+            "memory": {"memtable": "4Mi", "index_cache": "8Mi", "miss_filter": "1Mi"},
+            "kafka": {
+                "common": {"bootstrap.servers": self.bootstrap},
+                "session_timeout": f"{SESSION_SECONDS}s",
+                "transaction_timeout": f"{TRANSACTION_SECONDS}s",
+                "consumer": PROTOCOLS[self.protocol](number),
+                "producer": {"socket.timeout.ms": SOCKET_SECONDS * 1000},
+            },
+        }
+
+    def hire(self) -> None:
+        """Have as many workers as we should, by the present protocol."""
+        self.supervisor.hire(self.count, self.settings)
+        self._seen_at = time.monotonic()
+
+    def tend(self, *, restart: bool = True) -> list[Ended]:
+        """Look after the workers; note who ended, and how."""
+        ended = self.supervisor.tend(restart=restart)
+        for each in ended:
+            self.tally.exits[each.code] += 1
+            if each.code == KILLED:
+                self.tally.kills += 1
+                point = each.armed.partition(":")[0]
+                if not each.fault and point:
+                    self.tally.count(f"at {point}", POINTS[point])
+            if not each.as_expected:
+                why = f"armed {each.armed!r}, {each.fault!r}"
+                told = f"{each.worker.name} ended with {each.code} ({why}):\n{each.worker.told()}"
+                self.find("E", "exit", told)
+        if self.watcher.count > self._seen:
+            self._seen, self._seen_at = self.watcher.count, time.monotonic()
+        return ended
+
+    def find(self, letter: str, check: str, what: str) -> None:
+        self.tally.findings.append(str(Finding(letter, check, what)))
+
+    @property
+    def silent_seconds(self) -> float:
+        """Return how long no record was committed."""
+        return time.monotonic() - self._seen_at
+
+    def wait(self, seconds: float, until: Callable[[], object] = lambda: False) -> bool:
+        """Look after the workers for so long; return True as soon as *until* is true."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.tend()
+            if until():
+                return True
+            time.sleep(TICK_SECONDS)
+        return False
+
+    def owner(self) -> Worker | None:
+        """Return a worker that works now, if there is one."""
+        working = [worker for worker, _ in self.supervisor.working()]
+        return self.rng.choice(working) if working else None
+
+    def checkpoint(self) -> None:
+        """Let everything come to its end with nobody wronged any more, and judge it."""
+        self.supervisor.arm = lambda _: ""
+        self.feeder.rest()
+        self._disarm()
+        self._seen_at = time.monotonic()
+        ends = end_offsets(self.kafka.bootstrap, self.stage.input)
+        self._drain(sum(ends.values()))
+        self.stop_all()
+        recording = record_run(self.stage, self.watcher)
+        found = judge(recording, self.tasks, whole=True)
+        if not found:
+            found = self._judge_directories()
+        self.tally.findings += map(str, found)
+        self.tally.records = sum(len(task.expected) for task in self.tasks.values())
+
+    def _disarm(self) -> None:
+        """Replace every worker that might still die at its kill point."""
+        for worker in self.supervisor.workers:
+            if worker.armed and worker.alive and worker.process:
+                worker.fault, worker.expected = "disarmed", frozenset({KILLED})
+                worker.process.kill()
+
+    def _drain(self, records: int) -> None:
+        while self.watcher.count < records:
+            self.tend()
+            time.sleep(TICK_SECONDS)
+            if self.silent_seconds > PROGRESS_SECONDS:
+                logs = "\n".join(f"{w.name}: {w.told(5)}" for w in self.supervisor.workers)
+                self.find("E", "stuck", f"{self.watcher.count} of {records} came out:\n{logs}")
+                return
+
+    def stop_all(self) -> None:
+        """End every worker as an operator would; each must end with 0."""
+        for worker in self.supervisor.workers:
+            worker.back_at = float("inf")
+            if worker.process is not None and worker.alive:
+                worker.fault, worker.expected = "stopped", frozenset({0})
+                worker.process.terminate()
+        self.tend(restart=False)
+        for worker in self.supervisor.workers:
+            worker.back_at = 0.0
+
+    def _judge_directories(self) -> list[Finding]:
+        found: list[Finding] = []
+        secret = read_seed(self.stage.directory / "seed")
+        for worker in self.supervisor.workers:
+            for number, task in self.tasks.items():
+                whole = self.scope == "topic"
+                path = worker.state if whole else worker.state / f"partition-{number}"
+                found += judge_index(path, secret, task) if path.exists() else []
+        return found

@@ -1,0 +1,159 @@
+"""Keeps a number of filters running, as an orchestrator would, and notes how each one ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streamfilter.killpoints import VARIABLE
+from tests.support.filter_process import FilterProcess
+from tests.support.stage import Stage
+
+ASK_SECONDS = 1.0
+KILLED = -9
+Settings = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class Worker:
+    """One slot: a configuration and a directory, and the process that has them now."""
+
+    name: str
+    config: Path
+    port: int
+    state: Path
+    process: FilterProcess | None = None
+    armed: str = ""
+    """The kill point that this process was started with."""
+    fault: str = ""
+    """What we did to it; the empty string: nothing."""
+    expected: frozenset[int] = frozenset()
+    """Exit codes that are right after what we did."""
+    begun: float = 0.0
+    back_at: float = 0.0
+    """When to start it again."""
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.child.exit_code is None
+
+    @property
+    def paused(self) -> bool:
+        """Return whether the process is stopped, by us or by itself."""
+        if self.process is None or not self.alive:
+            return False
+        try:
+            stat = Path(f"/proc/{self.process.child.pid}/stat").read_text()
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[0] == "T"
+
+    def status(self) -> dict[str, Any]:
+        """Return /status; empty while nothing answers."""
+        if not self.alive or self.paused:
+            return {}
+        try:
+            url = f"http://127.0.0.1:{self.port}/status"
+            with urllib.request.urlopen(url, timeout=ASK_SECONDS) as answer:
+                found: dict[str, Any] = json.loads(answer.read())
+                return found
+        except (OSError, ValueError):
+            return {}
+
+    @property
+    def log(self) -> Path:
+        return self.config.with_suffix(".log")
+
+    def told(self, lines: int = 12) -> str:
+        """Return the end of its log."""
+        if not self.log.exists():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended."""
+
+    worker: Worker
+    code: int
+    armed: str
+    fault: str
+    as_expected: bool
+    seconds: float
+    """How long it lived."""
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Slots for workers; `tend` notices who ended, and starts it again."""
+
+    stage: Stage
+    arm: Callable[[Worker], str]
+    """Chooses a kill point for a process about to be started; empty: none."""
+    tolerated: frozenset[int] = frozenset()
+    """Exit codes that are right at any time: 76 where processes fence each other, 75 where
+    brokers go away."""
+    workers: list[Worker] = field(default_factory=list)
+
+    def hire(self, count: int, settings: Callable[[int], Settings]) -> None:
+        """Replace all slots by *count* new ones; the directories of equal numbers are kept."""
+        assert not any(worker.alive for worker in self.workers)
+        self.workers = []
+        for number in range(count):
+            name = f"w{number}"
+            config = self.stage.configuration(state=name, **settings(number))
+            port = json.loads(config.read_text())["http"]["port"]
+            worker = Worker(name, config, port, self.stage.directory / name)
+            self.workers.append(worker)
+
+    def start(self, worker: Worker, *, armed: str = "") -> None:
+        worker.armed, worker.fault, worker.expected = armed, "", frozenset()
+        worker.begun = time.monotonic()
+        worker.process = FilterProcess(
+            worker.config,
+            port=worker.port,
+            log=worker.log,
+            environment={VARIABLE: armed, "OMP_NUM_THREADS": "1"},
+        )
+        self.stage.processes.append(worker.process)
+
+    def tend(self, *, restart: bool = True) -> list[Ended]:
+        """Return who has ended since the last call; start who is due."""
+        ended = []
+        for worker in self.workers:
+            if worker.process is not None and not worker.alive:
+                ended.append(self._ended(worker))
+            if restart and worker.process is None and time.monotonic() >= worker.back_at:
+                self.start(worker, armed=self.arm(worker))
+        return ended
+
+    def _ended(self, worker: Worker) -> Ended:
+        assert worker.process is not None
+        code = worker.process.child.exit_code
+        assert code is not None
+        right = set(worker.expected or self.tolerated | ({KILLED} if worker.armed else set()))
+        self.stage.processes.remove(worker.process)
+        seconds = time.monotonic() - worker.begun
+        worker.process = None
+        return Ended(worker, code, worker.armed, worker.fault, code in right, seconds)
+
+    def signal(self, worker: Worker, number: int, *, fault: str, expected: set[int]) -> None:
+        """Send a signal, and remember what it was for and how the process may end of it."""
+        if worker.process is not None and worker.alive:
+            worker.fault, worker.expected = fault, frozenset(expected | self.tolerated)
+            if worker.armed:
+                worker.expected |= {KILLED}
+            os.kill(worker.process.child.pid, number)
+
+    def working(self) -> list[tuple[Worker, dict[str, Any]]]:
+        """Return who is running now, with its status."""
+        found = ((worker, worker.status()) for worker in self.workers)
+        return [(worker, status) for worker, status in found if status.get("state") == "running"]

@@ -1,0 +1,99 @@
+"""What was tried, how often, and what came of it: the figures of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+ROWS = {
+    1: "killed after the poll",
+    2: "killed after begin",
+    3: "killed in the middle of produce",
+    4: "killed before the state is written",
+    6: "killed after the state is written",
+    7: "killed after send_offsets",
+    8: "commit sent, reply lost, then killed",
+    9: "killed after the commit",
+    10: "killed in start, restore or close",
+    11: "killed in a callback of the group, or at any moment",
+    12: "SIGTERM or SIGINT at any moment",
+    13: "SIGSTOP for longer than the session, then SIGCONT",
+    14: "broker killed and restarted",
+    15: "one of three brokers killed or bounced",
+    16: "broker stopped for a while",
+    17: "network cut, swallowed, one-way, slow, half-closed",
+    18: "cut off from one of three brokers",
+    19: "a late EndTxn",
+    20: "joins, leaves and kills in one group",
+    21: "a double with the same transactional id",
+    22: "stopped inside a transaction while the group moves on",
+    23: "state moved to a worker without it",
+}
+POINTS = {
+    "batch.consumed": (1,),
+    "batch.member": (1,),
+    "batch.decided": (1, 4),
+    "transaction.begun": (2,),
+    "transaction.producing": (3,),
+    "transaction.outputs": (3,),
+    "transaction.produced": (3,),
+    "transaction.flushed": (3,),
+    "transaction.offsets": (7,),
+    "transaction.committed": (4, 9),
+    "index.applied": (6, 9),
+    "transaction.aborted": (11,),
+    "start.given": (11,),
+    "start.producer": (10,),
+    "start.committed": (10,),
+    "start.bounds": (10,),
+    "start.identity": (10,),
+    "start.assigned": (10,),
+    "restore.read": (10,),
+    "restore.applied": (10,),
+    "close.revoked": (11,),
+    "close.begun": (10,),
+    "close.done": (10,),
+}
+"""Kill points, and the rows of the matrix that a death there is a trial of."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts."""
+
+    trials: Counter[int] = field(default_factory=Counter)
+    """By row."""
+    faults: Counter[str] = field(default_factory=Counter)
+    """By the fault's own name."""
+    exits: Counter[int] = field(default_factory=Counter)
+    kills: int = 0
+    """Processes that ended by SIGKILL."""
+    findings: list[str] = field(default_factory=list)
+    records: int = 0
+    """Judged by the oracle."""
+
+    def count(self, name: str, rows: tuple[int, ...]) -> None:
+        self.faults[name] += 1
+        self.trials.update(rows)
+
+    def add(self, other: Tally) -> None:
+        self.trials += other.trials
+        self.faults += other.faults
+        self.exits += other.exits
+        self.kills += other.kills
+        self.records += other.records
+        self.findings += other.findings
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kills": self.kills,
+            "records": self.records,
+            "findings": self.findings,
+            "rows": {
+                str(row): {"fault": ROWS[row], "trials": self.trials[row]}
+                for row in sorted(self.trials)
+            },
+            "faults": dict(sorted(self.faults.items())),
+            "exit_codes": {str(code): n for code, n in sorted(self.exits.items())},
+        }
