@@ -19,6 +19,7 @@ VERBS = {
     "filter": "Filter JSON Lines files; needs no broker.",
     "check": "Say everything that is wrong with a configuration, before it runs.",
     "demo": "See it work on an embedded broker, with nothing installed.",
+    "feed": "Fill the input topic with stories, to see a service work.",
     "plan": "Show which bands and rows find how many duplicates.",
     "compare": "Say how similar two texts are, and how that was decided.",
     "evaluate": "Measure recall, precision and conservation against a truth.",

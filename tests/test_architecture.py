@@ -23,7 +23,7 @@ ROOMS = (
     ("bench",),
     # the edges: the wire, files, judging the judge
     ("kafka", "files", "evaluation"),
-    ("http", "seeds", "assembly"),
+    ("http", "systemd", "seeds", "assembly"),
     ("metrics", "batch_report"),
     ("catalogue",),
     ("logs",),
@@ -35,7 +35,7 @@ ROOMS = (
     ("documents", "envelope", "strict_json"),
     ("audit",),
     ("sketchers",),
-    ("pipeline", "candidates", "verification", "decision", "search"),
+    ("pipeline", "candidates", "verification", "decision", "policy", "search"),
     # the mathematics, and the memory: neither knows the other
     ("similarity", "index"),
     # the nouns, and what needs nothing: the standard library only

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from streamfilter.commands import options
+from streamfilter.commands.signals import stop_signals
 from streamfilter.health import Health
 from streamfilter.http import Server
 from streamfilter.metrics import Metrics
 from streamfilter.stops import ExitCode
+from streamfilter.systemd import Notifier
 
 EXAMPLES = """\b
 Examples:
@@ -43,8 +42,11 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
     config = options.load(files, overrides)
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())
     metrics = Metrics(health)
-    told = _stop_signals()
-    with Server(config.http.host, config.http.port, health=health, metrics=metrics) as server:
+    told = stop_signals()
+    with (
+        Server(config.http.host, config.http.port, health=health, metrics=metrics) as server,
+        Notifier(health),
+    ):
         logger.info("listening on http://%s:%d", *server.address)
         serve(
             config,
@@ -55,15 +57,3 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
         )
     logger.info("stopped; everything taken is committed")
     return ExitCode.OK
-
-
-def _stop_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set; the loop looks at it between two batches."""
-    told = threading.Event()
-
-    def tell(number: int, frame: FrameType | None) -> None:
-        told.set()
-
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, tell)
-    return told

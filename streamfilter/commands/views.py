@@ -23,7 +23,7 @@ from streamfilter.seeds import read_seed
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.sketchers import sketcher_of
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop
-from streamfilter.verification import MatchPolicy
+from streamfilter.policy import MatchPolicy
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -183,6 +183,20 @@ def inspect(config: Config) -> list[Problem]:
     return problems_of(config, topics) + warnings_of(config, topics)
 
 
+def create_all(config: Config, partitions: int) -> list[str]:
+    """Create the missing input and outputs; return their names. For demonstrations only.
+
+    Raises:
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    """
+    admin = admin_client(config)
+    with stops():
+        missing = config.input.topic not in describe(config, admin)
+        if missing:
+            _create(admin, NewTopic(config.input.topic, num_partitions=partitions))
+    return [config.input.topic] * missing + create_outputs(config)
+
+
 def create_outputs(config: Config) -> list[str]:
     """Create the missing output topics with the input's partition count; return their names.
 

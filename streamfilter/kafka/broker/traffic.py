@@ -1,11 +1,12 @@
 """The two ends of a pipeline on a local broker: a feed that fills a topic, a tail that reads some.
 
-For one partition a topic: what is fed first stands first, so the n-th record has offset n.
+In one partition a topic, by default: what is fed first stands first, so the n-th record has
+offset n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -15,6 +16,7 @@ from streamfilter.model import Record
 
 FLUSH_TIMEOUT_SECONDS = 30
 TAKEN_AT_ONCE = 1_000
+PARTITION_UA = -1  # librdkafka's "unassigned"
 
 
 class TrafficError(RuntimeError):
@@ -22,20 +24,30 @@ class TrafficError(RuntimeError):
 
 
 class Feed:
-    """Fills partition 0 of one topic, in order."""
+    """Fills partition 0 of one topic, in order; or all of its partitions, by key."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(
+        self, brokers: str | Mapping[str, str], topic: str, *, partition: int | None = 0
+    ) -> None:
+        """Prepare to fill *topic*.
+
+        Args:
+            brokers: ``bootstrap.servers``, or librdkafka's properties with it.
+            topic: its name.
+            partition: None lets the key decide.
+        """
+        known = {"bootstrap.servers": brokers} if isinstance(brokers, str) else dict(brokers)
         self._topic = topic
+        self._partition = PARTITION_UA if partition is None else partition
         self._failed: list[KafkaError] = []
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
-        )
+        self._producer = Producer({**known, "enable.idempotence": "true", "linger.ms": "5"})
 
-    def send(self, value: bytes, *, key: bytes) -> None:
+    def send(self, value: bytes | None, *, key: bytes) -> None:
         """Send one record; it is on its way when this returns."""
         self._producer.produce(
-            self._topic, value=value, key=key, partition=0, on_delivery=self._delivered
-        )
+            self._topic, value=value, key=key, partition=self._partition,
+            on_delivery=self._delivered,
+        )  # fmt: skip
         self._producer.poll(0)
         self._check(0)
 

@@ -1,0 +1,100 @@
+"""``streamfilter feed``: stories with known duplicates into the input topic, to see a service work.
+
+What demonstrations and load tests lack is traffic that is like news, at a rate, for as long as
+one looks; and now and then a record that is broken or empty, as in life.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from streamfilter.commands import options
+from streamfilter.commands.signals import stop_signals
+from streamfilter.config import Config
+from streamfilter.stops import ExitCode, Temporary
+from streamfilter.stories import Story, stories
+
+BROKEN_EVERY, EMPTY_EVERY, TOMBSTONE_EVERY = 150, 90, 400
+"""Records for each one that is no JSON, has no text, has no value."""
+
+TURN_SECONDS = 0.05
+EXAMPLES = """\b
+Examples:
+  streamfilter feed --config demo.yaml --create 4 --seconds 0     only make the topics
+  streamfilter feed --config demo.yaml --rate 200
+"""
+
+
+@click.command("feed", epilog=EXAMPLES)
+@options.config_options
+@click.option("--create", "partitions", type=click.IntRange(1, 1_000), metavar="PARTITIONS",
+              help="Create the input and output topics that are missing.")  # fmt: skip
+@click.option("--rate", type=click.FloatRange(0.1, 20_000), default=100.0, show_default=True,
+              help="Stories a second.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(0), help="How long; until stopped by default.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Which stories come.")
+def command(
+    files: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    partitions: int | None,
+    rate: float,
+    seconds: float | None,
+    seed: int,
+) -> int:
+    """Write a news-like stream with planted near-duplicates to the configured input topic.
+
+    Never point it at a topic that matters. Of a hundred stories about fifty are duplicates of
+    an earlier one; some records are broken, empty or tombstones. The pointers of the
+    configuration must be /text and /id.
+    """
+    from streamfilter.kafka import topics
+    from streamfilter.kafka.broker.traffic import Feed, TrafficError
+
+    config = options.load(files, overrides)
+    told = stop_signals()
+    if partitions is not None:
+        for name in topics.create_all(config, partitions):
+            click.echo(f"created {name}", err=True)
+    try:
+        feed = Feed(_properties(config), config.input.topic, partition=None)
+        sent = 0
+        for story in _paced(seed, rate, seconds, told):
+            sent += 1
+            feed.send(record_value(story, sent), key=story.id.encode())
+        feed.flush()
+    except TrafficError as error:
+        raise Temporary(str(error)) from error
+    click.echo(f"sent {sent:,} stories to {config.input.topic}", err=True)
+    return ExitCode.OK
+
+
+def _properties(config: Config) -> dict[str, str]:
+    # Not the producer's own map: what an operator tunes there is for transactions.
+    return config.kafka.properties("common")
+
+
+def _paced(seed: int, rate: float, seconds: float | None, told: threading.Event) -> Iterator[Story]:
+    """Yield stories when they are due, until it is time or we are told."""
+    begun, sent = time.monotonic(), 0
+    stream, end = stories(seed), math.inf if seconds is None else seconds
+    while not told.is_set() and (elapsed := time.monotonic() - begun) < end:
+        while sent < elapsed * rate:
+            sent += 1
+            yield next(stream)
+        told.wait(TURN_SECONDS)
+
+
+def record_value(story: Story, number: int) -> bytes | None:
+    """Return the record of the *number*-th story: JSON, but broken, empty or null now and then."""
+    if number % TOMBSTONE_EVERY == 0:
+        return None
+    text = "" if number % EMPTY_EVERY == 0 else story.text
+    value = json.dumps({"id": story.id, "text": text}, ensure_ascii=False).encode()
+    return value[: len(value) // 2] if number % BROKEN_EVERY == 0 else value
