@@ -1,0 +1,104 @@
+"""A standby is up to date before it is needed, and never says anything that is not so."""
+
+import random
+import re
+from collections.abc import Callable
+
+from tests.kafka.story import index_of, records, texts, verdicts
+from tests.kafka.test_takeover import SETTINGS, one_and_another, replayed
+from tests.support.filter_process import FilterProcess
+from tests.support.stage import Stage
+
+SEED = 20_261_129
+RESTORES = re.compile(r"restores (\d+) changelog offsets")
+
+
+def scraped(process: FilterProcess, name: str) -> float:
+    """Return one value of /metrics; -1 while nothing answers."""
+    body = process.get("/metrics") or ""
+    found = re.search(rf"^streamfilter_{name} (\S+)$", body, re.MULTILINE)
+    return float(found[1]) if found else -1.0
+
+
+def wait_until_abreast(worker: FilterProcess, waiting: FilterProcess) -> None:
+    """Return when the standby's index has applied what the worker's has, and is not behind."""
+    waiting.wait_for(
+        lambda s: (
+            scraped(waiting, "changelog_offset") == scraped(worker, "changelog_offset") >= 0
+            and s["restore_remaining_records"] == 0
+            and s["index_documents"] == worker.status()["index_documents"] > 0
+        ),
+        what="a standby that is abreast of the worker",
+    )
+    assert waiting.status()["state"] == "standby"
+
+
+def restored(process: FilterProcess) -> list[int]:
+    """Return how many changelog offsets each start of the process's task had still to read."""
+    return [int(count) for count in RESTORES.findall(process.log.read_text())]
+
+
+def test_a_standby_has_read_everything_before_it_takes_over_and_judges_as_one_process_would(
+    make_stage: Callable[..., Stage],
+) -> None:
+    stage = make_stage(partitions=2)
+    stories = texts(random.Random(SEED), 450)
+    thirds = [
+        records(stories[first : first + 150], partitions=2, first=first) for first in (0, 150, 300)
+    ]
+    stage.produce(thirds[0])
+    worker, waiting = one_and_another(stage)
+    stage.drain(worker)
+    wait_until_abreast(worker, waiting)
+    assert worker.terminate() == 0
+    stage.produce(thirds[1])
+    stage.drain(waiting)
+    # The record that it knows, and the markers behind it: nothing else was left to read.
+    assert restored(waiting)[0] <= 3, waiting.told("had not read the changelog before")
+    third = stage.start(state="third", **SETTINGS)
+    wait_until_abreast(waiting, third)
+    waiting.kill()
+    stage.produce(thirds[2])
+    stage.drain(third)
+    assert restored(third)[0] <= 3, third.told("had not read the changelog before")
+    assert third.terminate() == 0
+    found = verdicts(stage)
+    assert len(found) == 450
+    assert found == replayed(make_stage, stage)
+
+
+def test_a_standbys_index_is_the_workers_byte_for_byte(stage: Stage) -> None:
+    stage.produce(records(texts(random.Random(SEED + 1), 300)))
+    worker, waiting = one_and_another(stage)
+    stage.drain(worker)
+    wait_until_abreast(worker, waiting)
+    assert waiting.terminate() == 0
+    assert worker.terminate() == 0
+    assert index_of(stage, "one") == index_of(stage, "another")
+
+
+def test_a_standby_whose_directory_is_in_use_waits_and_says_by_whom(stage: Stage) -> None:
+    stage.produce(records(texts(random.Random(SEED + 2), 20)))
+    worker = stage.start(state="one", **SETTINGS)
+    stage.drain(worker)
+    careless = stage.start(state="one", **SETTINGS)
+    status = careless.wait_for(
+        lambda s: s.get("state") == "standby" and s["detail"], what="the standby's reason"
+    )
+    assert f"process {worker.child.pid} has this index open" in status["detail"]
+    assert worker.terminate() == 0
+    careless.wait_for_state("running")
+    assert careless.terminate() == 0
+
+
+def test_a_cold_standby_reads_nothing_until_it_takes_over(stage: Stage) -> None:
+    stage.produce(records(texts(random.Random(SEED + 3), 60)))
+    cold = {**SETTINGS, "index": {"standby": "cold", "path": str(stage.directory / "cold")}}
+    worker = stage.start(state="one", **SETTINGS)
+    stage.drain(worker)
+    waiting = stage.start(**cold)
+    waiting.wait_for_state("standby")
+    assert worker.terminate() == 0
+    waiting.wait_for_state("running")
+    assert restored(waiting)[0] > 20
+    assert waiting.terminate() == 0
