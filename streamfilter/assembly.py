@@ -9,7 +9,7 @@ from dataclasses import asdict
 from streamfilter.config import Config
 from streamfilter.documents import Limits, Reader
 from streamfilter.index.rocks import RocksIndex
-from streamfilter.verification import MatchPolicy
+from streamfilter.policy import MatchPolicy
 
 _POLICY_FACT = "policy"
 
@@ -39,6 +39,13 @@ def policy_for(config: Config) -> MatchPolicy:
         method=config.verify.method,
         max_candidates=config.verify.max_candidates,
         short_text=config.input.short_text,
+        agree=config.verify.agree,
+        of=config.verify.of,
+        containment=config.verify.containment,
+        contained=config.verify.contained,
+        short_threshold=config.verify.short_threshold,
+        short_size=config.verify.short_size,
+        sample_modulus=config.similarity.shingle.sample_modulus,
     )
 
 
@@ -51,6 +58,8 @@ def note_policy(index: RocksIndex, policy: MatchPolicy) -> list[str]:
     """
     present = asdict(policy)
     known = json.loads(index.fact(_POLICY_FACT) or "null")
+    if known is not None:
+        known = asdict(MatchPolicy()) | known  # an index from before a setting had its default
     if known == present:
         return []
     index.remember(_POLICY_FACT, json.dumps(present, sort_keys=True).encode())

@@ -141,8 +141,37 @@ def _languages(config: Config) -> Iterator[Problem]:
                       "use those, or kind: char for scripts without spaces")  # fmt: skip
 
 
+def _sketch_rule(config: Config) -> Iterator[Problem]:
+    verify, slots = config.verify, config.similarity.slots
+    if verify.method != "sketch":
+        return
+    if verify.agree > verify.of:
+        yield Problem("verify.agree", f"{verify.agree} of {verify.of} slots cannot agree",
+                      f"use 1 to {verify.of}; 90 of 100 is the classic")  # fmt: skip
+    if verify.of > slots:
+        yield Problem("verify.of", f"{verify.of} slots, but similarity.slots is {slots}",
+                      f"use at most {slots}, or more similarity.slots")  # fmt: skip
+    for name in ("containment", "short_threshold"):
+        if getattr(verify, name) is not None:
+            yield Problem(f"verify.{name}", "method sketch counts slots and knows no sizes",
+                          "leave it out, or use method: exact")  # fmt: skip
+
+
+def _short_threshold(config: Config) -> Iterator[Problem]:
+    short, threshold = config.verify.short_threshold, config.similarity.threshold
+    if short is not None and short < threshold:
+        yield Problem(
+            "verify.short_threshold",
+            f"{short:g} is below similarity.threshold, {threshold:g}: short texts would count "
+            "as similar sooner than long ones, and the bands would not find them",
+            f"use {threshold:g} to 1, or null",
+        )
+
+
 CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("similarity.threshold", "similarity.slots", "similarity.recall", "similarity.bands",
       "similarity.rows", "similarity.layout", "similarity.shingle"), _shape),
     (("similarity.shingle.kind", "similarity.shingle.languages"), _languages),
+    (("verify", "similarity.slots"), _sketch_rule),
+    (("verify.short_threshold", "similarity.threshold"), _short_threshold),
 )  # fmt: skip

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from streamfilter.candidates import ranks
 from streamfilter.model import Decision, Match, Source, Verdict
-from streamfilter.similarity.exact import chance_below
-from streamfilter.verification import MatchPolicy, Outcome
+from streamfilter.policy import MatchPolicy
+from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
+from streamfilter.verification import Outcome
 
 Describe = Callable[[int], tuple[str, Source]]
 """Ordinal of a confirmed candidate → its id and where it came from."""
@@ -59,20 +60,54 @@ def _decision(
 def _match(outcome: Outcome, pair: int, describe: Describe) -> Match:
     ordinal = int(outcome.candidates.ordinals[pair])
     document_id, source = describe(ordinal)
-    bands = 0 if outcome.equal_text[pair] else int(outcome.candidates.bands[pair])
-    return Match(document_id, float(outcome.similarity[pair]), bands, source, ordinal)
+    equal = bool(outcome.equal_text[pair])
+    bands = 0 if equal else int(outcome.candidates.bands[pair])
+    contained = None
+    if outcome.containment is not None:
+        contained = 1.0 if equal else float(outcome.containment[pair])
+    similarity = float(outcome.similarity[pair])
+    return Match(document_id, similarity, bands, source, ordinal, contained)
+
+
+def _wanted(outcome: Outcome, pair: int, policy: MatchPolicy) -> float:
+    return policy.threshold if outcome.wanted is None else float(outcome.wanted[pair])
+
+
+def _by_containment(outcome: Outcome, pair: int, policy: MatchPolicy) -> bool:
+    """Return whether the pair counts for what one text has of the other alone."""
+    if outcome.containment is None:
+        return False
+    return bool(outcome.similarity[pair] < _wanted(outcome, pair, policy))
 
 
 def _method(outcome: Outcome, pair: int, policy: MatchPolicy) -> str:
-    if policy.method == "signature":
-        return "signature"
-    return "exact_jaccard" if outcome.whole[pair] else "sampled_jaccard"
+    if policy.method != "exact":
+        return policy.method
+    measure = "containment" if _by_containment(outcome, pair, policy) else "jaccard"
+    return f"{'exact' if outcome.whole[pair] else 'sampled'}_{measure}"
 
 
 def _false_positive(outcome: Outcome, pair: int, policy: MatchPolicy) -> float:
     """Return the probability that the best match is below the threshold after all."""
     if outcome.whole[pair]:
         return 0.0
-    return chance_below(
-        policy.threshold, float(outcome.similarity[pair]), int(outcome.sample[pair])
-    )
+    similarity, sample = float(outcome.similarity[pair]), int(outcome.sample[pair])
+    if _by_containment(outcome, pair, policy):
+        return _contains_less(outcome, pair, policy)
+    wanted = _wanted(outcome, pair, policy)
+    if policy.method != "exact":
+        return chance_below_of_slots(wanted, similarity, sample)
+    return chance_below(wanted, similarity, sample)
+
+
+def _contains_less(outcome: Outcome, pair: int, policy: MatchPolicy) -> float:
+    """Return the probability that less is contained than the policy wants.
+
+    What was looked at of the union holds the contained set's share of it: so many trials.
+    """
+    assert outcome.containment is not None
+    assert policy.containment is not None
+    contained, similarity = float(outcome.containment[pair]), float(outcome.similarity[pair])
+    agreed = similarity * int(outcome.sample[pair])
+    trials = max(round(agreed / contained), 1) if contained else 1
+    return chance_below(policy.containment, contained, trials)

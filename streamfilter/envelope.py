@@ -159,9 +159,11 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
 def _match(match: Match) -> Json:
+    told = {} if match.containment is None else {"containment": _similarity(match.containment)}
     return {
         "id": match.document_id,
         "similarity": _similarity(match.similarity),
+        **told,
         "bands": match.bands,
         **_place(match.source),
     }

@@ -118,6 +118,8 @@ class Match:
     """How many bands the two share; 0 for an exact duplicate."""
     source: Source
     ordinal: int
+    containment: float | None = None
+    """Share of one text's shingles that the other has; None where nobody asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ class Decision:
     matches: tuple[Match, ...] = ()
     """Confirmed matches, highest similarity first, then lowest ordinal."""
     method: str = ""
-    """``exact_text``, ``exact_jaccard``, ``sampled_jaccard`` or ``signature``; empty if unique."""
+    """``exact_text``, ``exact_jaccard``, ``sampled_jaccard``, ``exact_containment``,
+    ``sampled_containment``, ``signature`` or ``sketch``; empty if unique."""
     matches_truncated: bool = False
     """True when candidates were left unverified because of ``verify.max_candidates``."""
     p_false_positive: float = 0.0

@@ -8,35 +8,25 @@ fingerprint, all 128 bits of it, decides before anything else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, ranks
 from streamfilter.index.protocol import Documents
+from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, jaccard
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.sketch import Sketches
+
+__all__ = ["MatchPolicy", "Outcome", "Verifier"]
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-HOPELESS_DEVIATIONS = 3.5
-"""How many standard errors an estimate may lie below the threshold and still be compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class MatchPolicy:
-    """What counts as a duplicate."""
-
-    threshold: float = 0.8
-    method: str = "exact"
-    """``exact`` (on sets) or ``signature`` (the estimate alone)."""
-    max_candidates: int = 8
-    short_text: str = "forward"
-    """A text shorter than one shingle: ``forward`` (unjudged), ``exact_only`` or ``drop``."""
+NO_SIZES: I64 = np.zeros(1, np.int64)
+"""For the policies that do not ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +50,10 @@ class Outcome:
     """(p,) hopeful, but beyond ``max_candidates``."""
     missing: Flags
     """(p,) the index no longer has the candidate's record."""
+    wanted: F64 | None = None
+    """(p,) the similarity from which each pair counts; None: the policy's threshold, for all."""
+    containment: F64 | None = None
+    """(p,) share of one set that is in the other; None: the policy does not ask."""
 
 
 class Verifier:
@@ -89,12 +83,19 @@ class Verifier:
         near = known & ~exact_rows[candidates.rows]
         estimated = np.zeros(len(candidates))
         estimated[near] = self._estimates(candidates.rows[near], at[near])
-        hopeful = near & (estimated >= self._hopeless())
+        sizes = self._sizes(candidates.rows, at)
+        slots = self._sketches.signatures.shape[1]
+        hopeful = near & self.policy.hopeful(estimated, *sizes, slots=slots)
         turn = np.zeros(len(candidates), np.int64)
         turn[hopeful] = ranks(candidates.rows[hopeful])
         chosen = hopeful & (turn < self.policy.max_candidates)
         similarity, whole, sample = self._similarities(candidates.rows, at, chosen, estimated)
-        confirmed = chosen & (similarity >= self.policy.threshold)
+        wanted = self.policy.wanted(*sizes)
+        enough: Flags = similarity >= wanted
+        containment = self.policy.containments(similarity, *sizes)
+        if containment is not None and self.policy.containment is not None:
+            enough |= containment >= self.policy.containment
+        confirmed = chosen & enough
         similarity[equal_text], whole[equal_text] = 1.0, True
         return Outcome(
             candidates, similarity, whole, sample, equal_text,
@@ -102,7 +103,15 @@ class Verifier:
             rejected=(chosen & ~confirmed) | (near & ~hopeful),
             skipped=hopeful & ~chosen,
             missing=~known,
+            wanted=wanted if isinstance(wanted, np.ndarray) else None,
+            containment=containment,
         )  # fmt: skip
+
+    def _sizes(self, rows: I64, at: I64) -> tuple[I64, I64]:
+        """Return the sizes of both sets of each pair, if the policy asks for them."""
+        if not self.policy.by_size:
+            return NO_SIZES, NO_SIZES
+        return self._ours.set_sizes[rows], self._all.set_sizes[at]
 
     def _positions(self, ordinals: I64) -> tuple[I64, Flags]:
         """Return each candidate's row among stored + own documents, and whether it is there."""
@@ -136,24 +145,20 @@ class Verifier:
         return equal
 
     def _estimates(self, rows: I64, at: I64) -> F64:
-        theirs = self._column("signatures", at)
-        equal = (self._sketches.signatures[rows] == theirs).sum(axis=1)
-        return estimate(equal, self._sketches.signatures.shape[1])
+        theirs, slots = self._column("signatures", at), self._slots()
+        equal = (self._sketches.signatures[rows, :slots] == theirs[:, :slots]).sum(axis=1)
+        return estimate(equal, slots)
 
-    def _hopeless(self) -> float:
-        """Return the estimate below which a pair of the threshold's similarity hardly falls."""
-        threshold, slots = self.policy.threshold, self._sketches.signatures.shape[1]
-        if self.policy.method == "signature":
-            return threshold
-        return threshold - HOPELESS_DEVIATIONS * sqrt(threshold * (1 - threshold) / slots)
+    def _slots(self) -> int:
+        return self.policy.slots_of(self._sketches.signatures.shape[1])
 
     def _similarities(
         self, rows: I64, at: I64, chosen: Flags, estimated: F64
     ) -> tuple[F64, Flags, I64]:
         """Return similarity, whole?, sample of each pair; only *chosen* ones are compared."""
         similarity, whole = estimated.copy(), np.zeros(len(rows), bool)
-        sample = np.full(len(rows), self._sketches.signatures.shape[1], np.int64)
-        if self.policy.method == "signature" or not chosen.any():
+        sample = np.full(len(rows), self._slots(), np.int64)
+        if self.policy.method != "exact" or not chosen.any():
             return similarity, whole, sample
         keys = rows[chosen] * len(self._all.set_sizes) + at[chosen]
         self._compare(keys)
@@ -161,6 +166,8 @@ class Verifier:
         similarity[chosen], whole[chosen], sample[chosen] = (
             column[found] for column in self._compared[1:]
         )
+        if self.policy.sample_modulus > 1:
+            whole[chosen] = False
         return similarity, whole, sample
 
     def _compare(self, keys: I64) -> None:

@@ -7,12 +7,29 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
 from streamfilter.model import BatchMark, Source, Span
 from streamfilter.pipeline import Batch, MatchPolicy, judge
-from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.support.model import ROUND, SequentialModel
 
 SEED = bytes(range(16))
 SKETCHER = Sketcher(Scheme(16, 6), seed=SEED)
+
+SCHEMES = {
+    "char": Scheme(16, 6, shingling=Shingling("char", 5)),
+    "stopword": Scheme(16, 6, shingling=Shingling("stopword", 2)),
+    "4 bytes": Scheme(20, 5, shingling=Shingling(token_bytes=4)),
+    "modulus": Scheme(16, 6, shingling=Shingling("char", 6, sample_modulus=8)),
+    "random": Scheme(60, 5, layout="random"),
+}
+POLICIES = {
+    "signature": {"method": "signature"},
+    "sketch": {"method": "sketch", "agree": 84, "of": 100},
+    "containment": {"containment": 0.85},
+    "containment of the arriving": {"containment": 0.85, "contained": "arriving"},
+    "containment by signature": {"containment": 0.85, "method": "signature"},
+    "short threshold": {"short_threshold": 0.97, "short_size": 60},
+    "all": {"short_threshold": 0.95, "containment": 0.9, "threshold": 0.75},
+}
 
 
 def story(rng: random.Random, words: int) -> list[str]:
@@ -28,6 +45,10 @@ def stream(rng: random.Random, n: int) -> list[str]:
             words = list(rng.choice(texts[-12:]))
             for _ in range(rng.choice((0, 0, 1, 1, 2, 3, 5))):
                 words[rng.randrange(len(words))] = f"x{rng.randrange(10_000)}"
+        elif texts and kind < 0.66:
+            words = list(rng.choice(texts[-12:]))
+            words += story(rng, rng.randrange(1, len(words) // 2 + 2))
+            words = words[rng.choice((0, 0, 2, 5)) :] or story(rng, 4)
         elif kind < 0.7:
             words = story(rng, rng.randrange(1, 4))
         elif kind < 0.72:
@@ -44,14 +65,14 @@ def batch_of(ids, offsets):
     return Batch(ids, zeros, np.array(offsets, np.int64), zeros)
 
 
-def run_in_batches(texts, sizes, index, policy):
+def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER):
     done, outcome, number = 0, [], 0
     while done < len(texts):
         size = min(next(sizes), len(texts) - done)
         ids = [f"d{i}" for i in range(done, done + size)]
         judged = judge(
             batch_of(ids, range(done, done + size)),
-            SKETCHER.sketch(texts[done : done + size]),
+            sketcher.sketch(texts[done : done + size]),
             index=index,
             policy=policy,
             locate=lambda p, o: Source("t", p, o),
@@ -86,6 +107,30 @@ def test_verdicts_equal_the_sequential_model_whatever_the_batches(seed):
         assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i, texts[i])
     kinds = {want.verdict for want in expected}
     assert kinds == {"unique", "near_duplicate", "exact_duplicate"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "rules"),
+    [(name, {}) for name in SCHEMES] + [("default", rules) for rules in POLICIES.values()]
+    + [("stopword", POLICIES["all"]), ("random", POLICIES["sketch"])],
+)  # fmt: skip
+def test_every_scheme_and_policy_equals_the_sequential_model(scheme, rules):
+    seed = 11
+    rng = random.Random(seed)
+    texts = stream(rng, 250)
+    if scheme == "stopword":
+        texts = [text.replace(" w1", " the w1").replace(" w2", " of w2") for text in texts]
+    sketcher = Sketcher(SCHEMES[scheme], seed=SEED) if scheme in SCHEMES else SKETCHER
+    modulus = sketcher.scheme.shingling.sample_modulus
+    policy = MatchPolicy(**rules, sample_modulus=modulus, max_candidates=3, short_text="exact_only")
+    sketches = sketcher.sketch(texts)
+    model = SequentialModel(max_candidates=3, **rules)
+    expected = [model.judge(f"d{i}", sketches, i) for i in range(len(texts))]
+    sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
+    decisions = run_in_batches(texts, sizes, MemoryIndex(slots=128), policy, sketcher)
+    for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
+        assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i, texts[i])
+    assert {want.verdict for want in expected} == {"unique", "near_duplicate", "exact_duplicate"}
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -37,14 +37,25 @@ def jaccard(a: Stored, b: Stored) -> float:
     return len(left & right) / max(len(left | right), 1)
 
 
-def estimate(a: Stored, b: Stored) -> float:
-    share = sum(x == y for x, y in zip(a.signature, b.signature, strict=True)) / len(a.signature)
+def equal_slots(a: Stored, b: Stored, slots: int) -> int:
+    return sum(x == y for x, y in zip(a.signature[:slots], b.signature[:slots], strict=True))
+
+
+def estimate(a: Stored, b: Stored, slots: int) -> float:
+    share = equal_slots(a, b, slots) / slots
     return max((share - 1 / 256) / (1 - 1 / 256), 0.0)
 
 
 class SequentialModel:
-    def __init__(self, *, threshold=0.8, max_candidates=8, cap=8):
+    """*method* is that of `MatchPolicy`; the other rules are said again, in their own words."""
+
+    def __init__(self, *, threshold=0.8, max_candidates=8, cap=8, method="exact", agree=90, of=100,
+                 containment=None, contained="shorter", short_threshold=None,
+                 short_size=32):  # fmt: skip
         self.threshold, self.max_candidates, self.cap = threshold, max_candidates, cap
+        self.method, self.agree, self.of = method, agree, of
+        self.containment, self.contained = containment, contained
+        self.short_threshold, self.short_size = short_threshold, short_size
         self.buckets: dict[int, list[int]] = {}
         self.documents: dict[int, Stored] = {}
         self.next_ordinal = 0
@@ -80,15 +91,13 @@ class SequentialModel:
         for key in keys[:-1]:
             for ordinal in self.buckets.get(key, []):
                 shared[ordinal] = shared.get(ordinal, 0) + 1
-        least = self.threshold - 3.5 * sqrt(
-            self.threshold * (1 - self.threshold) / len(me.signature)
-        )
         ordered = sorted(shared, key=lambda o: (-shared[o], o))
-        hopeful = [o for o in ordered if estimate(me, self.documents[o]) >= least]
+        hopeful = [o for o in ordered if self._hopeful(me, self.documents[o])]
         confirmed = []
         for ordinal in hopeful[: self.max_candidates]:
-            similarity = jaccard(me, self.documents[ordinal])
-            if similarity >= self.threshold:
+            other = self.documents[ordinal]
+            similarity = self._similarity(me, other)
+            if self._confirms(me, other, similarity):
                 confirmed.append((-similarity, ordinal))
         if not confirmed:
             return Verdict("unique")
@@ -96,3 +105,50 @@ class SequentialModel:
             (self.documents[o].id, round(-s, ROUND), shared[o]) for s, o in sorted(confirmed)
         ]
         return Verdict("near_duplicate", matches, len(hopeful) > self.max_candidates)
+
+    def _similarity(self, me: Stored, other: Stored) -> float:
+        if self.method == "exact":
+            return jaccard(me, other)
+        return estimate(me, other, self._slots(me))
+
+    def _slots(self, me: Stored) -> int:
+        return self.of if self.method == "sketch" else len(me.signature)
+
+    def _wanted(self, me: Stored, other: Stored) -> float:
+        size = min(me.set_size, other.set_size)
+        if self.short_threshold is None or size >= self.short_size:
+            return self.threshold
+        return self.short_threshold + (self.threshold - self.short_threshold) * (
+            size / self.short_size
+        )
+
+    def _inside(self, me: Stored, other: Stored) -> tuple[int, int]:
+        a, b = me.set_size, other.set_size
+        return (a, b) if self.contained == "arriving" or a <= b else (b, a)
+
+    def _confirms(self, me: Stored, other: Stored, similarity: float) -> bool:
+        if self.method == "sketch":
+            return equal_slots(me, other, self.of) >= self.agree
+        if similarity >= self._wanted(me, other):
+            return True
+        if self.containment is None:
+            return False
+        inside, outside = self._inside(me, other)
+        common = similarity * (inside + outside) / (1 + similarity)
+        if max(me.set_size, other.set_size) <= SAMPLE_TOKENS and self.method == "exact":
+            common = len(set(me.tokens) & set(other.tokens))
+        return common / inside >= self.containment
+
+    def _hopeful(self, me: Stored, other: Stored) -> bool:
+        estimated = estimate(me, other, self._slots(me))
+        if self.method == "sketch":
+            return equal_slots(me, other, self.of) >= self.agree
+        least = self._wanted(me, other)
+        if self.containment is not None:
+            inside, outside = self._inside(me, other)
+            common = self.containment * inside
+            if common <= outside:
+                least = min(least, common / (inside + outside - common))
+        if self.method == "exact":
+            least -= 3.5 * sqrt(least * (1 - least) / len(me.signature))
+        return estimated >= least

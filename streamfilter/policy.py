@@ -1,0 +1,108 @@
+"""The policy: which of the pairs that meet are duplicates.
+
+The scheme decides who meets; the policy decides what that means, and may be changed on an index
+that exists. Everything here is arithmetic on columns of pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.similarity import rules
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+HOPELESS_DEVIATIONS = 3.5
+"""How many standard errors an estimate may lie below the threshold and still be compared."""
+
+METHODS = ("exact", "signature", "sketch")
+CONTAINED = ("shorter", "arriving")
+
+
+@dataclass(frozen=True, slots=True)
+class MatchPolicy:
+    """What counts as a duplicate."""
+
+    threshold: float = 0.8
+    method: str = "exact"
+    """``exact`` (on sets), ``signature`` (the estimate alone) or ``sketch`` (agreeing slots)."""
+    max_candidates: int = 8
+    short_text: str = "forward"
+    """A text shorter than one shingle: ``forward`` (unjudged), ``exact_only`` or ``drop``."""
+    agree: int = 90
+    of: int = 100
+    """With the method ``sketch``: similar if *agree* of the first *of* slots are equal."""
+    containment: float | None = None
+    """Also a duplicate: a pair of which this share of one set is in the other."""
+    contained: str = "shorter"
+    """Whose share: of the ``shorter`` text, or only of the ``arriving`` one."""
+    short_threshold: float | None = None
+    short_size: int = 32
+    """The threshold rises towards *short_threshold* below *short_size* shingles."""
+    sample_modulus: int = 1
+    """The scheme's; above 1 no set is whole."""
+
+    def __post_init__(self) -> None:
+        for name in ("threshold", "containment", "short_threshold"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 < value <= 1.0:
+                raise ValueError(f"{name} is {value}; use a value in (0, 1], such as 0.8")
+        if self.method not in METHODS:
+            raise ValueError(f"{self.method!r} verifies nothing; use {', '.join(METHODS)}")
+        if self.contained not in CONTAINED:
+            raise ValueError(f"contained is {self.contained!r}; use {' or '.join(CONTAINED)}")
+        if not 1 <= self.agree <= self.of:
+            raise ValueError(f"{self.agree} of {self.of} slots cannot agree; use 1 to {self.of}")
+        if self.method == "sketch" and self.by_size:
+            raise ValueError("the sketch rule counts slots and knows no sizes; use method exact")
+
+    @property
+    def by_size(self) -> bool:
+        """Return whether the sizes of a pair's sets have a say."""
+        return self.containment is not None or self.short_threshold is not None
+
+    def slots_of(self, slots: int) -> int:
+        """Return how many of *slots* are compared."""
+        return min(self.of, slots) if self.method == "sketch" else slots
+
+    def wanted(self, ours: I64, theirs: I64) -> F64 | float:
+        """Return the similarity from which each pair counts, given the sizes of its sets."""
+        if self.method == "sketch":
+            return rules.agreeing_share(self.agree, self.of)
+        if self.short_threshold is None:
+            return self.threshold
+        return rules.raised_thresholds(
+            self.threshold,
+            short_threshold=self.short_threshold,
+            short_size=self.short_size,
+            sizes=np.minimum(ours, theirs),
+        )
+
+    def hopeful(self, estimated: F64, ours: I64, theirs: I64, *, slots: int) -> NDArray[np.bool_]:
+        """Return which pairs a look at the sets might confirm, by what signatures estimate."""
+        least = self.wanted(ours, theirs)
+        if self.containment is not None:
+            inside, outside = self._roles(ours, theirs)
+            least = np.minimum(least, rules.jaccard_of(self.containment, inside, outside))
+        if self.method == "exact":
+            reach = np.sqrt(np.maximum(least * (1.0 - least), 0.0) / slots)
+            least = least - HOPELESS_DEVIATIONS * reach
+        hopeful: NDArray[np.bool_] = estimated >= least
+        return hopeful
+
+    def containments(self, jaccard: F64, ours: I64, theirs: I64) -> F64 | None:
+        """Return each pair's containment as the policy reads it, or None if it does not."""
+        if self.containment is None:
+            return None
+        inside, outside = self._roles(ours, theirs)
+        return rules.containment(jaccard, inside, outside)
+
+    def _roles(self, ours: I64, theirs: I64) -> tuple[I64, I64]:
+        """Return the size of the set that is to be contained, and that of the other."""
+        if self.contained == "arriving":
+            return ours, theirs
+        return np.minimum(ours, theirs), np.maximum(ours, theirs)

@@ -1,0 +1,76 @@
+"""Doubt: how likely is a verdict wrong, given that it rests on a sample?
+
+Of n trials x agreed, each with a probability that is the similarity J. If nothing was known
+of J before, the chance that J lies below t is P(X > x) for X of n + 1 trials that agree with
+probability t (Bayes' own billiard table): the tail of a binomial, exact for every n. The same
+tail answers what the sketch rule finds: at least m of k slots.
+"""
+
+from __future__ import annotations
+
+from math import exp, lgamma, log, log1p
+
+EQUAL_BY_CHANCE = 1 / 256
+"""How often two different slots agree in the 8 bits that are kept."""
+
+
+def chance_at_least(least: int, *, trials: int, chance: float) -> float:
+    """Return P(X >= *least*) for X successes of *trials* with *chance* each.
+
+    Both tails are summed from their large end, so that 1.5e-17 is right to its digits too.
+    """
+    if least <= 0 or chance >= 1.0:
+        return 1.0 if least <= trials else 0.0
+    if least > trials or chance <= 0.0:
+        return 0.0
+    if least <= trials * chance:
+        return 1.0 - _tail(trials - least + 1, trials, 1.0 - chance)
+    return _tail(least, trials, chance)
+
+
+def _tail(least: int, trials: int, chance: float) -> float:
+    """Return P(X >= least), where *least* lies above the mean: terms fall, and soon vanish."""
+    odds = chance / (1.0 - chance)
+    term = exp(
+        lgamma(trials + 1) - lgamma(least + 1) - lgamma(trials - least + 1)
+        + least * log(chance) + (trials - least) * log1p(-chance)
+    )  # fmt: skip
+    total = term
+    for x in range(least, trials):
+        term *= odds * (trials - x) / (x + 1)
+        total += term
+        if term < total * 1e-17:
+            break
+    return total
+
+
+def chance_similar(similarity: float, *, agree: int = 90, of: int = 100) -> float:
+    """Return P(at least *agree* of *of* slots are equal) for a pair of *similarity*.
+
+    The sketch rule of Broder's; slots kept whole, not cut to 8 bits.
+
+    Raises:
+        ValueError: *agree* is not among 1 to *of*.
+    """
+    if not 1 <= agree <= of:
+        raise ValueError(f"{agree} of {of} slots cannot agree; use 1 to {of}, such as 90 of 100")
+    return chance_at_least(agree, trials=of, chance=similarity)
+
+
+def chance_below(threshold: float, estimate: float, sample: int) -> float:
+    """Return P(true similarity < *threshold*) given an *estimate* from *sample* trials.
+
+    Calibrated where similarities spread evenly around the threshold; an estimate of 1.0 does
+    not claim certainty. Samples without replacement know a little more than this admits.
+    """
+    agreed = round(estimate * sample)
+    return chance_at_least(agreed + 1, trials=sample + 1, chance=threshold)
+
+
+def chance_below_of_slots(threshold: float, estimate: float, slots: int) -> float:
+    """Return P(true similarity < *threshold*) given what 8-bit *slots* estimate.
+
+    Slots that are equal by chance were taken off the estimate, and are put back on both sides.
+    """
+    raw, limit = (s + (1.0 - s) * EQUAL_BY_CHANCE for s in (estimate, threshold))
+    return chance_below(limit, raw, slots)
