@@ -108,7 +108,7 @@ def precision_by_chances(verdicts: int, wrong: float) -> Estimate | None:
 
     Args:
         verdicts: how many documents were withheld as duplicates.
-        wrong: the sum of their probabilities of being wrong (`exact.chance_below`). The number
+        wrong: the sum of their probabilities of being wrong (`doubt.chance_below`). The number
             of wrong ones varies by at most its square root, which makes the interval.
     """
     if verdicts <= 0:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import erfc, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,14 +118,3 @@ def _keyed(samples: Samples, rows: I64, limits: NDArray[np.uint64]) -> NDArray[n
         tokens, owners = tokens[kept], owners[kept]
     keyed: NDArray[np.uint64] = (owners << np.uint64(32)) | tokens
     return keyed
-
-
-def chance_below(threshold: float, estimate: float, sample: int) -> float:
-    """Return P(true similarity < *threshold*) given an *estimate* from *sample* trials.
-
-    The normal approximation of a binomial share, with half a trial added on each side so that
-    an estimate of 1.0 does not claim certainty.
-    """
-    share = (estimate * sample + 0.5) / (sample + 1.0)
-    deviation = sqrt(share * (1.0 - share) / (sample + 1.0))
-    return 0.5 * erfc((share - threshold) / (deviation * sqrt(2.0)))

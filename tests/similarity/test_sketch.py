@@ -6,7 +6,8 @@ import unicodedata
 import numpy as np
 import pytest
 
-from streamfilter.similarity.exact import Samples, chance_below, jaccard
+from streamfilter.similarity.doubt import chance_below
+from streamfilter.similarity.exact import Samples, jaccard
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.similarity.text import Normaliser
