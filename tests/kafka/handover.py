@@ -45,7 +45,8 @@ REPORT = Path(__file__).parents[1] / "bench_runs" / "standby.json"
 
 def synthetic(first: int, count: int, slots: int, rng: np.random.Generator) -> Documents:
     """Return documents without texts: random signatures, fingerprints and samples."""
-    tokens = np.sort(rng.integers(0, 1 << 32, (count, TOKENS), np.uint32), axis=1)
+    steps = rng.integers(1, (1 << 32) // TOKENS, (count, TOKENS), np.int64)
+    tokens = np.cumsum(steps, axis=1).astype(np.uint32)  # a sample rises strictly
     ordinals = np.arange(first, first + count, dtype=np.int64)
     return Documents(
         ordinals=ordinals,
