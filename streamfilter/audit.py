@@ -52,9 +52,9 @@ I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
 
-PENDING_SHARE = 2
-"""Postings are made anew when this part of the reference set is not in them yet."""
-PENDING_MIN = 64
+PART_RATIO = 4
+"""A part of the reference set is at least so many times as large as the next: new documents are
+sorted into a small part at once, and into the large one rarely."""
 CHUNK_ORDINALS = 1 << 18
 """Ordinals hashed at a time while a reference set is remembered: temporaries of 2 MiB."""
 
@@ -94,7 +94,7 @@ class Audit:
     def __init__(self, rates: Rates, index: Index) -> None:
         """Begin with the reference set that *index* implies; reads up to its documents."""
         self._rates = rates
-        self._reference = _Reference(rates.reference, rates.threshold)
+        self._reference = _Reference(rates.reference)
         if rates.arrivals > 0 and rates.reference > 0 and len(index):
             self._reference.remember(index)
 
@@ -115,7 +115,7 @@ class Audit:
         if not rows.size:
             return NOTHING
         whole = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
-        found = self._reference.similar(taken(whole, rows), ordinals[rows])
+        found = self._reference.similar(taken(whole, rows), ordinals[rows], self._rates.threshold)
         similar = np.zeros(len(rows), bool)
         similar[found] = True
         decisions = [judgement.decisions[row] for row in rows.tolist()]
@@ -148,39 +148,39 @@ class _Part:
     def of(cls, ordinals: I64, samples: Samples) -> _Part:
         return cls(ordinals, _hashed(ordinals, _REFERENCE), samples)
 
-    def where(self, chosen: Flags) -> _Part:
-        rows = np.flatnonzero(chosen)
+    def __len__(self) -> int:
+        return len(self.ordinals)
+
+    def below(self, limit: np.uint64) -> _Part:
+        """Return the documents that hash to at most *limit*."""
+        rows = np.flatnonzero(self.hashes <= limit)
         return _Part(self.ordinals[rows], self.hashes[rows], taken(self.samples, rows))
 
 
 class _Reference:
-    """The documents whose ordinals hash lowest: most in postings, the latest in smaller ones."""
+    """The documents whose ordinals hash lowest, in a few parts that are each much smaller."""
 
-    def __init__(self, most: int, threshold: float) -> None:
-        self._most, self._threshold = most, threshold
-        self._main = self._late = _Part.of(np.zeros(0, np.int64), joined([]))
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[_Part] = []
         self._limit = np.uint64(_ALL)
         """No document that hashes above it belongs to the set."""
 
     @property
     def size(self) -> int:
-        return int(sum((part.hashes <= self._limit).sum() for part in self._parts))
+        return len(self._members())
 
-    @property
-    def _parts(self) -> tuple[_Part, _Part]:
-        return self._main, self._late
+    def _members(self) -> I64:
+        ordinals = [part.ordinals[part.hashes <= self._limit] for part in self._parts]
+        return np.concatenate([np.zeros(0, np.int64), *ordinals])
 
     def holds(self, ordinals: I64) -> Flags:
         """Return which of *ordinals* are in the set."""
-        there = np.zeros(len(ordinals), bool)
-        for part in self._parts:
-            there |= np.isin(ordinals, part.ordinals[part.hashes <= self._limit])
-        return there
+        return np.isin(ordinals, self._members())
 
     def smaller(self, ordinals: I64) -> int:
         """Return how many pairs of one of *ordinals* and an earlier member there are."""
-        members = [part.ordinals[part.hashes <= self._limit] for part in self._parts]
-        return int(np.searchsorted(np.sort(np.concatenate(members)), ordinals).sum())
+        return int(np.searchsorted(np.sort(self._members()), ordinals).sum())
 
     def add(self, documents: Documents) -> None:
         """Take those of *documents* that belong to the set; unsigned ones cannot be compared."""
@@ -189,17 +189,13 @@ class _Reference:
         if not rows.size:
             return
         samples = Samples(documents.tokens, documents.token_starts, documents.set_sizes)
-        new = _Part.of(documents.ordinals[rows], taken(samples, rows))
-        self._late = _merged([self._late, new])
-        self._tighten()
-        if len(self._late.ordinals) > max(PENDING_MIN, len(self._main.ordinals) // PENDING_SHARE):
-            parts = [part.where(part.hashes <= self._limit) for part in self._parts]
-            self._main, self._late = _merged(parts), _merged([])
-
-    def _tighten(self) -> None:
-        hashes = np.concatenate([part.hashes for part in self._parts])
-        if len(hashes) > self._most:
-            self._limit = np.partition(hashes, self._most - 1)[self._most - 1]
+        self._parts.append(_Part.of(documents.ordinals[rows], taken(samples, rows)))
+        known = np.concatenate([part.hashes for part in self._parts])
+        if len(known) > self._most:
+            self._limit = np.partition(known, self._most - 1)[self._most - 1]
+        while len(self._parts) > 1 and len(self._parts[-2]) < PART_RATIO * len(self._parts[-1]):
+            late, early = self._parts.pop(), self._parts.pop()
+            self._parts.append(_merged(early.below(self._limit), late.below(self._limit)))
 
     def remember(self, index: Index) -> None:
         """Take the set from an *index* that holds documents already."""
@@ -210,13 +206,13 @@ class _Reference:
                 return self.add(documents)
             aimed *= 2  # many are unsigned
 
-    def similar(self, others: Samples, ordinals: I64) -> I64:
+    def similar(self, others: Samples, ordinals: I64, threshold: float) -> I64:
         """Return the rows of *others* that are similar to a member of a smaller ordinal."""
         found = [np.zeros(0, np.int64)]
         for part in self._parts:
             if part.postings is None:
-                part.postings = Postings(part.samples, threshold=self._threshold)
-            rows, ours, _ = part.postings.similar(others)
+                part.postings = Postings(part.samples)
+            rows, ours, _ = part.postings.similar(others, threshold=threshold)
             earlier = (part.ordinals[ours] < ordinals[rows]) & (part.hashes[ours] <= self._limit)
             found.append(rows[earlier])
         return np.unique(np.concatenate(found))
@@ -240,6 +236,6 @@ def _low(end: int, limit: np.uint64) -> I64:
     return np.concatenate(low)
 
 
-def _merged(parts: Sequence[_Part]) -> _Part:
-    ordinals = [np.zeros(0, np.int64), *(part.ordinals for part in parts)]
-    return _Part.of(np.concatenate(ordinals), joined([part.samples for part in parts]))
+def _merged(early: _Part, late: _Part) -> _Part:
+    ordinals = np.concatenate((early.ordinals, late.ordinals))
+    return _Part.of(ordinals, joined([early.samples, late.samples]))

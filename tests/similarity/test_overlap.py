@@ -53,7 +53,7 @@ def test_the_pairs_found_are_those_of_comparing_all_with_all(seed, cells, monkey
     everything = jaccard(left, rows, right, ours).similarity
     wanted = {(int(r), int(o)) for r, o in zip(rows, ours, strict=True)
               if everything[r * 40 + o] >= threshold}  # fmt: skip
-    found = Postings(right, threshold=threshold).similar(left)
+    found = Postings(right).similar(left, threshold=threshold)
     pairs = list(zip(found[0].tolist(), found[1].tolist(), strict=True))
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == wanted
@@ -62,5 +62,5 @@ def test_the_pairs_found_are_those_of_comparing_all_with_all(seed, cells, monkey
 
 def test_nothing_is_similar_to_nobody():
     nobody, one = samples_of([]), samples_of([{1, 2, 3}])
-    assert Postings(nobody, threshold=0.5).similar(one)[0].size == 0
-    assert Postings(one, threshold=0.5).similar(nobody)[0].size == 0
+    assert Postings(nobody).similar(one, threshold=0.5)[0].size == 0
+    assert Postings(one).similar(nobody, threshold=0.5)[0].size == 0
