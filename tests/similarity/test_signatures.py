@@ -1,39 +1,65 @@
 """Signatures: unbiased, no noisier than theory, independent of everything but the set."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from streamfilter.similarity.bands import Bander
+from streamfilter.similarity.bands import Bander, chosen_slots
 from streamfilter.similarity.curve import collision_probability, widest_rows
 from streamfilter.similarity.minhash import EMPTY, MinHasher, estimate
+from streamfilter.similarity.shape import Shape
 
 SEED = bytes(range(16))
 SLOTS = 128
 
 
 def planted_pairs(rng, size, jaccard, trials):
-    """Return (tokens, starts, true J): pairs of sets of *size* with a planted overlap."""
-    common = round(size * 2 * jaccard / (1 + jaccard))
-    each = size - common
-    parts, starts = [], [0]
-    for _ in range(trials):
-        union = rng.integers(0, 2**64, common + 2 * each, dtype=np.uint64)
-        parts += [union[: common + each], np.concatenate((union[:common], union[common + each :]))]
-        starts += [starts[-1] + size, starts[-1] + 2 * size]
-    return np.concatenate(parts), np.array(starts), common / (common + 2 * each)
+    """Return tokens and starts of pairs of sets whose union has *size* tokens, or as many more
+    as an overlap of exactly *jaccard* needs."""
+    union = -(-size // jaccard.denominator) * jaccard.denominator
+    common = union * jaccard.numerator // jaccard.denominator
+    first = common + (union - common) // 2
+    tokens = rng.integers(0, 2**64, (trials, union), dtype=np.uint64)
+    both = np.concatenate((tokens[:, :first], tokens[:, :common], tokens[:, first:]), axis=1)
+    sizes = np.tile([first, union + common - first], trials)
+    return both.reshape(-1), np.concatenate(([0], np.cumsum(sizes)))
 
 
-@pytest.mark.parametrize("size", [5, 20, 100, 1_000])
-@pytest.mark.parametrize("jaccard", [0.5, 0.8, 0.9])
+TRIALS = {5: 20_000, 20: 20_000, 100: 6_000, 1_000: 800, 10_000: 800}
+"""Pairs by the size of their union: enough to know a small set's variance to 1 %, as it lies
+close to the bound."""
+SHARES = (Fraction(1, 2), Fraction(4, 5), Fraction(9, 10))
+
+
+@pytest.mark.parametrize("size", TRIALS)
+@pytest.mark.parametrize("jaccard", SHARES)
 def test_the_estimate_is_unbiased_and_no_noisier_than_minhash(size, jaccard):
-    trials = 1_200 if size < 1_000 else 300
-    tokens, starts, truth = planted_pairs(np.random.default_rng(size), size, jaccard, trials)
+    trials = TRIALS[size]
+    tokens, starts = planted_pairs(np.random.default_rng(size + 1), size, jaccard, trials)
+    ratio, deviations = noise_and_bias(tokens, starts, float(jaccard))
+    assert abs(deviations) <= 3, (size, jaccard)
+    assert 0.5 <= ratio <= 1.15, (size, jaccard)
+
+
+@pytest.mark.parametrize("jaccard", SHARES)
+def test_tokens_of_four_bytes_and_sampled_ones_are_as_good_to_sign(jaccard):
+    tokens, starts = planted_pairs(np.random.default_rng(9), 100, jaccard, 4_000)
+    tokens >>= np.uint64(36)  # upper half, and all of them 0 modulo 16
+    tokens <<= np.uint64(36)
+    ratio, deviations = noise_and_bias(tokens, starts, float(jaccard))
+    assert abs(deviations) <= 3, jaccard
+    assert 0.45 <= ratio <= 1.15, jaccard
+
+
+def noise_and_bias(tokens, starts, truth):
+    """Return the variance of the estimates over MinHash's, and their bias in standard errors."""
     signatures = MinHasher(SLOTS, seed=SEED).sign(tokens, starts).astype(np.uint8)
     equal = (signatures[0::2] == signatures[1::2]).sum(axis=1)
-    estimates = estimate(equal, SLOTS)
-    theory = truth * (1 - truth) / SLOTS
-    assert abs(estimates.mean() - truth) <= 4 * np.sqrt(theory / trials)
-    assert estimates.var() <= 1.25 * theory
+    raw = (equal / SLOTS - 1 / 256) / (1 - 1 / 256)  # `estimate` cuts it to [0, 1]
+    assert (estimate(equal, SLOTS) == np.clip(raw, 0, 1)).all()
+    ratio = raw.var() / (truth * (1 - truth) / SLOTS)
+    return ratio, (raw.mean() - truth) / (raw.std() / np.sqrt(len(raw)))
 
 
 def test_a_signature_depends_on_the_set_alone():
@@ -114,3 +140,43 @@ def test_the_planner_picks_16_by_6_by_default_and_refuses_the_impossible():
     assert widest_rows(0.8, slots=128, recall=0.99) == (16, 6)
     with pytest.raises(ValueError, match="cannot reach recall"):
         widest_rows(0.05, slots=8, recall=0.999)
+
+
+@pytest.mark.parametrize("layout", ["bands", "random"])
+def test_pairs_meet_as_often_as_the_curve_says(layout):
+    """125 x 3 random keys of 128 slots share slots, so they miss together; the curve knows."""
+    bands, rows = (125, 3) if layout == "random" else (20, 5)
+    shape = Shape(bands, rows, SLOTS, layout)
+    bander = Bander(bands, rows, seed=SEED, layout=layout, slots=SLOTS)
+    rng = np.random.default_rng(4)
+    for similarity in (0.1, 0.2, 0.3, 0.5, 0.7):
+        one = rng.integers(0, 256, (6_000, SLOTS)).astype(np.uint8)
+        kept = rng.random(one.shape) < similarity
+        other = np.where(kept, one, one + rng.integers(1, 256, one.shape).astype(np.uint8))
+        nothing = np.zeros((len(one), 16), np.uint8)
+        ours, theirs = (bander.keys(each, nothing)[:, :-1] for each in (one, other))
+        found, expected = (ours == theirs).any(axis=1).mean(), shape.probability(similarity)
+        assert abs(found - expected) <= 4 * (expected * (1 - expected) / len(one)) ** 0.5 + 1e-4
+
+
+def test_random_keys_are_made_of_distinct_choices_that_every_process_makes_alike():
+    chosen = chosen_slots(125, 3, 128, seed=SEED)
+    assert chosen.shape == (125, 3)
+    assert len({tuple(row) for row in chosen.tolist()}) == 125
+    assert (np.diff(chosen, axis=1) > 0).all()
+    assert chosen[:2].tolist() == [[60, 96, 112], [7, 9, 11]]
+    assert (chosen_slots(125, 3, 128, seed=bytes(16)) != chosen).any()
+    assert sorted(map(tuple, chosen_slots(6, 2, 4, seed=SEED).tolist())) == [
+        (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)
+    ]  # fmt: skip
+
+
+def test_a_random_key_depends_on_its_own_slots_and_on_no_other():
+    signature = np.arange(SLOTS, dtype=np.uint8)[None, :]
+    bander, nothing = Bander(40, 3, seed=SEED, layout="random"), np.zeros((1, 16), np.uint8)
+    chosen, keys = chosen_slots(40, 3, SLOTS, seed=SEED), bander.keys(signature, nothing)[0]
+    for slot in range(SLOTS):
+        changed = signature.copy()
+        changed[0, slot] ^= 1
+        differs = bander.keys(changed, nothing)[0] != keys
+        assert np.flatnonzero(differs).tolist() == np.flatnonzero((chosen == slot).any(1)).tolist()
