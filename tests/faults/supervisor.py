@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ class Worker:
             with urllib.request.urlopen(url, timeout=ASK_SECONDS) as answer:
                 found: dict[str, Any] = json.loads(answer.read())
                 return found
-        except (OSError, ValueError):
+        except (OSError, ValueError, HTTPException):  # it may die while it answers
             return {}
 
     @property
