@@ -1,0 +1,113 @@
+"""Every parameter is part of the scheme, and every scheme survives the loss of the disk."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from streamfilter.index.format import decode_documents, encode_documents
+from streamfilter.index.protocol import Documents
+from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.stopwords import STOP_WORDS, digest, stop_words
+from tests.similarity.vectors import SCHEMES, TEXTS
+
+SEED = bytes(range(16))
+BASE = Scheme(16, 6, shingling=Shingling("stopword", 2))
+
+OTHER = {
+    Scheme: {"bands": 15, "rows": 5, "slots": 256, "layout": "random", "algorithm": 2,
+             "shingling": Shingling("char", 5), "normalisation": Normalisation("none")},
+    Shingling: {"kind": "word", "size": 3, "token_bytes": 4, "sample_modulus": 16,
+                "languages": ("en", "de"), "fallback_below": 5},
+    Normalisation: {"unicode": "NFC", "casefold": False, "whitespace": False, "digits": True,
+                    "invisible": False},
+}  # fmt: skip
+
+
+def variants():
+    for kind, values in OTHER.items():
+        assert values.keys() == {field.name for field in fields(kind)}, "a parameter without test"
+        for name, value in values.items():
+            if kind is Scheme:
+                yield replace(BASE, **{name: value})
+            elif kind is Shingling:
+                yield replace(BASE, shingling=replace(BASE.shingling, **{name: value}))
+            else:
+                yield replace(BASE, normalisation=replace(BASE.normalisation, **{name: value}))
+
+
+def test_a_fingerprint_differs_by_every_parameter():
+    schemes = [BASE, *variants()]
+    assert len({scheme.fingerprint for scheme in schemes}) == len(schemes)
+
+
+def test_a_setting_of_another_kind_of_shingle_does_not_make_another_scheme():
+    word = Scheme(16, 6)
+    for other in ({"languages": ("de",)}, {"fallback_below": 9}):
+        assert replace(word, shingling=replace(word.shingling, **other)) != word
+        same = replace(word, shingling=replace(word.shingling, **other))
+        assert same.fingerprint == word.fingerprint
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_keys_are_made_again_from_what_the_changelog_keeps(name):
+    sketcher = Sketcher(SCHEMES[name], seed=SEED)
+    sketches, n = sketcher.sketch(TEXTS), len(TEXTS)
+    numbers = np.arange(n)
+    documents = Documents(
+        numbers, [f"d{i}" for i in range(n)], numbers, numbers, numbers, numbers,
+        sketches.fingerprints, sketches.signatures, sketches.set_sizes, sketches.tokens,
+        sketches.token_starts,
+    )  # fmt: skip
+    restored = decode_documents(numbers, encode_documents(documents), SCHEMES[name].slots)
+    again = Sketcher(SCHEMES[name], seed=SEED)
+    keys = again.keys_of(restored.signatures, restored.fingerprints)
+    assert (keys == sketches.keys).all()
+    assert keys.shape == (n, SCHEMES[name].bands + 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "cure"),
+    [
+        (lambda: Shingling("words"), "use word, char, stopword"),
+        (lambda: Shingling(size=0), "1 or more"),
+        (lambda: Shingling(sample_modulus=0), "1 or more"),
+        (lambda: Shingling(token_bytes=5), "4 or 8 bytes"),
+        (lambda: Scheme(20, 8), "use fewer bands or rows"),
+        (lambda: Scheme(0, 8), "1 or more"),
+        (lambda: Scheme(125, 3), "use fewer bands or rows"),
+        (lambda: Scheme(7, 2, slots=4, layout="random"), "only 6 ways to choose 2 of 4"),
+        (lambda: Scheme(4, 200, layout="random"), "only 0 ways"),
+        (lambda: Scheme(4, 4, layout="stripes"), "use bands, random"),
+        (lambda: stop_words(["en", "xx"]), "no stop words for xx; there are lists for da, de"),
+        (lambda: stop_words([]), "there are lists for"),
+    ],
+)
+def test_an_impossible_scheme_is_refused_with_what_is_possible(wrong, cure):
+    with pytest.raises(ValueError, match=cure):
+        wrong()
+
+
+def test_the_lists_of_stop_words_are_those_that_indexes_were_built_with():
+    assert digest(["en"]) == DIGESTS["en"], "another list is another scheme: pin the package back"
+    assert {language: digest([language]) for language in STOP_WORDS} == DIGESTS
+    for language in STOP_WORDS:
+        assert 50 < len(stop_words([language])) < 400
+    assert not {"buy", "best", "save", "new", "home"} & set(stop_words(["en"]))
+
+
+DIGESTS = {
+    "da": "50abf56c9c0b542c",
+    "de": "0be05afa94ad354c",
+    "en": "65eb3eeaf6033c6b",
+    "es": "58ae5c33f7d2aad0",
+    "fr": "37d1d4f0046f3f7d",
+    "it": "1b69e244d72de0f1",
+    "nl": "e7cd6dda92b39b90",
+    "no": "cf3fa1e2e1ad6461",
+    "pt": "cb70c5ca7cdc01ed",
+    "ru": "50148b28ecbc8ffe",
+    "sv": "4492a5bcba548ee6",
+    "tr": "5baf3b098d51716e",
+}
