@@ -20,7 +20,7 @@ from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.broker.traffic import Feed, Tail
 
 WAIT_SECONDS = 300
-LOOK_SECONDS = 0.01
+LOOK_SECONDS = 0.1  # each look costs the service a millisecond: more of them would be seen
 OUTSIDE = ("poll", "produce", "commit")
 """Stages that are the client's and the broker's."""
 

@@ -43,8 +43,8 @@ class Intake:
         self._waiting: deque[Record] = deque()
         self._held = 0
         """Bytes of what waits."""
-        self._since = 0.0
-        """When the first of what waits may have come."""
+        self._since = self._drained = clock.monotonic()
+        """When the first of what waits may have come, and when the log last had no more."""
         self._average = float(RECORD_BYTES)
 
     def next(self, timeout: float) -> list[Record]:
@@ -64,15 +64,16 @@ class Intake:
         return len(self._waiting) >= self._documents or self._held >= self._size
 
     def _fetch(self, timeout: float) -> None:
-        begun = self._clock.monotonic()
-        if self._waiting:
-            left = self._since + self._latency - begun
-            timeout = min(timeout, max(WAIT_SECONDS_MIN, left))
-        else:
-            self._since = begun
+        if not self._waiting:
+            self._since = self._drained
+        # What came while a batch was committed has waited already, and is not kept waiting again.
+        left = self._since + self._latency - self._clock.monotonic()
+        timeout = min(timeout, max(WAIT_SECONDS_MIN, left))
         room = int((self._size - self._held) / self._average)
         count = max(1, min(self._documents - len(self._waiting), room))
         records = self._log.consume(count, timeout)
+        if len(records) < count:
+            self._drained = self._clock.monotonic()
         if records:
             size = sum(map(bytes_of, records))
             self._waiting.extend(records)
@@ -90,5 +91,4 @@ class Intake:
             room -= size
             self._held -= size
             batch.append(self._waiting.popleft())
-        self._since = self._clock.monotonic()
         return in_order(batch)

@@ -78,6 +78,36 @@ def test_a_fuller_batch_is_waited_for_but_no_call_waits_long() -> None:
     assert len(first) == 5
 
 
+class Queue:
+    """Gives what is in it, and waits as long as it is asked to for a fuller answer."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self.records: list[Record] = []
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        self._clock.sleep(timeout)
+        given, self.records = self.records[:count], self.records[count:]
+        return given
+
+
+def test_what_came_during_a_commit_is_not_kept_waiting_again() -> None:
+    clock = FakeClock()
+    queue = Queue(clock)
+    intake = Intake(queue, clock, documents=100, size=1 << 20, latency=0.05)
+    assert intake.next(0.05) == []
+    queue.records = records(random.Random(4), 3)
+    clock.sleep(0.2)  # the commit of a batch
+    before = clock.now
+    assert len(intake.next(0.05)) == 3
+    assert clock.now - before <= 0.01
+    queue.records = records(random.Random(4), 1)
+    before = clock.now
+    while not intake.next(0.05):
+        pass
+    assert clock.now - before >= 0.03, "the log had no more a moment ago: others may join"
+
+
 def at(partition: int, offset: int, timestamp: int = -1) -> Record:
     return Record(Source("t", partition, offset), None, b"", timestamp=timestamp)
 
