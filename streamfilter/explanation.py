@@ -12,9 +12,10 @@ import numpy as np
 from streamfilter.candidates import Candidates, collect, hits_of
 from streamfilter.index.protocol import U64, Buckets, Documents
 from streamfilter.model import Verdict
+from streamfilter.policy import MatchPolicy
 from streamfilter.search import Met, Readable, met, present_keys
 from streamfilter.similarity.sketch import Sketches
-from streamfilter.verification import MatchPolicy, Outcome, Verifier
+from streamfilter.verification import Outcome, Verifier
 
 ALL_ORDINALS = 1 << 62
 """Behind every stored document: none of them is of the text's own batch."""
@@ -198,7 +199,7 @@ def beside(sketches: Sketches, keys: U64, stored: Documents, their_keys: U64,
     )  # fmt: skip
     compared = met(sketches, pair, stored, policy=policy)
     similarity, same = float(compared.similarity[0]), bool(compared.same_text[0])
-    similar = same or similarity >= policy.threshold
+    similar = bool(compared.confirmed[0])
     if same:
         why = "the whole text is equal after normalisation"
     elif not signed:

@@ -6,7 +6,6 @@ candidate is compared, none is cut off by ``max_candidates``, and each says how 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -16,9 +15,9 @@ from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, collect, hits_of
 from streamfilter.index.protocol import I64, U8, U32, U64, Buckets, Documents, Flags
+from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.exact import Compared, Samples, jaccard
 from streamfilter.similarity.minhash import estimate
-from streamfilter.verification import MatchPolicy
 
 
 class Fate(StrEnum):
@@ -75,10 +74,8 @@ class Met:
     whole: Flags
     """True where the similarity is exact."""
     same_text: Flags
-
-    def at_least(self, threshold: float) -> Flags:
-        """Return which pairs are duplicates at *threshold*."""
-        return self.known & (self.same_text | (self.similarity >= threshold))
+    confirmed: Flags
+    """True for duplicates, by the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +126,20 @@ def met(
     columns[0, known] = estimate(equal_slots, sketched.signatures.shape[1])
     columns[1, known] = compared.similarity
     columns[1, same_text] = 1.0
-    whole = same_text.copy()
+    whole, confirmed = same_text.copy(), same_text.copy()
     whole[known] |= compared.whole
-    return Met(candidates, known, columns[0], columns[1], whole, same_text)
+    sizes = sketched.set_sizes[rows], stored.set_sizes[there]
+    confirmed[known] |= _enough(compared.similarity, *sizes, policy)
+    return Met(candidates, known, columns[0], columns[1], whole, same_text, confirmed)
+
+
+def _enough(similarity: NDArray[np.float64], ours: I64, theirs: I64, policy: MatchPolicy) -> Flags:
+    """Return which pairs the policy calls duplicates, by what their sets say."""
+    enough: Flags = similarity >= policy.wanted(ours, theirs)
+    containment = policy.containments(similarity, ours, theirs)
+    if containment is not None and policy.containment is not None:
+        enough |= containment >= policy.containment
+    return enough
 
 
 def similarities(
@@ -153,15 +161,14 @@ def search(
     order = np.lexsort((candidates.ordinals, -compared.similarity, candidates.rows))
     for pair in order.tolist():
         if compared.known[pair]:
-            found[candidates.rows[pair]].append(_found(compared, pair, stored, policy.threshold))
+            found[candidates.rows[pair]].append(_found(compared, pair, stored))
     return found
 
 
-def _found(compared: Met, pair: int, stored: Documents, threshold: float) -> Found:
+def _found(compared: Met, pair: int, stored: Documents) -> Found:
     ordinal = int(compared.candidates.ordinals[pair])
     row = int(np.searchsorted(stored.ordinals, ordinal))
-    similarity = float(compared.similarity[pair])
-    fate = Fate.MATCH if similarity >= threshold else Fate.BELOW
+    fate = Fate.MATCH if compared.confirmed[pair] else Fate.BELOW
     return Found(
         ordinal=ordinal,
         id=stored.ids[row],
@@ -169,12 +176,7 @@ def _found(compared: Met, pair: int, stored: Documents, threshold: float) -> Fou
         offset=int(stored.offsets[row]),
         bands=int(compared.candidates.bands[pair]),
         estimate=float(compared.estimates[pair]),
-        similarity=similarity,
+        similarity=float(compared.similarity[pair]),
         exact=bool(compared.whole[pair]),
         fate=Fate.SAME_TEXT if compared.same_text[pair] else fate,
     )
-
-
-def duplicates(found: Sequence[Found]) -> list[Found]:
-    """Return those that are duplicates."""
-    return [each for each in found if each.fate is not Fate.BELOW]

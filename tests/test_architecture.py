@@ -23,7 +23,7 @@ ROOMS = (
     ("bench",),
     # the edges: the wire, files, judging the judge
     ("kafka", "files", "evaluation"),
-    ("http", "systemd", "seeds", "assembly"),
+    ("http", "systemd", "watchdog", "seeds", "assembly"),
     ("metrics", "batch_report"),
     ("catalogue",),
     ("logs",),
@@ -31,6 +31,8 @@ ROOMS = (
     ("config_checks", "config_process", "config_sections", "config_sources"),
     ("config_problems", "config_shapes", "config_yaml"),
     ("config_types",),
+    # the library: what `from streamfilter import Deduplicator` gives
+    ("deduplicator", "collection", "collection_identity"),
     # the filter: true with Kafka replaced by a text file
     ("documents", "envelope", "strict_json"),
     ("audit",),

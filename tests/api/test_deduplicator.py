@@ -1,0 +1,176 @@
+"""`Deduplicator`: what a user of the library may rely on, in memory and on disk alike."""
+
+import random
+import subprocess
+import sys
+
+import pytest
+
+from streamfilter import Deduplicator, Duplicate, Pair
+from streamfilter.index.errors import IndexLocked, IndexMismatch
+from streamfilter.similarity.scheme import Scheme, Shingling
+
+BASE = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+NEAR = BASE + " fifteen"
+FAR = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron"
+
+
+@pytest.fixture(params=["memory", "directory"])
+def make(request, tmp_path):
+    made = []
+
+    def maker(**options):
+        path = tmp_path / f"state-{len(made)}" if request.param == "directory" else None
+        made.append(Deduplicator(path, **options))
+        return made[-1]
+
+    yield maker
+    for each in made:
+        each.close()
+
+
+def test_the_earlier_documents_that_are_like_a_new_one_are_returned(make):
+    texts = make()
+    assert texts.add("a", BASE) == []
+    (near,) = texts.add("b", NEAR)
+    assert (near.id, near.same_text) == ("a", False)
+    assert near.similarity == pytest.approx(12 / 13)
+    assert texts.add("c", FAR) == []
+    same, other = texts.add("d", BASE.upper())
+    assert same == Duplicate("a", 1.0, True)
+    assert other.id == "b"
+    assert (len(texts), list(texts), "b" in texts, "z" in texts) == (4, list("abcd"), True, False)
+
+
+def test_asking_remembers_nothing(make):
+    texts = make()
+    texts.add("a", BASE)
+    assert texts.is_duplicate(NEAR)
+    assert not texts.is_duplicate(FAR)
+    assert not texts.is_duplicate(FAR)
+    assert len(texts) == 1
+
+
+def test_each_pair_comes_once_and_an_id_is_not_its_own_duplicate(make):
+    texts = make()
+    texts.add_many([("a", BASE), ("x", FAR), ("b", NEAR), ("c", BASE)])
+    pairs = list(texts.all_duplicates())
+    assert {(pair.id, pair.other) for pair in pairs} == {("b", "a"), ("c", "a"), ("c", "b")}
+    assert Pair("c", "a", 1.0, True) in pairs
+    assert [each.id for each in texts.duplicates_of(id="b")] == ["a", "c"]
+    assert texts.duplicates_of(id="b", threshold=0.99) == []
+
+
+def test_an_update_replaces_the_text_and_a_forgotten_document_is_never_met(make):
+    texts = make()
+    texts.add_many([("a", BASE), ("b", NEAR), ("c", FAR)])
+    assert texts.update("a", FAR)[0].id == "c"
+    assert texts.duplicates_of(id="b") == []
+    assert texts.forget("c")
+    assert not texts.forget("c")
+    assert texts.duplicates_of(FAR) == [Duplicate("a", 1.0, True)]
+    with pytest.raises(KeyError):
+        texts.duplicates_of(id="c")
+    assert texts.add("c", BASE)[0].id == "b"
+    assert len(texts) == 3
+
+
+def test_short_texts_match_by_equality_and_empty_ones_never(make):
+    texts = make()
+    texts.add_many([("a", "hello"), ("b", "  "), ("c", "\u200b\n"), ("d", "HELLO "), ("e", "bye")])
+    assert [(pair.id, pair.other) for pair in texts.all_duplicates()] == [("d", "a")]
+    assert not texts.is_duplicate("")
+    assert texts.forget("b")
+    assert "c" in texts
+
+
+def test_mistakes_are_said_with_the_cure(make, tmp_path):
+    texts = make()
+    texts.add("a", BASE)
+    for call, words in [
+        (lambda: texts.add("a", FAR), "use update"),
+        (lambda: texts.add_many([("x", FAR), ("x", BASE)]), "comes twice"),
+        (lambda: texts.duplicates_of(), "give a text"),
+        (lambda: texts.duplicates_of(FAR, threshold=1.5), "such as 0.8"),
+        (lambda: Deduplicator(threshold=0), "such as 0.8"),
+        (lambda: Deduplicator(shingle="word"), "write word:3"),
+        (lambda: Deduplicator(shingle="verse:3"), "no kind of shingle"),
+        (lambda: texts.merge(Deduplicator()), "add the texts instead"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert list(texts) == ["a"]
+    with pytest.raises(FileNotFoundError, match="makes one"):
+        Deduplicator.open(tmp_path / "none")
+
+
+def test_a_directory_knows_everything_after_a_kill(tmp_path):
+    script = (
+        "import os, sys; from streamfilter import Deduplicator\n"
+        "texts = Deduplicator(sys.argv[1], threshold=0.7, shingle='char:5')\n"
+        "texts.add('a', sys.argv[2]); texts.add('b', sys.argv[3]); texts.forget('b')\n"
+        "os._exit(9)"
+    )
+    path = tmp_path / "state"
+    command = [sys.executable, "-c", script, str(path), BASE, NEAR]
+    assert subprocess.run(command, check=False).returncode == 9
+    with Deduplicator.open(path) as texts:
+        assert (list(texts), texts.threshold) == (["a"], 0.7)
+        assert texts.is_duplicate(NEAR)
+        with pytest.raises(IndexLocked):
+            Deduplicator(path)
+    with pytest.raises(IndexMismatch, match=r"shingling\.size"):
+        Deduplicator(path, shingle="char:4", threshold=0.7)
+    with Deduplicator(path, threshold=0.99) as texts:
+        assert not texts.is_duplicate(NEAR)  # another threshold holds from then on
+
+
+def test_a_copy_goes_its_own_way_and_comes_back(make, tmp_path):
+    texts = make()
+    texts.add_many([("a", BASE), ("c", "")])
+    texts.save(tmp_path / "copy")
+    with pytest.raises(FileExistsError):
+        texts.save(tmp_path / "copy")
+    with Deduplicator.open(tmp_path / "copy") as copy:
+        copy.add("b", NEAR)
+        copy.add("d", "")
+        texts.merge(copy)
+    assert sorted(texts) == ["a", "b", "c", "d"]
+    assert [(pair.id, pair.other) for pair in texts.all_duplicates()] == [("b", "a")]
+
+
+def test_any_scheme_can_be_given():
+    scheme = Scheme(125, 3, 128, Shingling("char", 4), layout="random")
+    texts = Deduplicator(scheme=scheme, threshold=0.6)
+    texts.add("a", "what's the flight time from Berlin to Helsinki?")
+    found = texts.duplicates_of("what's the flight time from Berlin to Oulu?")
+    assert found[0].similarity == pytest.approx(0.714, abs=0.06)  # normalised: a little higher
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_calls_agree_with_plain_sets(make, seed):
+    """Whatever is added, changed and forgotten: pairs are those of sets of words, no hashing."""
+    print(f"seed {seed}")
+    rng, texts, plain = random.Random(seed), make(shingle="word:1", threshold=0.6), {}
+    words = [f"w{i}" for i in range(30)]
+
+    def similar(one, other):
+        left, right = set(one.split()), set(other.split())
+        return len(left & right) / len(left | right) >= 0.6
+
+    for _ in range(120):
+        id_, text = f"d{rng.randrange(25)}", " ".join(rng.sample(words, rng.randint(12, 20)))
+        if rng.random() < 0.3 and plain:  # an edit of a known one, surely found by the bands
+            text = rng.choice(list(plain.values())) + f" {rng.choice(words)}"
+        if rng.random() < 0.25:
+            assert texts.forget(id_) == (plain.pop(id_, None) is not None)
+            continue
+        found = {each.id for each in texts.update(id_, text)}
+        plain[id_] = text
+        true = {other for other in plain if other != id_ and similar(text, plain[other])}
+        assert found <= true
+        sure = {other for other in true if set(plain[other].split()) == set(text.split())}
+        assert sure <= found
+    assert set(texts) == set(plain)
+    for pair in texts.all_duplicates():
+        assert similar(plain[pair.id], plain[pair.other])
