@@ -36,6 +36,10 @@ VALUE_MASK = np.uint32((1 << VALUE_BITS) - 1)
 FOLD = np.uint32(15)
 HALF = np.uint64(32)
 
+REPEATING = 4_096
+"""A set of more tokens that still has open slots after all rounds repeats a few tokens: they are
+made distinct, or a megabyte of one letter would cost two seconds."""
+
 EMPTY = np.uint32(2**32 - 1)
 """A slot no token reached: only in the signature of an empty set."""
 
@@ -73,7 +77,12 @@ class MinHasher:
                 # Positions, not flags: numpy gathers by positions six times faster.
                 kept = np.flatnonzero(np.repeat(still[open_sets], sizes[open_sets]))
                 chosen, cells, open_sets = chosen[kept], cells[kept], still
-        self._fill(tokens, starts, signatures, np.flatnonzero(open_sets))
+        repeating = open_sets & (sizes > REPEATING)
+        for row in np.flatnonzero(repeating).tolist():
+            distinct = np.unique(tokens[starts[row] : starts[row + 1]])
+            alone = signatures[row : row + 1]
+            self._fill(distinct, np.array([0, len(distinct)]), alone, np.zeros(1, np.int64))
+        self._fill(tokens, starts, signatures, np.flatnonzero(open_sets & ~repeating))
         return signatures
 
     def _round(self, number: int, tokens: U32, cells: I64, signatures: U32) -> None:

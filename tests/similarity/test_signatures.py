@@ -73,6 +73,17 @@ def test_a_signature_depends_on_the_set_alone():
     assert (both != EMPTY).all()
 
 
+@pytest.mark.parametrize("distinct", [1, 3, 20])
+def test_a_set_that_repeats_its_tokens_ten_thousand_times_is_the_same_set(distinct):
+    tokens = np.random.default_rng(distinct).integers(0, 2**64, distinct, dtype=np.uint64)
+    repeated = np.concatenate((tokens, np.tile(tokens, 10_000), tokens))
+    starts = np.array([0, distinct, len(repeated) - distinct, len(repeated)])
+    signed = MinHasher(SLOTS, seed=SEED).sign(repeated, starts)
+    assert (signed[0] == signed[1]).all()
+    assert (signed[0] == signed[2]).all()
+    assert (signed != EMPTY).all()
+
+
 def test_an_empty_set_among_others_leaves_them_alone():
     tokens = np.arange(1, 30, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     hasher = MinHasher(SLOTS, seed=SEED)
