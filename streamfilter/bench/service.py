@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 import subprocess
 import sys
 import time
@@ -71,6 +72,14 @@ class Route:
         with self._running(self.name, self._new_group()) as service:
             return service.drain(len(self.documents))
 
+    def restore(self) -> float:
+        """Delete the last run's index and start it again; return documents restored a second."""
+        shutil.rmtree(self.directory / self.group)
+        config = self.directory / f"{self.group}.yaml"
+        port = int(json.loads(config.read_text())["http"]["port"])
+        with _Service(config, port) as service:
+            return service.restore()
+
     def copy(self) -> float:
         """Run the ceiling over the whole topic; return records a second."""
         config = self._configure(self.name, f"{self.name}-{secrets.token_hex(4)}", port=0)
@@ -87,7 +96,7 @@ class Route:
         self.kafka.create_topics({topic: 1})
         feed = Feed(self.kafka.bootstrap, topic)
         with self._running(topic, self._new_group()) as service:
-            service.wait_until_running()
+            service.wait_until("running")
             with Tail(self.kafka.bootstrap, [f"{self.group}.{name}" for name in OUTPUTS]) as tail:
                 return _trickled(feed, tail, self.documents, seconds, rate)
 
@@ -165,10 +174,20 @@ class _Service:
             raise RuntimeError("too few records: all were in the first commit")
         return Moved((records - first) / seconds, self._stages(), records)
 
-    def wait_until_running(self) -> None:
-        """Return when it takes records."""
-        while self._status().get("state") != "running":
-            time.sleep(LOOK_SECONDS)
+    def wait_until(self, state: str) -> None:
+        """Return when it is in *state*."""
+        while self._status().get("state") != state:
+            time.sleep(LOOK_SECONDS / 4)
+
+    def restore(self) -> float:
+        """Return the documents restored a second, from an empty directory to taking records."""
+        self.wait_until("restoring")
+        begun = time.perf_counter()
+        self.wait_until("running")
+        seconds = time.perf_counter() - begun
+        start = "streamfilter_index_documents "
+        lines = (each for each in self._get("/metrics").splitlines() if each.startswith(start))
+        return float(next(lines).removeprefix(start)) / seconds
 
     def _done(self) -> int:
         return sum(self._status().get("positions", {}).values())

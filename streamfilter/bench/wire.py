@@ -39,7 +39,7 @@ def run(options: Options) -> Outcome:
     rows: list[Row] = []
     checks: list[Check] = []
     rates: dict[str, list[float]] = {}
-    trickle = Measured(0, 0, 0, 0)
+    trickle = restored = Measured(0, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory:
         with core(0):
             alone = [filter_rate(documents, Path(directory)) for _ in range(options.repeat)]
@@ -55,6 +55,9 @@ def run(options: Options) -> Outcome:
                 rows += found
                 checks += _checks(f"{nodes} nodes", route, near)
                 if nodes == 1:
+                    options.say("restore")
+                    with core(0):
+                        restored = Measured.of([route.restore() for _ in range(options.repeat)])
                     options.say("trickle")
                     seconds = TRICKLE_SECONDS[options.quick]
                     with core(0):
@@ -65,8 +68,9 @@ def run(options: Options) -> Outcome:
     return Outcome(
         NAME, __doc__.splitlines()[0],
         [Table("whole way, exactly once", rows),
-         Table("trickle", [{"records/s in": TRICKLE_RATE, "ms to visible": trickle}])],
-        checks, _targets(rates, trickle),
+         Table("trickle", [{"records/s in": TRICKLE_RATE, "ms to visible": trickle}]),
+         Table("restore from the changelog, one node", [{"documents/s": restored}])],
+        checks, _targets(rates, trickle, restored),
         settings={"records": len(documents), "bytes": SIZE, "duplicates": SHARE,
                   "batch": Config().batch.documents},
         notes=["rates count from the first commit to the last; kafka %: the time the filter spends "
@@ -108,12 +112,13 @@ def _checks(label: str, route: Route, near: truth.Neighbours) -> Sequence[Check]
     ]
 
 
-def _targets(rates: dict[str, list[float]], trickle: Measured) -> list[Target]:
+def _targets(rates: dict[str, list[float]], trickle: Measured, restored: Measured) -> list[Target]:
     middle = {name: Measured.of(values).median for name, values in rates.items()}
     name = "one node, share of filter's rate"
     found = [
         Target(name, middle["1"] / middle["filter"], 0.7),
         Target("trickle, ms to visible", trickle.median, 60, at_most=True),
+        Target("restore, documents/s", restored.median, 15_000),
     ]
     if "3" in middle:
         found.append(Target("three nodes, share of one node", middle["3"] / middle["1"], 0.6))
