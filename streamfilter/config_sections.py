@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
 
 from streamfilter.config_types import Pointer, Ratio, Section, Topic
 
@@ -82,6 +82,11 @@ class Output(Section):
     )
 
 
+def _number(value: object) -> object:
+    """Return the number that the environment or the command line spells, or *value* itself."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
 class Shingle(Section):
     """How a text becomes a set."""
 
@@ -98,7 +103,7 @@ class Shingle(Section):
         description="Words or characters in one shingle. stopword: words after the stop word, "
         "2 where nothing is said.",
     )
-    token_bytes: Literal[4, 8] = Field(
+    token_bytes: Annotated[Literal[4, 8], BeforeValidator(_number)] = Field(
         default=8,
         description="Bytes of a shingle's hash. With 4, two texts of a thousand shingles share "
         "one by chance once in 4,000 pairs.",

@@ -216,6 +216,9 @@ def test_a_fault_of_ours_is_a_dead_letter_with_its_own_code(
 
 def test_whatever_looks_empty_is_empty_after_normalisation_too() -> None:
     normalise = Normaliser(Normalisation())
-    for code_point in range(0x110000):
-        if normalise(chr(code_point)).strip() == b"" and not 0xD800 <= code_point < 0xE000:
-            assert is_blank(chr(code_point)), hex(code_point)
+    for block in range(0, 0x110000, 0x1000):  # one by one it takes a minute
+        points = range(block, block + 0x1000)
+        normal = normalise.chunk([chr(point) for point in points], ascii_only=False).texts()
+        for code_point, text in zip(points, normal, strict=True):
+            if bytes(text).strip() == b"" and not 0xD800 <= code_point < 0xE000:
+                assert is_blank(chr(code_point)), hex(code_point)

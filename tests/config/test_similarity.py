@@ -1,0 +1,123 @@
+"""Every scheme and policy from a configuration; every impossible one refused, all in one run."""
+
+import pytest
+
+from streamfilter.assembly import policy_for
+from streamfilter.config import load_config, read_config
+from streamfilter.similarity.scheme import Scheme, Shingling
+from streamfilter.verification import MatchPolicy
+
+
+def problems_of(*settings):
+    return [str(problem) for problem in read_config((), {}, settings).problems]
+
+
+def scheme_of(*settings):
+    return load_config((), {}, [f"similarity.{setting}" for setting in settings]).scheme()
+
+
+@pytest.mark.parametrize(
+    ("settings", "scheme"),
+    [
+        ((), Scheme(16, 6)),
+        (("shingle.kind=char", "shingle.size=5"), Scheme(16, 6, shingling=Shingling("char", 5))),
+        (("shingle.kind=stopword",), Scheme(16, 6, shingling=Shingling("stopword", 2))),
+        (
+            ("shingle.kind=stopword", "shingle.size=3", "shingle.languages=[de, fr]",
+             "shingle.fallback_below=9"),
+            Scheme(16, 6, shingling=Shingling("stopword", 3, languages=("de", "fr"),
+                                              fallback_below=9)),
+        ),
+        (
+            ("shingle.token_bytes=4", "shingle.sample_modulus=16"),
+            Scheme(16, 6, shingling=Shingling(token_bytes=4, sample_modulus=16)),
+        ),
+        (("layout=random", "bands=125", "rows=3"), Scheme(125, 3, layout="random")),
+        (("layout=random",), Scheme(28, 7, layout="random")),
+        (("slots=256", "recall=0.9", "threshold=0.5"), Scheme(36, 4, slots=256)),
+        (("bands=14", "rows=8", "recall=0.9"), Scheme(14, 8)),
+    ],
+)  # fmt: skip
+def test_a_scheme_is_what_the_settings_say(settings, scheme):
+    assert scheme_of(*settings) == scheme
+
+
+def test_a_policy_is_what_the_settings_say():
+    settings = ["similarity.threshold=0.7", "verify.containment=0.9", "verify.contained=arriving",
+                "verify.short_threshold=0.95", "verify.short_size=50", "verify.max_candidates=3",
+                "similarity.shingle.sample_modulus=4", "input.short_text=drop"]  # fmt: skip
+    assert policy_for(load_config((), {}, settings)) == MatchPolicy(
+        threshold=0.7, containment=0.9, contained="arriving", short_threshold=0.95, short_size=50,
+        max_candidates=3, sample_modulus=4, short_text="drop",
+    )  # fmt: skip
+    sketch = ["verify.method=sketch", "verify.agree=60", "verify.of=64"]
+    assert policy_for(load_config((), {}, sketch)) == MatchPolicy(method="sketch", agree=60, of=64)
+    assert policy_for(load_config((), {})) == MatchPolicy()
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (("similarity.shingle.kind=words",), "expected 'word', 'char' or 'stopword'"),
+        (("similarity.layout=stripes",), "expected 'bands' or 'random'"),
+        (("similarity.shingle.token_bytes=5",), "got 5; expected 4 or 8"),
+        (("similarity.shingle.sample_modulus=0",), "greater than or equal to 1"),
+        (("similarity.threshold=0",), "greater than 0"),
+        (("similarity.threshold=1.01",), "less than or equal to 1"),
+        (("verify.containment=0",), "greater than 0"),
+        (("verify.short_threshold=1.5",), "less than or equal to 1"),
+        (("verify.method=guess",), "expected 'exact', 'signature' or 'sketch'"),
+        (
+            ("similarity.shingle.kind=stopword", "similarity.shingle.languages=[en, zh]"),
+            "no stop words for zh; there are lists for da, de, en",
+        ),
+        (("similarity.bands=9", "similarity.rows=13"), "9 x 13 finds only .398 of the pairs"),
+        (("similarity.bands=20", "similarity.rows=8"), "but similarity.slots is 128"),
+        (("similarity.layout=random", "similarity.bands=9"), "need both"),
+        (
+            ("similarity.layout=random", "similarity.bands=9", "similarity.rows=129"),
+            "129 is more than similarity.slots",
+        ),
+        (
+            ("similarity.layout=random", "similarity.bands=7", "similarity.rows=2",
+             "similarity.slots=4"),
+            "only 6 ways to choose 2 of 4 slots",
+        ),
+        (
+            ("similarity.layout=random", "similarity.bands=9", "similarity.rows=9"),
+            "9 x 9 random finds only",
+        ),
+        (("similarity.layout=random", "similarity.threshold=0.01"), "cannot be found"),
+        (("verify.method=sketch", "verify.agree=101"), "101 of 100 slots cannot agree"),
+        (("verify.method=sketch", "similarity.slots=64"), "100 slots, but similarity.slots is 64"),
+        (("verify.method=sketch", "verify.containment=0.9"), "knows no sizes"),
+        (("verify.short_threshold=0.5",), "below similarity.threshold"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_problem_with_its_cure(settings, problem):
+    told = problems_of(*settings)
+    assert len(told) == 1, told
+    assert problem in told[0]
+    assert "\n    cure: " in told[0]
+
+
+def test_a_cure_that_is_followed_cures():
+    for settings in (("similarity.bands=9", "similarity.rows=13", "similarity.recall=0.398"),
+                     ("similarity.slots=2", "similarity.recall=0.9"),
+                     ("similarity.layout=random", "similarity.bands=28",
+                      "similarity.rows=7")):  # fmt: skip
+        assert problems_of(*settings) == []
+
+
+def test_all_that_is_wrong_is_said_in_one_run():
+    told = problems_of(
+        "similarity.threshold=2", "similarity.shingle.kind=ngram", "similarity.slots=0",
+        "verify.containment=7", "verify.method=sketch", "verify.agree=101", "input.format=xml",
+    )  # fmt: skip
+    assert [line.split(":")[0] for line in told] == [
+        "input.format", "similarity.threshold", "similarity.shingle.kind", "similarity.slots",
+        "verify.containment",
+    ]  # fmt: skip
+    assert len(problems_of("verify.method=sketch", "verify.agree=101", "verify.of=50",
+                           "similarity.slots=32", "similarity.bands=9",
+                           "similarity.rows=9")) == 3  # fmt: skip
