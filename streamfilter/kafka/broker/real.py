@@ -37,12 +37,19 @@ LOG_LINES_SHOWN = 30
 class RealKafka:
     """A cluster of Apache Kafka nodes (combined broker and controller) that we own."""
 
-    def __init__(self, nodes: int = 1, *, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        properties: Mapping[str, str] | None = None,
+        port: int | None = None,
+    ) -> None:
         """Prepare a cluster; nothing runs yet.
 
         Args:
             nodes: 1, or 3 (replication factor 3, two in sync).
             properties: broker settings that overrule server.properties.
+            port: where clients find the first node; a free one by default.
 
         Raises:
             BrokerUnavailableError: no Java or no Maven; the message names the cure.
@@ -51,6 +58,7 @@ class RealKafka:
         self._temporary = tempfile.TemporaryDirectory(prefix="streamfilter-kafka-")
         root = Path(self._temporary.name)
         ports = free_ports(4 * nodes)
+        ports[0] = ports[0] if port is None else port
         self.nodes = [
             Node(n + 1, Ports(*ports[4 * n : 4 * n + 4]), root / f"{n + 1}", java=java, jars=jars)
             for n in range(nodes)

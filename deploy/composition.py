@@ -1,0 +1,62 @@
+"""What compose.yaml and the Dockerfile say, as values: services, ports, volumes, environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+HERE = Path(__file__).parent
+COMPOSE, DOCKERFILE = HERE / "compose.yaml", HERE / "Dockerfile"
+OURS, PROMETHEUS = "streamfilter:demo", "prom/prometheus"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What compose.yaml says about one container."""
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    volumes: tuple[tuple[str, str], ...]
+    """(source, path inside)."""
+    published: Mapping[int, int]
+    """Loopback port by port inside."""
+    once: bool
+    """Others wait until it has ended well."""
+
+
+def services() -> dict[str, Service]:
+    """Return the services of compose.yaml by their names."""
+    raw = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
+    waited_for = {
+        name
+        for each in raw.values()
+        if isinstance(each.get("depends_on"), dict)
+        for name, how in each["depends_on"].items()
+        if how["condition"] == "service_completed_successfully"
+    }
+    return {name: _service(name, each, name in waited_for) for name, each in raw.items()}
+
+
+def _service(name: str, raw: Mapping[str, Any], once: bool) -> Service:
+    ports = [port.split(":") for port in raw.get("ports", ())]
+    return Service(
+        name,
+        raw["image"],
+        tuple(raw.get("command", ())),
+        {key: str(value) for key, value in raw.get("environment", {}).items()},
+        tuple((volume.split(":")[0], volume.split(":")[1]) for volume in raw.get("volumes", ())),
+        {int(inside): int(outside) for _, outside, inside in ports},
+        once,
+    )
+
+
+def image_environment() -> dict[str, str]:
+    """Return the settings of ours that the image has in its environment."""
+    return dict(re.findall(r"(STREAMFILTER_\w+)=(\S+)", DOCKERFILE.read_text(encoding="utf-8")))

@@ -1,0 +1,176 @@
+"""The demo of compose.yaml without containers: `python -m deploy.native`, ended by Ctrl-C.
+
+The same processes with the same arguments, environment and configuration files: what differs on
+one machine without a network of containers is translated (`translation`), an address
+``service:port`` into the published loopback port, a path inside into a place on the disk. Kafka
+is a real one by Java; Kafka UI and Grafana are left out. So a scrape target or a topic that is
+wired wrongly shows without an engine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+import click
+
+from deploy.composition import OURS, PROMETHEUS, Service, image_environment, services
+from deploy.translation import Translation
+from streamfilter.commands.signals import stop_signals
+from streamfilter.kafka.broker.child import Child
+from streamfilter.kafka.broker.node import free_ports, is_free
+from streamfilter.kafka.broker.real import RealKafka
+
+KAFKA, KAFKA_INSIDE, HTTP_PORT = "kafka", 9092, 9464
+SCRAPE = "scrape_interval: 5s"  # as prometheus.yml spells it
+ONCE_TIMEOUT_SECONDS = 90
+LOG_LINES_SHOWN = 20
+
+
+class Native:
+    """Runs the demo's processes, with everything they write under one directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        any_ports: bool = False,
+        replacing: Mapping[str, str] | None = None,
+    ) -> None:
+        """Read what is to be started; nothing runs yet.
+
+        Args:
+            directory: for data, translated configuration and logs.
+            any_ports: take free ports instead of those that compose.yaml publishes.
+            replacing: texts in the configuration files to replace.
+        """
+        self.directory = directory
+        self.services = services()
+        self.children: dict[str, Child] = {}
+        self.ports = _ports(self.services, any_ports=any_ports)
+        """Loopback port by (service, port inside)."""
+        (kafka_port,) = (port for (name, _), port in self.ports.items() if name == KAFKA)
+        self.kafka = RealKafka(port=kafka_port)
+        addresses = {**self.ports, (KAFKA, KAFKA_INSIDE): kafka_port}
+        self._translation = Translation(directory, addresses, dict(replacing or {}))
+
+    def url(self, service: str, port: int) -> str:
+        """Return where *port* inside of *service* is on this machine."""
+        return f"http://127.0.0.1:{self.ports[service, port]}"
+
+    def __enter__(self) -> Native:
+        try:
+            self.kafka.start()
+            mine = [service for service in self.services.values() if service.image == OURS]
+            for service in sorted(mine, key=lambda service: not service.once):
+                self._start(service)
+            self._start_prometheus()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _start(self, service: Service) -> None:
+        command = [sys.executable, "-m", "streamfilter.cli", *self._arguments(service)]
+        child = Child(command, log=self.log(service.name), environment=self._environment(service))
+        if not service.once:
+            self.children[service.name] = child
+        elif code := child.wait(ONCE_TIMEOUT_SECONDS):
+            raise self._failed(service.name, code)
+
+    def _environment(self, service: Service) -> dict[str, str]:
+        # The user's own STREAMFILTER_* settings belong to the user's own service.
+        ours = {k: v for k, v in os.environ.items() if not k.startswith("STREAMFILTER_")}
+        for name, value in {**image_environment(), **service.environment}.items():
+            ours[name] = self._translation.of(value, service)
+        if (service.name, HTTP_PORT) in self.ports:
+            ours["STREAMFILTER_HTTP__PORT"] = str(self.ports[service.name, HTTP_PORT])
+        return ours
+
+    def _start_prometheus(self) -> None:
+        program = shutil.which("prometheus")
+        if program is None:
+            click.echo("no `prometheus` here (Debian: apt-get install prometheus): left out")
+            return
+        (service,) = (s for s in self.services.values() if s.image.startswith(PROMETHEUS))
+        (port,) = (port for (name, _), port in self.ports.items() if name == service.name)
+        command = [program, *self._arguments(service), f"--web.listen-address=127.0.0.1:{port}"]
+        self.children[service.name] = Child(command, log=self.log(service.name))
+
+    def _arguments(self, service: Service) -> list[str]:
+        return [self._translation.of(argument, service) for argument in service.command]
+
+    def log(self, name: str) -> Path:
+        """Return the file that holds what *name* printed."""
+        return self.directory / f"{name}.log"
+
+    def check(self) -> None:
+        """Raise if a process has ended that should not."""
+        for name, child in self.children.items():
+            if (code := child.exit_code) is not None:
+                raise self._failed(name, code)
+
+    def _failed(self, name: str, code: int) -> click.ClickException:
+        lines = self.log(name).read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+        return click.ClickException(f"{name} ended with {code}. Its log:\n" + "\n".join(lines))
+
+    def close(self) -> None:
+        """Stop everything, the last one first, and the broker at the end."""
+        while self.children:
+            name, child = self.children.popitem()
+            click.echo(f"{name} stopped ({child.stop()})")
+        self.kafka.close()
+
+
+def _ports(known: Mapping[str, Service], *, any_ports: bool) -> dict[tuple[str, int], int]:
+    """Return the loopback port for each published port of the services that we start."""
+    inside = {
+        (service.name, port): outside
+        for service in known.values()
+        if service.image == OURS or service.image.startswith((PROMETHEUS, "apache/kafka"))
+        for port, outside in service.published.items()
+    }
+    if any_ports:
+        return dict(zip(inside, free_ports(len(inside)), strict=True))
+    if busy := [port for port in inside.values() if not is_free(port)]:
+        raise click.ClickException(
+            f"ports in use: {', '.join(map(str, busy))}\n"
+            "    cure: end what listens there, or take others with --any-ports"
+        )
+    return inside
+
+
+@click.command()
+@click.option("--any-ports", is_flag=True, help="Take free ports, not those of compose.yaml.")
+@click.option("--scrape-interval", help="Let Prometheus look more often, such as 1s.")
+def main(any_ports: bool, scrape_interval: str | None) -> None:
+    """Run the demo of compose.yaml on this machine until Ctrl-C; nothing is kept."""
+    told = stop_signals()
+    faster = {SCRAPE: f"scrape_interval: {scrape_interval}"} if scrape_interval else {}
+    with tempfile.TemporaryDirectory(prefix="streamfilter-native-") as directory:
+        click.echo("starting Kafka, two filters, a generator and Prometheus …")
+        with Native(Path(directory), any_ports=any_ports, replacing=faster) as native:
+            click.echo(f"kafka            {native.kafka.bootstrap}")
+            for name, port in native.ports:
+                if name in native.children:
+                    click.echo(f"{name:<16} {native.url(name, port)}")
+            click.echo(f"logs and data    {directory}\nCtrl-C ends all, and deletes that")
+            while not told.wait(1):
+                native.check()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""The native demo, as it stands: a real Prometheus scrapes two real filters on a real Kafka.
+
+The last test ends it with Ctrl-C; the fixture would start it again for whoever comes later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.grafana.reading import filled
+from streamfilter.kafka.broker.child import Child
+from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, kafka_jars
+from tests.conftest import IN_CI
+from tests.deploy.prometheus import Prometheus
+from tests.deploy.promql import selectors
+from tests.deploy.test_alerts import ALERTS, EXPRESSIONS
+from tests.deploy.test_dashboards import TARGETS
+from tests.deploy.tools import accepted, tool
+
+ROOT = Path(__file__).parents[2]
+SCRAPES_MIN = 30
+START_TIMEOUT_SECONDS = 180
+NEEDS_TIME = 0.2
+"""Share of the expressions that may have no data within half a minute."""
+
+
+class Demo:
+    """`python -m deploy.native`, as a user starts it."""
+
+    def __init__(self, log: Path) -> None:
+        command = [sys.executable, "-m", "deploy.native", "--any-ports", "--scrape-interval", "1s"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.child = Child(command, log=log, environment=environment)
+        self.log = log
+        self.urls: dict[str, str] = {}
+        self.directory = Path()
+
+    def wait(self) -> None:
+        """Return when everything runs and Prometheus has looked `SCRAPES_MIN` times."""
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while "Ctrl-C ends all" not in self.told():
+            self._check(deadline)
+        self.urls = dict(re.findall(r"^(\S+) +(http://\S+)$", self.told(), re.M))
+        self.directory = Path(re.findall(r"^logs and data +(\S+)$", self.told(), re.M)[0])
+        seen = f"min(count_over_time(up[10m])) >= {SCRAPES_MIN}"
+        while not (self._answers() and self.prometheus.values(seen)):
+            self._check(deadline)
+
+    def _check(self, deadline: float) -> None:
+        assert self.child.exit_code is None, self.told()
+        assert time.monotonic() < deadline, self.told()
+        time.sleep(0.2)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.prometheus.values("up"))
+        except OSError:
+            return False
+
+    @property
+    def prometheus(self) -> Prometheus:
+        return Prometheus(self.urls["prometheus"])
+
+    def told(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def page(self, service: str, path: str) -> str:
+        with urllib.request.urlopen(self.urls[service] + path, timeout=10) as answer:
+            return str(answer.read().decode())
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    try:
+        find_java()
+        kafka_jars()
+    except BrokerUnavailableError as missing:
+        if IN_CI:
+            pytest.fail(f"CI must have a real broker. {missing}")
+        pytest.skip(str(missing).replace("\n", " "))
+    tool("prometheus", package="prometheus")
+    demo = Demo(tmp_path_factory.mktemp("native") / "native.log")
+    try:
+        demo.wait()
+        yield demo
+    finally:
+        demo.child.kill()
+
+
+def test_every_target_of_the_configuration_is_scraped(demo):
+    config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+    (job,) = config["scrape_configs"]
+    (wanted,) = job["static_configs"]
+    targets = demo.prometheus.api("targets")["activeTargets"]
+    assert [target["health"] for target in targets] == ["up"] * len(wanted["targets"])
+    assert {target["labels"]["job"] for target in targets} == {"streamfilter"}
+
+
+def test_one_process_works_and_one_stands_by(demo):
+    states = {json.loads(demo.page(name, "/status"))["state"] for name in demo.urls if "-" in name}
+    assert states == {"running", "standby"}
+
+
+def test_stories_flow_through_the_topics_of_the_configuration(demo):
+    verdicts = "sum by (verdict) (streamfilter_documents_total) > 0"
+    found = {r["metric"]["verdict"] for r in demo.prometheus.api("query", query=verdicts)["result"]}
+    assert found >= {"unique", "near_duplicate", "exact_duplicate", "rejected"}
+
+
+def test_consumed_is_the_sum_of_the_verdicts_in_every_scrape(demo):
+    difference = (
+        "sum by (instance) (streamfilter_documents_total)"
+        " - on (instance) streamfilter_records_consumed_total"
+    )
+    seen = demo.prometheus.drawn(difference, seconds=SCRAPES_MIN)
+    assert seen
+    assert set(seen) == {0.0}
+
+
+def test_four_in_five_expressions_of_the_dashboards_have_data(demo):
+    empty = []
+    for title, target in TARGETS:
+        expression = filled(target.expression, rate_interval="15s", range=f"{SCRAPES_MIN}s")
+        if target.instant:
+            values = demo.prometheus.values(expression)
+        else:
+            values = demo.prometheus.drawn(expression, seconds=SCRAPES_MIN)
+        if not values:
+            empty.append((title, target.expression))
+    print(f"{len(TARGETS) - len(empty)} of {len(TARGETS)} expressions have data; not: {empty}")
+    assert len(empty) <= NEEDS_TIME * len(TARGETS), empty
+
+
+def test_every_selector_of_dashboards_and_rules_finds_a_series(demo):
+    asked = {
+        selector.text
+        for expression in [*(filled(target.expression) for _, target in TARGETS), *EXPRESSIONS]
+        for selector in selectors(expression)
+        if not selector.name.startswith("streamfilter:")  # recorded: minutes, not half of one
+    }
+    alone = {re.sub(r" offset \w+$", "", text) for text in asked}
+    lost = [
+        text for text in sorted(alone) if not demo.prometheus.api("series", **{"match[]": text})
+    ]
+    assert not lost
+
+
+def test_promtool_finds_nothing_to_say_about_a_scrape(demo):
+    promtool = tool("promtool", package="prometheus")
+    for name in ("streamfilter-a", "streamfilter-b"):
+        said = accepted([promtool, "check", "metrics"], stdin=demo.page(name, "/metrics"))
+        assert said.strip() == ""
+
+
+def test_prometheus_evaluates_every_rule_and_nothing_fires(demo):
+    groups = demo.prometheus.api("rules")["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert len(rules) == len(EXPRESSIONS)
+    assert not [rule["lastError"] for rule in rules if rule.get("lastError")]
+    alerts = {rule["name"]: rule["state"] for rule in rules if rule["type"] == "alerting"}
+    assert len(alerts) == len(ALERTS)
+    assert "firing" not in alerts.values()
+
+
+def test_ctrl_c_ends_every_process_and_deletes_what_they_wrote(demo):
+    urls = list(demo.urls.values())
+    os.kill(demo.child.pid, signal.SIGINT)
+    assert demo.child.wait(60) == 0, demo.told()
+    assert not demo.directory.exists()
+    for url in urls:
+        with pytest.raises(OSError, match="refused"):
+            urllib.request.urlopen(url, timeout=5)
+    stopped = re.findall(r"^(\S+) stopped \((-?\d+)\)$", demo.told(), re.M)
+    assert dict(stopped).keys() == {"streamfilter-a", "streamfilter-b", "generator", "prometheus"}
+    assert {code for _, code in stopped} == {"0"}
