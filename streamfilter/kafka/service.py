@@ -55,6 +55,7 @@ class Service:
         *,
         latency: float,
         standbys: Standbys | None = None,
+        look: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin with no task.
 
@@ -65,10 +66,12 @@ class Service:
             clock: for pauses.
             latency: seconds a batch may be waited for, for all tasks together.
             standbys: what to do with no task; None: wait.
+            look: called once a turn; it may end the process (`watching.TopicsWatch.look`).
         """
         self._membership, self._new_task = membership, new_task
         self._observer, self._clock, self._latency = observer, clock, latency
         self._standbys = standbys or Standbys()
+        self._look = look
         self._tasks: dict[int, Task] = {}
         self._replaced: dict[int, int] = {}
         self._wait = STANDBY_SECONDS
@@ -88,6 +91,7 @@ class Service:
 
     def turn(self) -> None:
         """Poll the membership once, and advance every task by one piece."""
+        self._look()
         self._take(self._poll(self._wait))
         # What one task goes through may cost us another: that one is closed already.
         tasks = list(self._tasks.values())

@@ -38,6 +38,7 @@ from streamfilter.kafka.store import DirectoryStore
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.transactor import Bounds, Parts
+from streamfilter.kafka.watching import TopicsWatch
 from streamfilter.kafka.worker import ThreadWorker
 from streamfilter.metrics import Metrics
 from streamfilter.seeds import read_seed
@@ -184,6 +185,7 @@ class Assembly:
         with stops(), kafka_errors("joining the group"):
             consumer = clients.consumer(clients.ownership_properties(self.config))
             membership = GroupMembership(consumer, self.config.changelog_topic)
+        watch = TopicsWatch(self.config, self.admin, self.destinations.inputs, self.clock)
         return Service(
             membership,
             lambda number, index: self._task(number, index, membership, accept_positions),
@@ -191,6 +193,7 @@ class Assembly:
             self.clock,
             latency=self.config.batch.latency.total_seconds(),
             standbys=self._standbys(),
+            look=watch.look,
         )
 
     def _standbys(self) -> Standbys:

@@ -1,0 +1,105 @@
+"""Are our topics still those that we began with? Asked now and then, and never waited for.
+
+What librdkafka tells of a topic that vanished is little and late: a consumer of it is silent, a
+transaction into it aborts again and again, and new partitions are a line in a log. So the
+brokers are asked. The answers are looked at when they are there, so that brokers that do not
+answer cost the loop nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.config import Config
+from streamfilter.kafka.ports import Clock
+from streamfilter.kafka.topics import roles
+from streamfilter.stops import ExitCode, Stop
+
+ASK_SECONDS = 5.0
+ANSWER_SECONDS = 10.0
+MISSING_MAX = 2
+"""Answers in a row without a topic before it counts as gone: a broker that has just come back,
+or has not yet heard of a new topic, may answer once that it knows nothing."""
+
+
+class TopicsWatch:
+    """Ends the process when a topic is gone, was recreated, or has other partitions."""
+
+    def __init__(self, config: Config, admin: AdminClient, inputs: int, clock: Clock) -> None:
+        """Begin to watch.
+
+        Args:
+            config: names the topics.
+            admin: asks the brokers.
+            inputs: partitions that the input has, as this process knows.
+            clock: says when to ask again.
+        """
+        self._roles = roles(config)
+        self._input, self._inputs = config.input.topic, inputs
+        self._admin, self._clock = admin, clock
+        self._ask_at = clock.monotonic()
+        self._answers: Mapping[str, Future[Any]] = {}
+        self._ids: dict[str, str] = {}
+        self._missing: dict[str, int] = {}
+
+    def look(self) -> None:
+        """Ask if it is time, and look at the answers if they have come.
+
+        Raises:
+            Stop: somebody took a topic away, or changed it so that we cannot go on.
+        """
+        if self._answers:
+            if all(answer.done() for answer in self._answers.values()):
+                self._read()
+        elif self._clock.monotonic() >= self._ask_at:
+            self._ask_at = self._clock.monotonic() + ASK_SECONDS
+            wanted = TopicCollection(sorted(set(self._roles.values())))
+            # Describing never creates, whatever the brokers allow.
+            self._answers = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
+
+    def _read(self) -> None:
+        answers, self._answers = self._answers, {}
+        for role, topic in self._roles.items():
+            try:
+                found = answers[topic].result()
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    self._count_missing(role, topic)
+            else:
+                self._missing.pop(topic, None)
+                self._compare(role, topic, found)
+
+    def _count_missing(self, role: str, topic: str) -> None:
+        self._missing[topic] = self._missing.get(topic, 0) + 1
+        if self._missing[topic] >= MISSING_MAX:
+            raise _stop(
+                f"{role}: topic {topic!r} does not exist any more; nothing further is judged.\n"
+                "    ways out: bring the topic back, or change the configuration; what was "
+                "committed stays, and a restart goes on from there"
+            )
+
+    def _compare(self, role: str, topic: str, found: Any) -> None:
+        known = self._ids.setdefault(topic, str(found.topic_id))
+        if known != str(found.topic_id):
+            raise _stop(
+                f"{role}: topic {topic!r} was deleted and created again while we worked with it; "
+                "nothing further is judged.\n"
+                "    ways out: bring its records back and restart; or name a new kafka.group to "
+                "begin anew"
+            )
+        if topic == self._input and len(found.partitions) != self._inputs:
+            raise _stop(
+                f"{role}: topic {topic!r} has {len(found.partitions)} partitions now, and had "
+                f"{self._inputs}: keys may have moved between partitions.\n"
+                "    ways out: check that this is intended (and that the outputs have as many), "
+                "then `streamfilter run --accept-positions` once"
+            )
+
+
+def _stop(message: str) -> Stop:
+    return Stop(message, exit_code=ExitCode.CONFIG)
