@@ -9,8 +9,8 @@ import click
 
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.similarity.comparison import Comparison, compare
-from streamfilter.similarity.curve import collision_probability
-from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
+from streamfilter.similarity.shape import Shape
 
 SEED = bytes(16)
 """Comparing needs no secret; a fixed seed makes the answer the same every time."""
@@ -25,8 +25,10 @@ def shingling(value: str) -> Shingling:
         click.BadParameter: with the forms that are right.
     """
     kind, _, size = value.partition(":")
-    if kind not in ("word", "char") or not size.isdecimal() or not 1 <= int(size) <= 32:
-        raise click.BadParameter(f"{value!r} is no shingle; write word:3 or char:5 (size 1 to 32)")
+    if kind not in KINDS or not size.isdecimal() or not 1 <= int(size) <= 32:
+        raise click.BadParameter(
+            f"{value!r} is no shingle; write word:3 or char:5 or stopword:2 (size 1 to 32)"
+        )
     return Shingling(kind, int(size))
 
 
@@ -78,7 +80,7 @@ def _fields(found: Comparison) -> dict[str, object]:
 def _report(found: Comparison, scheme: Scheme, threshold: float) -> str:
     """Return the comparison for a person."""
     low, high = found.interval
-    chance = collision_probability(found.jaccard, bands=scheme.bands, rows=scheme.rows)
+    chance = Shape.of(scheme).probability(found.jaccard)
     kind, size = scheme.shingling.kind, scheme.shingling.size
     lines = [
         f"Jaccard       {found.jaccard:.4f}   exact, on {kind} shingles of {size}",

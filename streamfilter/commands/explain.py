@@ -19,7 +19,7 @@ from streamfilter.commands.views import (
     view_options,
 )
 from streamfilter.explanation import Explanation, Step, beside, explain
-from streamfilter.similarity.curve import collision_probability
+from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketches
 
 SHOWN_CHARACTERS = 160
@@ -115,8 +115,7 @@ def _against(place: Place, sketches: Sketches, against: str) -> dict[str, Any] |
         return None
     theirs = place.sketcher.keys_of(stored.signatures, stored.fingerprints)
     step = beside(sketches, sketches.keys, stored, theirs, policy=place.policy)
-    scheme = place.sketcher.scheme
-    chance = collision_probability(step.similarity, bands=scheme.bands, rows=scheme.rows)
+    chance = Shape.of(place.sketcher.scheme).probability(step.similarity)
     return {**_step(place, step), "chance_to_meet": chance}
 
 

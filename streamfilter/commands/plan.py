@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from streamfilter.commands.curve_picture import Line, save_picture
 from streamfilter.commands.options import as_json, config_options, load, output_option
-from streamfilter.similarity.curve import (
-    collision_probability,
-    false_negative_share,
-    false_positive_share,
-    widest_rows,
-)
+from streamfilter.similarity.scheme import LAYOUTS, Scheme
+from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
 from streamfilter.stops import ConfigError, Problem
 
-STEPS = 20
 WIDTH = 40
-KEY_BYTES = 17
-"""Bytes on disk of one band entry, measured at a million documents."""
+MILLION = 1_000_000
+CONTAINED, RATIOS = 0.9, (1.2, 2.0)
+"""What `verify.containment` could hope for, told by two sizes of the longer text."""
+
+Spread = list[tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A band shape and what it does at a threshold."""
+def spread_of(_context: click.Context, _option: click.Parameter, value: str | None) -> Spread:
+    """Read ``similarity:number,...``, such as ``0.1:1000000,0.5:20``.
 
-    bands: int
-    rows: int
-    slots: int
-    threshold: float
-
-    def probability(self, similarity: float) -> float:
-        """Return the chance that a pair of *similarity* becomes a candidate."""
-        return collision_probability(similarity, bands=self.bands, rows=self.rows)
-
-    @property
-    def curve(self) -> list[tuple[float, float]]:
-        """Return (similarity, probability) in steps of .05."""
-        points = [round(i / STEPS, 2) for i in range(STEPS + 1)]
-        return [(s, self.probability(s)) for s in points]
+    Raises:
+        click.BadParameter: it is none.
+    """
+    spread: Spread = []
+    for part in value.split(",") if value else ():
+        similarity, _, number = part.partition(":")
+        try:
+            pair = float(similarity), float(number)
+        except ValueError:
+            pair = -1.0, -1.0
+        if not (0 <= pair[0] <= 1 and pair[1] >= 0):
+            raise click.BadParameter(f"{part!r} is no similarity:number; write 0.1:1000000,0.5:20")
+        spread.append(pair)
+    return spread
 
 
 @click.command()
@@ -54,6 +50,15 @@ class Plan:
 @click.option("--bands", type=click.IntRange(1, 1024), help="Look at this shape instead ...")
 @click.option("--rows", type=click.IntRange(1, 1024), help="... and say what it finds.")
 @click.option(
+    "--layout", type=click.Choice(LAYOUTS), help="bands, or keys of slots chosen at random."
+)
+@click.option(
+    "--spread",
+    callback=spread_of,
+    metavar="S:N,...",
+    help="A document meets N earlier ones of similarity S: count its candidates.",
+)
+@click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.svg",
@@ -63,7 +68,7 @@ class Plan:
 @output_option
 def command(
     threshold: float | None, slots: int | None, recall: float | None,
-    bands: int | None, rows: int | None, plot: Path | None,
+    bands: int | None, rows: int | None, layout: str | None, spread: Spread, plot: Path | None,
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str,
 ) -> None:  # fmt: skip
     """Choose bands and rows for a threshold and a recall, or say what a shape finds.
@@ -73,87 +78,118 @@ def command(
       streamfilter plan                                the configured (or default) plan
       streamfilter plan --threshold 0.7 --recall 0.95
       streamfilter plan --bands 9 --rows 13            what a popular optimiser picks for 0.8
+      streamfilter plan --layout random --bands 125 --rows 3
+      streamfilter plan --spread 0.1:1000000,0.5:20    candidates of a document
       streamfilter plan --plot curve.svg               the same curve as a picture
     """
-    similarity = load(files, overrides).similarity
     if (bands is None) is not (rows is None):
         raise click.UsageError("--bands and --rows belong together: give both, or neither")
-    wanted = similarity.recall if recall is None else recall
-    at, width = threshold or similarity.threshold, slots or similarity.slots
-    chosen = Plan(*_shape(at, width, wanted, bands, rows), slots=width, threshold=at)
-    if output == "json":
-        click.echo(as_json(_fields(chosen)))
+    config = load(files, overrides)
+    wanted = config.similarity.recall if recall is None else recall
+    at = threshold or config.similarity.threshold
+    planned = any(each is not None for each in (threshold, slots, recall, layout))
+    width, how = slots or config.similarity.slots, layout or config.similarity.layout
+    if bands is not None and rows is not None:
+        shape = _possible(Shape(bands, rows, width, how))
     else:
-        click.echo(_report(chosen, wanted))
+        shape = _planned(at, width, wanted, how) if planned else Shape.of(config.scheme())
+    if output == "json":
+        click.echo(as_json(_fields(shape, at, spread)))
+    else:
+        click.echo(_report(shape, at, wanted, spread))
     if plot is not None:
-        _draw(chosen, plot)
-    if recall is not None and chosen.probability(at) < recall:
-        raise ConfigError([_misses(chosen, recall)])
+        _draw(shape, at, plot)
+    if recall is not None:
+        _refuse(shape, at, recall)
 
 
-def _shape(
-    threshold: float, slots: int, recall: float, bands: int | None, rows: int | None
-) -> tuple[int, int]:
-    """Return the shape asked for, or the planned one."""
-    if bands is None or rows is None:
-        try:
-            return widest_rows(threshold, slots=slots, recall=recall)
-        except ValueError as error:
-            cure = "more --slots, or a lower --recall"
-            raise ConfigError([Problem("plan", str(error), cure)]) from error
-    if bands * rows > slots:
-        got = f"{bands} bands x {rows} rows = {bands * rows} slots, but there are {slots}"
-        raise ConfigError([Problem("plan", got, f"--slots {bands * rows}, or a smaller shape")])
-    return bands, rows
+def _planned(threshold: float, slots: int, recall: float, layout: str) -> Shape:
+    """Return the planner's shape.
+
+    Raises:
+        ConfigError: no shape reaches the recall.
+    """
+    try:
+        return plan(threshold, slots=slots, recall=recall, layout=layout)
+    except ValueError as error:
+        cure = "more --slots, or a lower --recall"
+        raise ConfigError([Problem("plan", str(error), cure)]) from error
 
 
-def _misses(plan: Plan, recall: float) -> Problem:
-    found = plan.probability(plan.threshold)
-    got = f"{plan.bands} x {plan.rows} finds {found:.3f} of the pairs at {plan.threshold}"
-    return Problem(
-        "plan", f"{got}, wanted {recall}", "leave out --bands and --rows to be shown one"
-    )
+def _possible(shape: Shape) -> Shape:
+    """Return *shape*, which was asked for.
+
+    Raises:
+        ConfigError: there is no such shape.
+    """
+    try:
+        Scheme(shape.bands, shape.rows, shape.slots, layout=shape.layout)
+    except ValueError as error:
+        needed = shape.bands * shape.rows
+        cure = f"--slots {needed}, a smaller shape, or --layout random"
+        raise ConfigError([Problem("plan", str(error), cure)]) from error
+    return shape
 
 
-def _draw(plan: Plan, path: Path) -> None:
-    label = f"{plan.bands} bands x {plan.rows} rows"
-    points = [(i / 200, plan.probability(i / 200)) for i in range(201)]
+def _refuse(shape: Shape, threshold: float, recall: float) -> None:
+    """Refuse a shape that misses the recall that was asked for."""
+    try:
+        require(shape, threshold=threshold, recall=recall)
+    except MissesRecall as error:
+        raise ConfigError([Problem("plan", error.got, error.cure)]) from error
+
+
+def _draw(shape: Shape, threshold: float, path: Path) -> None:
+    points = [(i / 200, shape.probability(i / 200)) for i in range(201)]
     save_picture(
         path,
-        title=f"Which pairs meet: {label}",
-        lines=[Line(label, points)],
-        threshold=plan.threshold,
+        title=f"Which pairs meet: {_name(shape)}",
+        lines=[Line(_name(shape), points)],
+        threshold=threshold,
     )
 
 
-def _fields(plan: Plan) -> dict[str, object]:
+def _name(shape: Shape) -> str:
+    return f"{shape.bands} {'keys' if shape.layout == 'random' else 'bands'} x {shape.rows} rows"
+
+
+def _fields(shape: Shape, threshold: float, spread: Spread) -> dict[str, object]:
+    told = {"candidates_per_document": shape.candidates(spread)} if spread else {}
     return {
-        "bands": plan.bands,
-        "rows": plan.rows,
-        "slots": plan.slots,
-        "threshold": plan.threshold,
-        "recall_at_threshold": plan.probability(plan.threshold),
-        "curve": [{"similarity": s, "candidate_probability": p} for s, p in plan.curve],
+        "bands": shape.bands,
+        "rows": shape.rows,
+        "slots": shape.slots,
+        "layout": shape.layout,
+        "threshold": threshold,
+        "recall_at_threshold": shape.probability(threshold),
+        "false_negatives": shape.false_negatives(threshold),
+        "false_positives": shape.false_positives(threshold),
+        **told,
+        "bytes_per_million_documents": shape.bytes_per_document() * MILLION,
+        "curve": [{"similarity": s, "candidate_probability": p} for s, p in shape.curve()],
     }
 
 
-def _report(plan: Plan, recall: float) -> str:
+def _report(shape: Shape, threshold: float, recall: float, spread: Spread) -> str:
     """Return the plan for a person: numbers, then the curve."""
-    shape = {"bands": plan.bands, "rows": plan.rows}
-    found, one = plan.probability(plan.threshold), plan.threshold**plan.rows
-    missed = false_negative_share(plan.threshold, **shape)
-    extra = false_positive_share(plan.threshold, **shape)
+    found, one = shape.probability(threshold), Shape(1, shape.rows, shape.slots, shape.layout)
+    missed, extra = shape.false_negatives(threshold), shape.false_positives(threshold)
+    contained = ", ".join(f"{shape.contained(CONTAINED, x):.2f} in {x:g} times" for x in RATIOS)
     lines = [
-        f"{plan.bands} bands x {plan.rows} rows of {plan.slots} slots, threshold {plan.threshold}",
-        f"  finds {found:.4f} of the pairs at the threshold (wanted {recall}); one band {one:.4f}",
+        f"{_name(shape)} of {shape.slots} slots, threshold {threshold}",
+        f"  finds {found:.4f} of the pairs at the threshold (wanted {recall}); "
+        f"one key {one.probability(threshold):.4f}",
         f"  misses {missed:.4f} of the pairs above it, if they spread evenly",
         f"  looks at {extra:.4f} of the pairs below it; verification rejects those",
-        f"  band tables: about {(plan.bands + 1) * KEY_BYTES} bytes a document on disk",
-        "",
-        "  similarity  candidate",
+        f"  finds a text of which {CONTAINED:.0%} is in another: {contained} its size",
+        f"  disk: about {shape.bytes_per_document() / 1000:.2f} GB per million documents of "
+        "170 shingles",
     ]
-    for similarity, probability in plan.curve:
-        mark = "<- threshold" if similarity == plan.threshold else ""
+    if spread:
+        lines.append(f"  candidates per document: {shape.candidates(spread):.3f}")
+    lines += ["", "  similarity  candidate"]
+    for similarity, probability in shape.curve():
+        mark = "<- threshold" if similarity == threshold else ""
         bar = "#" * round(probability * WIDTH)
         lines.append(f"  {similarity:>10.2f}  {probability:9.4f}  {bar:<{WIDTH}} {mark}".rstrip())
     return "\n".join(lines)

@@ -42,24 +42,6 @@ def _fewest_bands(similarity: float, *, rows: int, most: int, recall: float) -> 
     return most
 
 
-def false_negative_share(threshold: float, *, bands: int, rows: int) -> float:
-    """Return the area above the curve right of *threshold*, per unit: pairs never noticed.
-
-    For similarities spread evenly over [threshold, 1], by Simpson's rule.
-    """
-    return 1.0 - _mean_probability(threshold, 1.0, bands=bands, rows=rows)
-
-
-def false_positive_share(threshold: float, *, bands: int, rows: int) -> float:
-    """Return the mean of the curve left of *threshold*: candidates that verification rejects."""
-    return _mean_probability(0.0, threshold, bands=bands, rows=rows)
-
-
-def _mean_probability(low: float, high: float, *, bands: int, rows: int) -> float:
-    """Return the mean of the curve of a shape over [low, high]."""
-    return mean(lambda s: collision_probability(s, bands=bands, rows=rows), low, high)
-
-
 def mean(curve: Callable[[float], float], low: float, high: float, *, steps: int = 400) -> float:
     """Return the mean of *curve* over [low, high] by Simpson's rule (its end, if that is empty)."""
     if high <= low:

@@ -33,7 +33,11 @@ STEPS = 20
 
 
 class MissesRecall(ValueError):
-    """A shape does not find the wanted share of the pairs; the message says what would."""
+    """A shape does not find the wanted share of the pairs; the cure says what would."""
+
+    def __init__(self, got: str, cure: str) -> None:
+        super().__init__(f"{got}: {cure}")
+        self.got, self.cure = got, cure
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,5 @@ def require(shape: Shape, *, threshold: float, recall: float) -> None:
         cure = f"{better} finds {better.probability(threshold):.4f}"
     except ValueError as error:
         cure = str(error)
-    raise MissesRecall(
-        f"{shape} finds {found:.4f} of the pairs at {threshold:g}, wanted {recall:g}: {cure}"
-    )
+    got = f"{shape} finds {found:.4f} of the pairs at {threshold:g}, wanted {recall:g}"
+    raise MissesRecall(got, cure)

@@ -34,18 +34,51 @@ def test_the_default_plan_is_16_by_6(capsys):
 def test_plan_refuses_a_shape_that_misses_the_wanted_recall(capsys):
     code, _, err = run(capsys, "plan", "--bands", "9", "--rows", "13", "--recall", "0.99")
     assert code == 78
-    assert "9 x 13 finds 0.399 of the pairs at 0.8, wanted 0.99" in err
-    assert "cure:" in err
+    assert "9 x 13 finds 0.3988 of the pairs at 0.8, wanted 0.99\n" in err
+    assert "cure: 16 x 6 finds 0.9923" in err
 
 
 def test_plan_refuses_what_cannot_be(capsys):
     code, _, err = run(capsys, "plan", "--bands", "20", "--rows", "8")
-    assert (code, "= 160 slots, but there are 128" in err) == (78, True)
+    assert (code, "= 160 slots, but the signature has 128" in err) == (78, True)
     code, _, err = run(capsys, "plan", "--bands", "20")
     assert (code, "--bands and --rows belong together" in err) == (64, True)
     assert run(capsys, "plan", "--threshold", "1.5")[0] == 64
     code, _, err = run(capsys, "plan", "--threshold", "0.05", "--slots", "8")
     assert (code, "cannot reach recall" in err) == (78, True)
+
+
+def test_plan_knows_random_keys_and_counts_candidates(capsys):
+    asked = ("--layout", "random", "--bands", "125", "--rows", "3")
+    told = run_json(capsys, "plan", *asked, "--spread", "0.1:1000,0.5:20,1:1")
+    assert (told["bands"], told["rows"], told["layout"]) == (125, 3, "random")
+    curve = {p["similarity"]: p["candidate_probability"] for p in told["curve"]}
+    assert curve[0.3] == pytest.approx(0.933, abs=5e-4)
+    expected = 1000 * curve[0.1] + 20 * curve[0.5] + 1
+    assert told["candidates_per_document"] == pytest.approx(expected)
+    plain = run_json(capsys, "plan")
+    assert plain["bytes_per_million_documents"] == pytest.approx(1.14e9, rel=0.05)
+    assert told["bytes_per_million_documents"] - plain["bytes_per_million_documents"] == (
+        (125 - 16) * 17 * 1_000_000
+    )
+    assert plain["false_negatives"] == pytest.approx(0.0008, abs=1e-4)
+    assert plain["false_positives"] == pytest.approx(0.2740, abs=1e-4)
+    assert "candidates_per_document" not in plain
+    assert run(capsys, "plan", "--spread", "x")[0] == 64
+
+
+def test_plan_without_options_is_the_configured_shape(capsys):
+    bands = ("--set", "similarity.bands=20", "--set", "similarity.rows=5")
+    told = run_json(capsys, "plan", *bands)
+    assert (told["bands"], told["rows"]) == (20, 5)
+    planned = run_json(capsys, "plan", "--recall", "0.9", *bands)
+    assert (planned["bands"], planned["rows"]) != (20, 5)
+
+
+def test_compare_takes_stop_word_shingles(capsys):
+    one = "I recommend that you buy Sudzo for your laundry."
+    found = run_json(capsys, "compare", one, "Buy Sudzo", "--shingle", "stopword:2")
+    assert (found["shingles"], found["jaccard"]) == ([4, 0], 0.0)
 
 
 def test_plan_draws_the_curve(capsys):
