@@ -1,0 +1,113 @@
+"""The compose demo: valid by the specification, closed to the outside, wired to what exists."""
+
+import json
+import re
+
+import compose_spec
+import pytest
+import yaml
+
+from deploy.composition import COMPOSE, OURS, services
+
+DEPLOY = COMPOSE.parent
+RAW = yaml.safe_load(COMPOSE.read_text())
+RUNNING = RAW["services"]
+MINE = {name: each for name, each in RUNNING.items() if each["image"] == OURS}
+
+each_service = pytest.mark.parametrize("name", RUNNING)
+
+
+def check(composition: dict) -> None:
+    """Raise ValueError unless *composition* is what the Compose specification allows."""
+    compose_spec.PyCompose.from_json(json.dumps(composition)).validate()
+
+
+def test_it_is_valid_by_the_compose_specification():
+    check(RAW)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"portz": []}, {"ports": ["127.0.0.1:x:9"]}, {"restart": "sometimes"}],
+    ids=str,
+)
+def test_the_specification_would_refuse_a_fault(fault):
+    broken = {**RAW, "services": {**RUNNING, "kafka": {**RUNNING["kafka"], **fault}}}
+    with pytest.raises(ValueError, match="line"):
+        check(broken)
+
+
+@each_service
+def test_ports_are_published_on_loopback_only(name):
+    assert all(port.startswith("127.0.0.1:") for port in RUNNING[name].get("ports", ()))
+
+
+def test_no_two_services_publish_one_port():
+    published = [out for service in services().values() for out in service.published.values()]
+    assert len(published) == len(set(published))
+
+
+@each_service
+def test_an_image_has_a_version(name):
+    assert re.fullmatch(r"[\w./-]+:[\w.-]+", RUNNING[name]["image"])
+    assert not RUNNING[name]["image"].endswith(":latest")
+
+
+@each_service
+def test_what_is_mounted_or_waited_for_exists(name):
+    for volume in RUNNING[name].get("volumes", ()):
+        source = volume.split(":")[0]
+        if source.startswith("."):
+            assert (DEPLOY / source).exists()
+            assert volume.endswith(":ro")
+        else:
+            assert source in RAW["volumes"]
+    assert set(RUNNING[name].get("depends_on", ())) <= RUNNING.keys()
+
+
+@pytest.mark.parametrize("name", MINE)
+def test_our_containers_may_do_nothing_more_than_they_need(name):
+    mine = MINE[name]
+    assert mine["read_only"] is True
+    assert mine["cap_drop"] == ["ALL"]
+    assert mine["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in mine
+
+
+def test_two_filters_share_a_configuration_and_no_directory():
+    a, b = (dict(services()[name].volumes) for name in ("streamfilter-a", "streamfilter-b"))
+    assert services()["streamfilter-a"].command == services()["streamfilter-b"].command
+    assert a.keys() & b.keys() == {"./demo/streamfilter.yaml"}
+
+
+def test_a_scraped_address_is_a_service_with_that_port():
+    config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    targets = config["scrape_configs"][0]["static_configs"][0]["targets"]
+    inside = {f"{name}:{port}" for name, each in services().items() for port in each.published}
+    assert set(targets) <= inside
+    assert len(targets) == 2
+
+
+def test_grafana_asks_the_prometheus_of_this_file():
+    path = DEPLOY / "grafana" / "provisioning" / "datasources" / "prometheus.yaml"
+    (source,) = yaml.safe_load(path.read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    assert 9090 in services()["prometheus"].published
+
+
+def test_grafana_finds_the_dashboards_where_they_are_mounted():
+    path = DEPLOY / "grafana" / "provisioning" / "dashboards" / "streamfilter.yaml"
+    (provider,) = yaml.safe_load(path.read_text())["providers"]
+    mounts = {inside: source for source, inside in services()["grafana"].volumes}
+    assert mounts[provider["options"]["path"]] == "./grafana/dashboards"
+    home = RUNNING["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    folder, _, file = home.rpartition("/")
+    assert (DEPLOY / mounts[folder] / file).is_file()
+
+
+def test_kafka_is_found_by_its_advertised_address():
+    advertised = RUNNING["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    (outside,) = services()["kafka"].published.values()
+    assert f"OUTSIDE://localhost:{outside}" in advertised
+    for name in MINE:
+        assert f"INSIDE://{MINE[name]['environment']['KAFKA_BOOTSTRAP_SERVERS']}" in advertised

@@ -1,0 +1,70 @@
+"""The image: what the linter says, and what an operator relies on."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.tools import accepted
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+TEXT = DOCKERFILE.read_text()
+BUILD, FINAL = re.split(r"(?m)^(?=FROM )", TEXT)[1:]
+HADOLINT = Path(sys.executable).parent / "hadolint"
+
+
+def lint(path: Path) -> str:
+    return accepted([str(HADOLINT), "--failure-threshold", "style", str(path)])
+
+
+def test_the_linter_has_nothing_to_say():
+    assert lint(DOCKERFILE) == ""
+
+
+def test_the_linter_would_say_something(tmp_path):
+    careless = tmp_path / "Dockerfile"
+    careless.write_text(TEXT.replace("USER 10001:10001", "RUN cd /tmp && sudo true"))
+    with pytest.raises(AssertionError, match="DL3004"):
+        lint(careless)
+
+
+def test_it_does_not_run_as_root_and_says_so_by_number():
+    users = re.findall(r"^USER (\S+)$", FINAL, re.M)
+    assert users == ["10001:10001"]
+    after = FINAL.partition("USER ")[2]
+    assert "RUN " not in after
+    assert "COPY " not in after
+
+
+def test_it_ships_nothing_that_only_builds():
+    assert "AS build" in BUILD
+    assert re.findall(r"^(?:COPY|ADD) .*", FINAL, re.M) == [
+        "COPY --from=build /opt/streamfilter /opt/streamfilter"
+    ]
+
+
+def test_everything_it_installs_is_pinned_by_hash():
+    assert "--require-hashes -r requirements.lock" in BUILD
+    lock = (ROOT / "deploy" / "requirements.lock").read_text()
+    entries = dict(re.findall(r"^([a-z0-9-]+)==((?:.*\\\n)*.*)", lock, re.M))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {re.split(r"[\[<>=!~ ;]", each)[0] for each in project["dependencies"]}
+    assert wanted <= entries.keys()
+    assert all("--hash=sha256:" in entry for entry in entries.values())
+
+
+def test_it_is_healthy_while_it_lives_and_stops_by_sigterm():
+    assert "/livez" in re.search(r"HEALTHCHECK.*\n.*", FINAL)[0]
+    assert "STOPSIGNAL SIGTERM" in FINAL
+    assert 'ENTRYPOINT ["streamfilter"]' in FINAL  # no shell between the signal and us
+
+
+def test_what_is_copied_is_not_ignored():
+    ignored = (DOCKERFILE.parent / "Dockerfile.dockerignore").read_text().split()
+    for source in re.findall(r"^COPY ((?!--)[^\n]+) \S+$", BUILD, re.M):
+        for each in source.split():
+            assert f"!{each}" in ignored
+            assert (ROOT / each).exists()

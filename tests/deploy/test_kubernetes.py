@@ -1,0 +1,136 @@
+"""The manifests: every one of them is validated, none by a warning that nobody reads.
+
+Kubernetes' own kinds by its schemas, strictly. Those of others have none in the validator:
+PrometheusRule is a rules file in a wrapper (promtool checks it), PodMonitor has a closed schema
+of what we use of it here, Kustomization is held to the files beside it. Any other kind fails.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from deploy.kubernetes.__main__ import MANIFEST, manifest
+from tests.deploy.tools import accepted, tool
+
+DIRECTORY = MANIFEST.parent
+CONFIGURATION = "streamfilter.yaml"
+FILES = [p for p in sorted(DIRECTORY.glob("*.yaml")) if p.name != CONFIGURATION]
+PODMONITOR = json.loads((Path(__file__).parent / "podmonitor.schema.json").read_text())
+KUSTOMIZATION_KEYS = {"apiVersion", "kind", "labels", "configMapGenerator", "images", "resources"}
+VERSION = kubernetes_validate.latest_version()
+
+
+def documents(path: Path) -> list[dict]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def loaded(name: str) -> dict:
+    (document,) = documents(DIRECTORY / name)
+    return document
+
+
+def validate(document: dict) -> None:
+    """Raise unless *document* was validated: also when nobody knows its kind."""
+    match document["kind"]:
+        case "PodMonitor":
+            jsonschema.validate(document, PODMONITOR)
+        case "PrometheusRule":
+            _check_rules(document)
+        case "Kustomization":
+            _check_kustomization(document)
+        case _:
+            kubernetes_validate.validate(document, VERSION, strict=True)
+
+
+def _check_rules(document: dict) -> None:
+    assert document.keys() == {"apiVersion", "kind", "metadata", "spec"}
+    assert document["apiVersion"] == "monitoring.coreos.com/v1"
+    promtool = tool("promtool", package="prometheus")
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        yaml.safe_dump(document["spec"], file)
+        file.flush()
+        accepted([promtool, "check", "rules", file.name])
+
+
+def _check_kustomization(document: dict) -> None:
+    assert document.keys() == KUSTOMIZATION_KEYS
+    assert document["apiVersion"] == "kustomize.config.k8s.io/v1beta1"
+    files = {path.name for path in FILES} - {"kustomization.yaml"}
+    assert set(document["resources"]) == files
+    for generated in document["configMapGenerator"]:
+        assert all((DIRECTORY / name).is_file() for name in generated["files"])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_manifest_is_validated(path):
+    assert documents(path)
+    for document in documents(path):
+        validate(document)
+
+
+def test_a_kind_that_nobody_can_validate_fails():
+    with pytest.raises(kubernetes_validate.SchemaNotFoundError):
+        validate({"apiVersion": "example.org/v1", "kind": "ServiceMonitor", "metadata": {}})
+
+
+@pytest.mark.parametrize("name", ["statefulset.yaml", "podmonitor.yaml", "pdb.yaml"])
+def test_a_field_that_does_not_exist_fails(name):
+    document = loaded(name)
+    document["spec"]["replicaz"] = 2
+    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
+        validate(document)
+
+
+def test_the_rules_are_those_that_are_proven_elsewhere():
+    assert MANIFEST.read_text() == manifest()
+
+
+@pytest.fixture
+def pod() -> dict:
+    return loaded("statefulset.yaml")["spec"]["template"]["spec"]
+
+
+def test_the_pod_meets_the_restricted_security_standard(pod):
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["containers"]:
+        allowed = container["securityContext"]
+        assert allowed["allowPrivilegeEscalation"] is False
+        assert allowed["readOnlyRootFilesystem"] is True
+        assert allowed["capabilities"] == {"drop": ["ALL"]}
+    assert {key for volume in pod["volumes"] for key in volume} <= {"name", "configMap", "emptyDir"}
+
+
+def test_the_pods_user_is_the_images(pod):
+    dockerfile = (DIRECTORY.parent / "Dockerfile").read_text()
+    user = pod["securityContext"]
+    assert f"USER {user['runAsUser']}:{user['runAsGroup']}" in dockerfile
+
+
+def test_the_member_of_the_group_is_named_by_its_pod(pod):
+    (name,) = (e for e in pod["containers"][0]["env"] if e["name"] == "POD_NAME")
+    assert name["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    configuration = yaml.safe_load((DIRECTORY / CONFIGURATION).read_text())
+    assert configuration["kafka"]["consumer"]["group.instance.id"] == "${POD_NAME}"
+
+
+def test_probes_ask_for_life_and_readiness_apart(pod):
+    container = pod["containers"][0]
+    paths = {p: container[f"{p}Probe"]["httpGet"]["path"] for p in ("liveness", "readiness")}
+    assert paths == {"liveness": "/livez", "readiness": "/readyz"}
+    assert pod["terminationGracePeriodSeconds"] > 25
+
+
+def test_selectors_and_ports_find_the_pod(pod):
+    (monitor,) = loaded("podmonitor.yaml")["spec"]["podMetricsEndpoints"]
+    ports = {port["name"] for port in pod["containers"][0]["ports"]}
+    assert monitor["port"] in ports
+    labels = loaded("statefulset.yaml")["spec"]["template"]["metadata"]["labels"]
+    for name in ("podmonitor.yaml", "pdb.yaml"):
+        assert loaded(name)["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert loaded("service.yaml")["spec"]["selector"].items() <= labels.items()
