@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain
+from threading import Lock
 from typing import Literal
 
 import numpy as np
@@ -52,6 +53,7 @@ class Folding:
     def __init__(self, how: Normalisation) -> None:
         self._how = how
         self._table = np.full(SPECIAL, UNKNOWN, np.uint32)
+        self._filling = Lock()  # it is shared, and so is the list of what becomes several
         self._several = np.zeros((0, LONG_MAX), np.uint32)
         self._lengths = np.zeros(0, np.int64)
 
@@ -66,7 +68,8 @@ class Folding:
         values = self._table.take(points)
         unknown = points[values == UNKNOWN] if values.max(initial=0) >= UNKNOWN else points[:0]
         for page in np.unique(unknown >> 8).tolist():
-            self._fill(page)
+            with self._filling:
+                self._fill(page)
         return self._table.take(points) if unknown.size else values
 
     def unfolded(self, values: U32) -> tuple[U32, I64]:
@@ -132,6 +135,12 @@ class Folding:
         self._several = np.concatenate((self._several, row))
         self._lengths = np.append(self._lengths, len(points))
         return len(self._lengths) - 1
+
+
+@cache
+def folding(how: Normalisation) -> Folding:
+    """Return the one table of *how*: it has 4 MiB."""
+    return Folding(how)
 
 
 def needs_context(values: U32) -> I64:

@@ -23,6 +23,7 @@ from streamfilter.similarity.folding import (
     SPACE,
     SPECIAL,
     Folding,
+    folding,
     needs_context,
 )
 from streamfilter.similarity.hashing import I64, U8, WORD
@@ -67,8 +68,8 @@ class Normaliser:
     def __init__(self, normalisation: Normalisation) -> None:
         self._how = normalisation
         self._table = _ascii_table(normalisation)
-        self._folding = Folding(normalisation)
-        self._cleaning = Folding(replace(normalisation, unicode="none", casefold=False))
+        self._folding = folding(normalisation)
+        self._cleaning = folding(replace(normalisation, unicode="none", casefold=False))
 
     def __call__(self, text: str) -> bytes:
         """Return *text* normalised, as UTF-8 (lone surrogates pass as three bytes)."""
@@ -135,9 +136,9 @@ def points_of(text: str) -> U32:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
 
 
-def _unfolded(folding: Folding, values: U32, bounds: I64) -> tuple[U32, I64]:
+def _unfolded(table: Folding, values: U32, bounds: I64) -> tuple[U32, I64]:
     """Return the code points behind *values*, and the moved bounds."""
-    points, counts = folding.unfolded(values)
+    points, counts = table.unfolded(values)
     return points, np.concatenate(([0], np.cumsum(counts)))[bounds]
 
 
