@@ -8,7 +8,8 @@ token samples, with no signature, band or bucket in between. What the sketcher m
 believed (a text that was split wrongly is wrong here too), and so is the estimate that stands
 for sets above 1,024 tokens.
 
-What is found, with "similar" for a Jaccard similarity of at least the threshold:
+What is found, with "similar" for a Jaccard similarity of at least what the policy wants of such a
+pair (the threshold, or what it is raised to for short texts):
 
 - *true positive*: withheld as a duplicate (of whichever document), and similar to some
   reference document. Found with another match than ours is found: the verdict is right.
@@ -17,7 +18,7 @@ What is found, with "similar" for a Jaccard similarity of at least the threshold
   the evidence), and similar to none of them.
 - *true negative*: judged unique, and similar to no reference document.
 - A duplicate of documents outside of the reference set that is similar to none inside says
-  nothing here, and is counted as audited only. So are texts that were not judged.
+  nothing here, and is counted as audited only; so is one that was withheld for containment.
 
 Recall = true positives / (true positives + false negatives): of the arrivals that had a
 remembered original. Precision = true positives / (true positives + false positives). An arrival
@@ -43,6 +44,7 @@ from numpy.typing import NDArray
 from streamfilter.index.protocol import Documents, Index
 from streamfilter.model import DUPLICATES, Decision
 from streamfilter.pipeline import Judgement
+from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, joined, taken
 from streamfilter.similarity.hashing import finalise
 from streamfilter.similarity.overlap import Postings
@@ -58,6 +60,11 @@ sorted into a small part at once, and into the large one rarely."""
 CHUNK_ORDINALS = 1 << 18
 """Ordinals hashed at a time while a reference set is remembered: temporaries of 2 MiB."""
 
+_NONE: I64 = np.zeros(0, np.int64)
+
+CONTAINMENTS = ("exact_containment", "sampled_containment")
+"""Methods of verdicts that do not claim a similarity."""
+
 _ARRIVALS, _REFERENCE = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _ALL = 2**64 - 1
 
@@ -70,7 +77,9 @@ class Rates:
     """Share of the judged documents, 0 to 1; 0: no audit."""
     reference: int = 0
     """Documents in the reference set, at most."""
-    threshold: float = 0.8
+
+
+OFF = Rates()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,16 @@ class Audited:
     false_negative: int = 0
     true_negative: int = 0
 
+    @property
+    def results(self) -> dict[str, int]:
+        """Return the four results by name."""
+        return {
+            "true_positive": self.true_positive,
+            "false_positive": self.false_positive,
+            "false_negative": self.false_negative,
+            "true_negative": self.true_negative,
+        }
+
 
 NOTHING = Audited()
 
@@ -91,9 +110,9 @@ NOTHING = Audited()
 class Audit:
     """Audits the batches of one index, in their order."""
 
-    def __init__(self, rates: Rates, index: Index) -> None:
+    def __init__(self, rates: Rates, policy: MatchPolicy, index: Index) -> None:
         """Begin with the reference set that *index* implies; reads up to its documents."""
-        self._rates = rates
+        self._rates, self._policy = rates, policy
         self._reference = _Reference(rates.reference)
         if rates.arrivals > 0 and rates.reference > 0 and len(index):
             self._reference.remember(index)
@@ -115,7 +134,7 @@ class Audit:
         if not rows.size:
             return NOTHING
         whole = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
-        found = self._reference.similar(taken(whole, rows), ordinals[rows], self._rates.threshold)
+        found = self._reference.similar(taken(whole, rows), ordinals[rows], self._policy)
         similar = np.zeros(len(rows), bool)
         similar[found] = True
         decisions = [judgement.decisions[row] for row in rows.tolist()]
@@ -124,7 +143,8 @@ class Audit:
     def _counted(self, decisions: Sequence[Decision], ordinals: I64, similar: Flags) -> Audited:
         withheld = np.array([decision.verdict in DUPLICATES for decision in decisions])
         best = np.array([d.match.ordinal if d.match else -1 for d in decisions], np.int64)
-        named = withheld & self._reference.holds(best)
+        contained = np.array([decision.method in CONTAINMENTS for decision in decisions])
+        named = withheld & ~contained & self._reference.holds(best)
         return Audited(
             arrivals=len(decisions),
             comparisons=self._reference.smaller(ordinals),
@@ -206,15 +226,18 @@ class _Reference:
                 return self.add(documents)
             aimed *= 2  # many are unsigned
 
-    def similar(self, others: Samples, ordinals: I64, threshold: float) -> I64:
+    def similar(self, others: Samples, ordinals: I64, policy: MatchPolicy) -> I64:
         """Return the rows of *others* that are similar to a member of a smaller ordinal."""
+        least = policy.threshold if policy.by_size else float(policy.wanted(_NONE, _NONE))
         found = [np.zeros(0, np.int64)]
         for part in self._parts:
             if part.postings is None:
                 part.postings = Postings(part.samples)
-            rows, ours, _ = part.postings.similar(others, threshold=threshold)
-            earlier = (part.ordinals[ours] < ordinals[rows]) & (part.hashes[ours] <= self._limit)
-            found.append(rows[earlier])
+            rows, ours, similarity = part.postings.similar(others, threshold=least)
+            sizes = others.set_sizes[rows], part.samples.set_sizes[ours]
+            kept = similarity >= policy.wanted(*sizes)
+            kept &= (part.ordinals[ours] < ordinals[rows]) & (part.hashes[ours] <= self._limit)
+            found.append(rows[kept])
         return np.unique(np.concatenate(found))
 
 

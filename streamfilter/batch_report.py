@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.audit import NOTHING, Audited
 from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
 from streamfilter.pipeline import Counts
 
@@ -26,10 +27,11 @@ class BatchReport:
     """Records written, by destination (`catalogue.DESTINATIONS`)."""
     consumed_bytes: int = 0
     counts: Sequence[Counts] = ()
-    matches: int = 0
-    """Confirmed matches of near-duplicates."""
-    false_positive_probability: float = 0.0
-    """Sum over the duplicate verdicts."""
+    matched: Values = field(default_factory=lambda: np.zeros(0))
+    """Similarities of the confirmed matches of near-duplicates."""
+    wrong: float = 0.0
+    """Sum of the duplicate verdicts' probabilities of being wrong."""
+    audited: Audited = NOTHING
     overflows: int = 0
     ages_seconds: Values | None = None
     """Per record, from its timestamp to now."""
@@ -44,6 +46,7 @@ class BatchReport:
         consumed_bytes: int = 0,
         overflows: int = 0,
         ages_seconds: Values | None = None,
+        audited: Audited = NOTHING,
     ) -> BatchReport:
         """Count *outcomes*, exactly one for every record of the batch."""
         tally = _Tally()
@@ -57,8 +60,9 @@ class BatchReport:
             produced=produced or {},
             consumed_bytes=consumed_bytes,
             counts=counts,
-            matches=tally.matches,
-            false_positive_probability=tally.wrong,
+            matched=np.array(tally.matched, np.float64),
+            wrong=tally.wrong,
+            audited=audited,
             overflows=overflows,
             ages_seconds=ages_seconds,
         )
@@ -74,7 +78,7 @@ class _Tally:
             Verdict.DROPPED: dict.fromkeys(Reason, 0),
         }
         self.codes = dict.fromkeys(ErrorCode, 0)
-        self.matches = 0
+        self.matched: list[float] = []
         self.wrong = 0.0
 
     def take(self, outcome: Decision | Unjudged | Malformed) -> None:
@@ -86,6 +90,6 @@ class _Tally:
         if outcome.reason is not None and outcome.verdict in self.unjudged:
             self.unjudged[outcome.verdict][outcome.reason] += 1
         if isinstance(outcome, Decision) and outcome.verdict in DUPLICATES:
-            near = outcome.verdict is Verdict.NEAR_DUPLICATE
-            self.matches += len(outcome.matches) if near else 0
+            if outcome.verdict is Verdict.NEAR_DUPLICATE:
+                self.matched += [match.similarity for match in outcome.matches]
             self.wrong += outcome.p_false_positive

@@ -40,6 +40,7 @@ class Config(BaseSettings):
     similarity: sections.Similarity = sections.Similarity()
     verify: sections.Verify = sections.Verify()
     index: sections.Index = sections.Index()
+    audit: sections.Audit = sections.Audit()
     kafka: process.Kafka = process.Kafka()
     http: process.Http = process.Http()
     batch: process.Batch = process.Batch()

@@ -122,8 +122,8 @@ def _path_of_variable(bare: str) -> tuple[str, ...] | None:
     return tuple(path) if all(path) and (len(path) > 1 or one_section) else None
 
 
-_SECTIONS = ("input", "output", "similarity", "verify", "index", "kafka", "http", "batch",
-             "limits", "memory", "log")  # fmt: skip
+_SECTIONS = ("input", "output", "similarity", "verify", "index", "audit", "kafka", "http",
+             "batch", "limits", "memory", "log")  # fmt: skip
 
 
 def _overrides(overrides: Sequence[str], problems: list[Problem]) -> list[dict[str, Any]]:

@@ -11,27 +11,30 @@ from __future__ import annotations
 import math
 import platform
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
-from prometheus_client.metrics_core import Metric as Family
-from prometheus_client.registry import Collector
 
 import streamfilter
 from streamfilter.batch_report import BatchReport
-from streamfilter.catalogue import CATALOGUE, Kind, Metric
+from streamfilter.catalogue import (
+    CATALOGUE,
+    ROCKSDB,
+    SIMILARITIES,
+    VERIFICATIONS,
+    WITHHELD,
+    Kind,
+    Metric,
+)
+from streamfilter.exposition import Exposition, Family, Histogram, Key, Series
 from streamfilter.health import Health, State
-from streamfilter.model import Verdict
+from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.pipeline import Counts
+from streamfilter.quality import Quality
+from streamfilter.similarity.estimators import Estimate, curve_of
 from streamfilter.similarity.scheme import Scheme
 
 Values = NDArray[np.float64]
@@ -39,47 +42,43 @@ Values = NDArray[np.float64]
 __all__ = ["BatchReport", "Metrics"]
 
 
-class _Histogram:
-    """Bucket counts that take a whole array at once."""
-
-    def __init__(self, edges: tuple[float, ...]) -> None:
-        self.edges = np.array(edges)
-        self.counts = np.zeros(len(edges) + 1, np.int64)
-        self.sum = 0.0
-
-    def observe(self, values: Values) -> None:
-        """Add *values*; a bucket holds what is less than or equal to its edge."""
-        places = np.searchsorted(self.edges, values, side="left")
-        self.counts += np.bincount(places, minlength=len(self.counts))
-        self.sum += float(values.sum())
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return (upper edge, number at or below it), as the exposition wants it."""
-        names = [*map(str, self.edges.tolist()), "+Inf"]
-        return list(zip(names, np.cumsum(self.counts).tolist(), strict=True))
-
-
 class Metrics:
     """All metrics of one process, with a registry of its own."""
 
-    def __init__(self, health: Health | None = None) -> None:
-        """Create every series; *health* is asked for the state at each scrape."""
+    def __init__(
+        self,
+        health: Health | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Create every series; *health* is asked for the state at each scrape.
+
+        Args:
+            health: the process's.
+            clock: a clock that never jumps, for what time is spent on.
+            wall: Unix time, for the age of what waits.
+        """
         self._lock = threading.Lock()
         self._health = health
+        self._clock, self._wall = clock, wall
+        self._lapped = clock()
+        self._waiting: float | None = None
+        """Unix time since which the input's furthest behind partition waits."""
+        self._shadow = False
+        self._quality = Quality()
         self._infos: dict[str, tuple[str, ...]] = {}
-        self._numbers: dict[tuple[str, str], float] = {}
-        self._histograms: dict[tuple[str, str], _Histogram] = {}
+        self._numbers: dict[Key, float] = {}
+        self._histograms: dict[Key, Histogram] = {}
         for metric in CATALOGUE:
             for value in metric.values or ("",):
                 self._create(metric, value)
         self._infos["build_info"] = (streamfilter.__version__, platform.python_version())
-        self.registry = CollectorRegistry(auto_describe=False)
-        self.registry.register(_Scrape(self))
-        ProcessCollector(registry=self.registry)
+        self._exposition = Exposition(self.families)
 
     def _create(self, metric: Metric, value: str) -> None:
         if metric.kind is Kind.HISTOGRAM:
-            self._histograms[metric.name, value] = _Histogram(metric.buckets)
+            self._histograms[metric.name, value] = Histogram(metric.buckets)
         elif metric.kind is not Kind.INFO:
             start = math.nan if metric.kind is Kind.UNKNOWN_GAUGE else 0.0
             self._numbers[metric.name, value] = start
@@ -108,6 +107,8 @@ class Metrics:
         with self._lock:
             self._infos["scheme_info"] = tuple(map(str, shape))
             self._infos["output_info"] = (mode, duplicates_mode)
+            self._shadow = mode == "shadow"
+            self._quality.curve = curve_of(scheme)
 
     def batch(self, report: BatchReport) -> None:
         """Count one batch, after its commit: all of it in one scrape, or nothing."""
@@ -120,14 +121,37 @@ class Metrics:
             self._add_each("dropped_total", report.dropped)
             self._add_each("dead_letters_total", report.dead_letters)
             self._add_each("records_produced_total", report.produced)
-            self._add("matches_total", report.matches)
-            self._add("false_positive_probability_sum_total", report.false_positive_probability)
+            self._judge_quality(report)
             self._add("bucket_overflows_total", report.overflows)
             self._observe("batch_documents", np.array([records], np.float64))
             if report.ages_seconds is not None:
                 self._observe("end_to_end_seconds", np.maximum(report.ages_seconds, 0.0))
             for counts in report.counts:
                 self._judged(counts)
+
+    def _judge_quality(self, report: BatchReport) -> None:
+        verdicts, audited, wrong = report.verdicts, report.audited, report.wrong
+        if self._shadow:
+            self._add_each("shadow_withheld_total", {v: verdicts.get(v, 0) for v in WITHHELD})
+        self._add("matches_total", len(report.matched))
+        expected = self._quality.matched(report.matched)
+        self._add("matches_expected_total", expected.pairs)
+        self._add("matches_expected_variance_total", expected.variance)
+        self._add("false_positive_probability_sum_total", wrong)
+        self._quality.withheld(sum(verdicts.get(v, 0) for v in DUPLICATES), wrong)
+        self._add("audit_arrivals_total", audited.arrivals)
+        self._add("audit_comparisons_total", audited.comparisons)
+        self._add_each("audit_results_total", audited.results)
+        if audited.arrivals:
+            self._quality.audited(audited)
+            self._show("audit_recall", self._quality.audit_recall())
+            self._show("audit_precision", self._quality.audit_precision())
+
+    def _show(self, name: str, estimate: Estimate | None) -> None:
+        if estimate is not None:
+            self._numbers[name, ""] = estimate.value
+            self._numbers[name + "_lower", ""] = estimate.lower
+            self._numbers[name + "_upper", ""] = estimate.upper
 
     def _judged(self, counts: Counts) -> None:
         self._add("candidates_total", int(counts.candidates.sum()))
@@ -152,9 +176,26 @@ class Metrics:
             if now is not None:
                 self._numbers["last_commit_timestamp_seconds", ""] = now
 
-    def lag(self, records: int, seconds: float) -> None:
-        """Set how far the input's end is ahead, in offsets and in age."""
-        self._set(consumer_lag_records=records, consumer_lag_seconds=seconds)
+    def spent(self, activity: str) -> None:
+        """Say what the engine's thread did since the last call (`catalogue.ACTIVITIES`).
+
+        Whatever was not named yet is not in a scrape: an activity shows when it ends.
+        """
+        with self._lock:
+            now = self._clock()
+            self._add("activity_seconds_total", now - self._lapped, activity)
+            self._lapped = now
+
+    def lag(self, records: int, waiting_since: float | None) -> None:
+        """Set how many offsets the input's end is ahead, and since when (Unix time) some wait.
+
+        The age is made at each scrape: a loop that does not turn must not freeze it.
+        """
+        with self._lock:
+            self._numbers["consumer_lag_records", ""] = records
+            self._waiting = waiting_since
+            age = math.nan if records else 0.0
+            self._numbers["consumer_lag_seconds", ""] = age
 
     def partitions(self, assigned: int, *, disk: int = 0, dead_letters: int = 0) -> None:
         """Set the number of partitions read, and how many of them are paused, by reason."""
@@ -172,19 +213,33 @@ class Metrics:
         """Set the changelog records still to be applied."""
         self._set(restore_remaining_records=remaining)
 
-    def index(
-        self,
-        documents: int,
-        *,
-        bytes: int | None = None,
-        changelog_offset: int | None = None,
-        disk_free: int | None = None,
+    def index(self, documents: int, *, changelog_offset: int) -> None:
+        """Set how much all indexes of the process remember, and how far they have come."""
+        self._set(index_documents=documents, changelog_offset=changelog_offset)
+
+    def reference(self, documents: int) -> None:
+        """Set the size of the audit's reference sets."""
+        self._set(audit_reference_documents=documents)
+
+    def occupied(
+        self, bytes: int, *, free: int, oldest: float, properties: Mapping[str, float]
     ) -> None:
-        """Set the index's size; what is None keeps its last value."""
-        known = {"index_bytes": bytes, "changelog_offset": changelog_offset,
-                 "disk_free_bytes": disk_free}  # fmt: skip
-        measured = {name: value for name, value in known.items() if value is not None}
-        self._set(index_documents=documents, **measured)
+        """Set what the indexes occupy: *oldest* is a Unix time or NaN, *properties* RocksDB's."""
+        known = {f"rocksdb_{name}": properties.get(name, math.nan) for name, _ in ROCKSDB}
+        self._set(
+            index_bytes=bytes,
+            disk_free_bytes=free,
+            index_oldest_timestamp_seconds=oldest,
+            **known,
+        )
+
+    def kafka(self, client: str, added: Mapping[str, float], levels: Mapping[str, float]) -> None:
+        """Take librdkafka's statistics of one role: what its counters grew by, and gauges."""
+        with self._lock:
+            for name, amount in added.items():
+                self._add(f"kafka_{name}_total", amount, client)
+            for name, level in levels.items():
+                self._numbers[f"kafka_{name}", client] = level
 
     def _set(self, **numbers: float) -> None:
         with self._lock:
@@ -201,45 +256,29 @@ class Metrics:
         with self._lock:
             return {v.value: int(self._numbers["documents_total", v]) for v in Verdict}
 
+    def quality(self) -> dict[str, Any]:
+        """Return how good the verdicts are, for ``/status``."""
+        with self._lock:
+            return self._quality.told()
+
+    def similarities(self) -> dict[str, list[float]]:
+        """Return the upper edges of the verified similarities, and how many there are of each."""
+        with self._lock:
+            held = {o: self._histograms["candidate_similarity", o] for o in VERIFICATIONS[:2]}
+            counted = {outcome: each.counts[:-1].tolist() for outcome, each in held.items()}
+        return {"edges": list(SIMILARITIES), **counted}
+
     def families(self) -> list[Family]:
         """Return everything as of one moment."""
         state = self._health.status.state if self._health else State.STARTING
         with self._lock:
             for each in State:
                 self._numbers["state", each] = float(each is state)
-            return [self._family(metric) for metric in CATALOGUE]
-
-    def _family(self, metric: Metric) -> Family:
-        labels = [metric.label] if metric.label else []
-        if metric.kind is Kind.HISTOGRAM:
-            histogram = HistogramMetricFamily(metric.full_name, metric.help, labels=labels)
-            for value in metric.values or ("",):
-                held = self._histograms[metric.name, value]
-                histogram.add_metric([value] if labels else [], held.buckets(), held.sum)
-            return histogram
-        if metric.kind is Kind.INFO:
-            info = GaugeMetricFamily(metric.full_name, metric.help, labels=metric.labels)
-            if metric.name in self._infos:
-                info.add_metric(self._infos[metric.name], 1)
-            return info
-        kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
-        family = kind(metric.full_name, metric.help, labels=labels)
-        for value in metric.values or ("",):
-            family.add_metric([value] if labels else [], self._numbers[metric.name, value])
-        return family
+            if self._waiting is not None and self._numbers["consumer_lag_records", ""] > 0:
+                age = max(0.0, self._wall() - self._waiting)
+                self._numbers["consumer_lag_seconds", ""] = age
+            return Series(self._numbers, self._histograms, self._infos).families()
 
     def expose(self, accept: str = "") -> tuple[str, bytes]:
         """Return (content type, body) of a scrape in the format that *accept* asks for."""
-        encode, content_type = choose_encoder(accept)
-        return content_type, encode(self.registry)
-
-
-class _Scrape(Collector):
-    """Hands the metrics to the registry."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Family]:
-        """Yield all families of one moment."""
-        yield from self._metrics.families()
+        return self._exposition.text(accept)

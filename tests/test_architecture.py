@@ -25,6 +25,7 @@ ROOMS = (
     ("kafka", "files", "evaluation"),
     ("http", "systemd", "watchdog", "seeds", "assembly"),
     ("metrics", "batch_report"),
+    ("exposition",),
     ("catalogue",),
     ("logs",),
     ("config", "config_reference"),
@@ -35,6 +36,7 @@ ROOMS = (
     ("deduplicator", "collection", "collection_identity"),
     # the filter: true with Kafka replaced by a text file
     ("documents", "envelope", "strict_json"),
+    ("quality",),
     ("audit",),
     ("sketchers",),
     ("pipeline", "candidates", "verification", "decision", "policy", "search"),
@@ -49,7 +51,7 @@ LIBRARIES = {
     "rocksdict": {"index"},
     "bm25s": {"similarity"},  # its stop-word lists
     "xxhash": {"similarity", "bench"},  # there: the rivals' hash function
-    "prometheus_client": {"metrics"},
+    "prometheus_client": {"exposition"},
     "click": {"cli", "commands"},
     "pydantic": {room for rooms in ROOMS for room in rooms if room.startswith("config")},
     "pydantic_core": {"config_problems"},

@@ -116,7 +116,7 @@ def _look(index: RocksIndex, size: int, costs: _Costs) -> Checkpoint:
         cpu=costs.cpu / len(costs.probe) / BATCH * 1e6,
         duplicates=_a_document(duplicates),
         resident_bytes=resident,
-        disk_bytes=index.disk_bytes(),
+        disk_bytes=index.disk()[0],
         document_bytes=float(np.mean([len(v) for v in encode_documents(documents_of(0))])),
         reopen_seconds=0.0,
         wrong=tuple(wrong),

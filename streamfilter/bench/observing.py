@@ -148,4 +148,4 @@ def _count(metrics: Metrics, judgement: Judgement) -> None:
     metrics.stages(dict.fromkeys(STAGES, 0.01))
     metrics.transaction("committed", 0.01, now=0.0)
     metrics.index(n, changelog_offset=n)
-    metrics.lag(0, 0.0)
+    metrics.lag(0, None)

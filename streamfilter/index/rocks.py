@@ -271,13 +271,15 @@ class RocksIndex:
         """Return RocksDB's own figures, for the metrics."""
         return self._store.properties() | self._absence.properties()
 
-    def disk_bytes(self) -> int:
-        """Return the bytes that the index occupies on disk."""
-        return self._store.disk_bytes()
+    def disk(self) -> tuple[int, int]:
+        """Return the bytes that the index occupies, and those left on its file system."""
+        return self._store.disk_bytes(), self._store.disk_free_bytes()
 
-    def disk_free_bytes(self) -> int:
-        """Return the bytes that are left on the index's file system."""
-        return self._store.disk_free_bytes()
+    def oldest_timestamp(self) -> int:
+        """Return the first document's timestamp in milliseconds; -1: unknown, or no document."""
+        for _, value in self._store.items(DOCUMENTS):
+            return int(decode_documents(np.zeros(1, np.int64), [value], self._slots).timestamps[0])
+        return -1
 
     def compact(self) -> None:
         """Merge all levels of the database (takes time)."""

@@ -7,11 +7,15 @@ that a scrape counts a batch whole or not at all.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from streamfilter.audit import NOTHING, Audited
 from streamfilter.batch_report import BatchReport
 from streamfilter.health import Health, State
 from streamfilter.index.protocol import Applied, Index
@@ -34,6 +38,18 @@ class Moved:
     changelog_records: int
     stages: Mapping[str, float]
     """Seconds by stage (`catalogue.STAGES`)."""
+    first_ordinal: int
+    """Of its first document."""
+    audited: Audited = NOTHING
+
+
+@dataclass(slots=True)
+class _Held:
+    """What one index of this process holds."""
+
+    documents: int = 0
+    changelog_offset: int = -1
+    usage: Usage | None = None
 
 
 class Observer:
@@ -46,21 +62,25 @@ class Observer:
         self._destinations = destinations
         self._positions: dict[str, int] = {}
         self._lag: dict[str, int] = {}
-        self._oldest_seconds = 0.0
-        """Age of the oldest record of the last batch."""
+        self._stamps: dict[str, int] = {}
+        """Timestamp of the last committed record, by ``topic/partition``."""
+        self._partitions = 0
+        self._indexes: WeakKeyDictionary[Index, _Held] = WeakKeyDictionary()
+        self.spent = metrics.spent
+        """Says what the engine's thread did since the last call (`catalogue.ACTIVITIES`)."""
 
     def moved(self, moved: Moved, applied: Applied) -> None:
         """Count a batch, after its commit and its write."""
         judgement, records = moved.decided.judgement, moved.decided.prepared.records
-        ages = self._ages(records)
-        self._oldest_seconds = max(0.0, float(ages.max(initial=0.0)))
+        self._stamps |= {str(each.source.partition): each.timestamp for each in records}
         report = BatchReport.of(
             moved.decided.outcomes,
             counts=[judgement.counts] if judgement else (),
             produced=self._by_destination(moved),
             consumed_bytes=sum(len(record.value or b"") for record in records),
             overflows=applied.overflows,
-            ages_seconds=ages,
+            ages_seconds=self._ages(records),
+            audited=moved.audited,
         )
         self._metrics.batch(report)
         self._metrics.stages(moved.stages)
@@ -78,28 +98,67 @@ class Observer:
         return (self._clock.wall_milliseconds() - stamps) / 1000
 
     def standing(
-        self, index: Index, positions: Positions, lag: Positions | None, topic: str
+        self,
+        index: Index,
+        positions: Positions,
+        lag: Positions | None,
+        topic: str,
+        *,
+        reference: int = 0,
     ) -> None:
         """Show how far a task has come; without a new *lag* the last one stays."""
         self._positions |= {f"{topic}/{p}": offset for p, offset in positions.items()}
         self._lag |= {f"{topic}/{p}": behind for p, behind in (lag or {}).items()}
-        self._health.report(
-            positions=dict(self._positions), lag=dict(self._lag), documents=len(index)
-        )
-        self._metrics.index(len(index), changelog_offset=index.progress.changelog_offset)
+        self._health.report(positions=dict(self._positions), lag=dict(self._lag))
+        self._hold(index)
+        self._metrics.reference(reference)
         if self._lag:
-            behind = sum(self._lag.values())
-            self._metrics.lag(behind, self._oldest_seconds if behind else 0.0)
+            since = self._waiting_since(index.progress.highest_timestamp)
+            self._metrics.lag(sum(self._lag.values()), since)
+        self.spent("report")
+
+    def _waiting_since(self, otherwise: int) -> float | None:
+        """Return the Unix time of the last record before the oldest that waits, if it is known.
+
+        The record that waits is younger than the last one before it, so this is at most too
+        early. Before the first batch of a process it is the index's latest timestamp.
+        """
+        behind = [where.rpartition("/")[2] for where, count in self._lag.items() if count]
+        stamps = [self._stamps.get(partition, otherwise) for partition in behind]
+        oldest = min((stamp for stamp in stamps if stamp > 0), default=None)
+        return None if oldest is None else oldest / 1000
+
+    def _hold(self, index: Index, usage: Usage | None = None) -> None:
+        held = self._indexes.setdefault(index, _Held())
+        held.documents, held.changelog_offset = len(index), index.progress.changelog_offset
+        held.usage = usage or held.usage
+        all_ = list(self._indexes.values())
+        documents = sum(each.documents for each in all_)
+        offset = sum(each.changelog_offset for each in all_)
+        self._metrics.index(documents, changelog_offset=offset)
+        self._health.report(documents=documents)
 
     def occupying(self, index: Index, usage: Usage) -> None:
         """Show the disk space that an index takes, and what is left."""
-        self._metrics.index(len(index), bytes=usage.index, disk_free=usage.free)
+        self._hold(index, usage)
+        usages = [each.usage for each in self._indexes.values() if each.usage is not None]
+        properties: Counter[str] = Counter()
+        for each in usages:
+            properties.update(each.properties)
+        stamps = [each.oldest for each in usages if each.oldest > 0]
+        self._metrics.occupied(
+            sum(each.index for each in usages),
+            free=usage.free,
+            oldest=min(stamps, default=nan) / 1000,
+            properties=properties,
+        )
 
     def left(self, partitions: Sequence[int], topic: str) -> None:
         """Forget what a task that is gone had shown."""
         for partition in partitions:
             self._positions.pop(f"{topic}/{partition}", None)
             self._lag.pop(f"{topic}/{partition}", None)
+            self._stamps.pop(str(partition), None)
         self._health.report(positions=dict(self._positions), lag=dict(self._lag))
 
     def transaction(self, outcome: str, seconds: float) -> None:
@@ -117,6 +176,7 @@ class Observer:
     def owning(self, tasks: Sequence[str], partitions: int) -> None:
         """Show which tasks are ours."""
         self._health.report(tasks=tuple(tasks))
+        self._partitions = partitions
         self._metrics.partitions(partitions)
 
     def restoring(self, remaining: int) -> None:
@@ -127,8 +187,7 @@ class Observer:
     def tailing(self, index: Index, remaining: int) -> None:
         """Show how far a standby's index is, and how much of the changelog it has still to read."""
         self.restoring(remaining)
-        self._metrics.index(len(index), changelog_offset=index.progress.changelog_offset)
-        self._health.report(documents=len(index))
+        self._hold(index)
 
     def identified(self, index_id: str, scheme: str) -> None:
         """Show whose index is open."""
@@ -141,6 +200,8 @@ class Observer:
             self._health.beat()
             return
         self._health.enter(state, detail)
+        paused = {_PAUSES[state]: self._partitions} if state in _PAUSES else {}
+        self._metrics.partitions(self._partitions, **paused)
         logger.info("%s%s", state, f": {detail}" if detail else "")
 
     def loudly(self, message: str) -> None:
@@ -150,3 +211,6 @@ class Observer:
     def note(self, message: str) -> None:
         """Say what helps to understand a log."""
         logger.info("%s", message)
+
+
+_PAUSES = {State.PAUSED_DISK: "disk", State.PAUSED_DEAD_LETTERS: "dead_letters"}

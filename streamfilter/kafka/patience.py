@@ -39,16 +39,18 @@ class Patience:
 class Watch:
     """Seconds between laps, by name."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._last = clock, clock.monotonic()
+    def __init__(self, clock: Clock, spent: Callable[[str], None] = lambda _: None) -> None:
+        """Begin the first lap; *spent* hears the name of every one that ends."""
+        self._clock, self._last, self._spent = clock, clock.monotonic(), spent
         self.seconds: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
         """Give the time since the last lap to *name*."""
         begun = self._last
-        self.skip()
+        self.skip(name)
         self.seconds[name] = self.seconds.get(name, 0.0) + self._last - begun
 
-    def skip(self) -> None:
-        """Give the time since the last lap to nothing."""
+    def skip(self, name: str) -> None:
+        """Give the time since the last lap to nothing here: *name* is measured elsewhere."""
         self._last = self._clock.monotonic()
+        self._spent(name)

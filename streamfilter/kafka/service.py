@@ -119,6 +119,8 @@ class Service:
             return Moves()
         except LogError as error:
             raise as_stop(error) from error
+        finally:
+            self._observer.spent("membership")
 
     def _take(self, moves: Moves) -> None:
         """Drop what is gone, begin what is gained; the same task again begins anew."""
@@ -206,6 +208,7 @@ class Service:
                 self._tasks.pop(number).close()
         finally:
             self._membership.close()
+            self._observer.spent("stop")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import TypeVar
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import policy_for, reader_for
+from streamfilter.audit import Rates
 from streamfilter.config import Config
 from streamfilter.health import Health, State
 from streamfilter.index.format import FORMAT
@@ -234,6 +235,7 @@ class Assembly:
             bounds=_bounds(config),
             breaker=Breaker(config.limits.dead_letter_share),
             worker=self.worker,
+            rates=Rates(config.audit.arrivals, config.audit.reference),
         )
         return Task(plan, parts, self._store(number), index)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamfilter.index.protocol import Progress
+from streamfilter.index.protocol import Additions, Changes, Progress
+from streamfilter.kafka import changelog
 from streamfilter.kafka.changelog import Batch
 from streamfilter.model import BatchMark, Positions, Record, Span
 
@@ -90,3 +91,17 @@ def progress_after(batch: Batch, *, offset: int, record_hash: bytes) -> Progress
         next_ordinal=batch.mark.next_ordinal,
         highest_timestamp=batch.highest_timestamp,
     )
+
+
+def values_of(additions: Additions | None, batch: Batch | None) -> list[bytes]:
+    """Return a batch's changelog records, its mark last; a re-read batch has none."""
+    if batch is None:
+        return []
+    documents = changelog.encode_changelog_documents(additions.documents) if additions else []
+    return [*documents, changelog.encode_batch(batch)]
+
+
+def changes_of(additions: Additions | None, batch: Batch, *, offset: int, value: bytes) -> Changes:
+    """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
+    progress = progress_after(batch, offset=offset, record_hash=changelog.record_hash(value))
+    return Changes(progress, additions, (batch.stored_mark,))

@@ -6,7 +6,8 @@ real one. What the index itself can do is `index.protocol.Index`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -21,10 +22,16 @@ from streamfilter.verification import MatchPolicy
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Disk space, in bytes."""
+    """What an index occupies, and what it tells of itself."""
 
     index: int
+    """Bytes on disk."""
     free: int
+    """Bytes left on its file system."""
+    oldest: int = -1
+    """Timestamp of the first document that is remembered, in milliseconds; -1: unknown."""
+    properties: Mapping[str, float] = field(default_factory=dict)
+    """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
 
 
 class Store(Protocol):
@@ -88,4 +95,5 @@ class DirectoryStore:
     def usage(self, index: Index) -> Usage:
         """Return the bytes of the database's files, and those left on their file system."""
         assert isinstance(index, RocksIndex)
-        return Usage(index.disk_bytes(), index.disk_free_bytes())
+        figures = {name.replace("-", "_"): value for name, value in index.properties().items()}
+        return Usage(*index.disk(), index.oldest_timestamp(), figures)

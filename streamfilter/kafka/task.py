@@ -62,6 +62,8 @@ class Task:
     def _advance_start(self, script: Script[Transactor]) -> Step:
         try:
             self.state, self.detail = next(script)
+            restoring = self.state is State.RESTORING
+            self._parts.observer.spent("restore" if restoring else "start")
         except StopIteration as end:
             self._transactor, self._script = end.value, None
             self.state, self.detail = State.RUNNING, ""
@@ -84,7 +86,8 @@ class Task:
         now = parts.clock.monotonic()
         lag = parts.log.lag() if now >= self._lag_at else None
         self._lag_at = now + LAG_SECONDS if lag is not None else self._lag_at
-        parts.observer.standing(index, positions, lag, topic)
+        reference = transactor.audit.reference_documents
+        parts.observer.standing(index, positions, lag, topic, reference=reference)
         if now >= self._measure_at:
             parts.observer.occupying(index, self._store.usage(index))
             self._measure_at = now + MEASURE_SECONDS

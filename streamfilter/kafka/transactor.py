@@ -27,12 +27,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from streamfilter.audit import NOTHING, OFF, Audit, Audited, Rates
 from streamfilter.documents import Reader
 from streamfilter.index.errors import DiskFull
-from streamfilter.index.protocol import Additions, Applied, Changes, Index
-from streamfilter.kafka import changelog
+from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.kafka.ahead import Ahead
 from streamfilter.kafka.breaker import Breaker
+from streamfilter.kafka.changelog import encode_batch, encode_header
 from streamfilter.kafka.intake import Intake
 from streamfilter.kafka.observer import Moved, Observer
 from streamfilter.kafka.outgoing import Forwarder
@@ -45,7 +46,7 @@ from streamfilter.kafka.ports import (
     Worker,
 )
 from streamfilter.kafka.processing import Decided, Prepared, Rules, decide, prepare, read, written
-from streamfilter.kafka.standing import Standing, progress_after
+from streamfilter.kafka.standing import Standing, changes_of, values_of
 from streamfilter.kafka.transaction import Transactions
 from streamfilter.kafka.worker import Inline
 from streamfilter.killpoints import kill_point
@@ -102,6 +103,7 @@ class Parts:
     bounds: Bounds
     breaker: Breaker
     worker: Worker = field(default_factory=Inline)
+    rates: Rates = OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Transactor:
         self._parts, self._index, self._sketcher = parts, index, sketcher
         self._clock = parts.clock
         self.standing = standing
+        self.audit = Audit(parts.rates, parts.rules.policy, index)
         bounds = parts.bounds
         intake = Intake(
             parts.log,
@@ -149,7 +152,7 @@ class Transactor:
         if self._parts.breaker.tripped:
             return Step.TRIPPED
         if not self._held:
-            watch = Watch(self._clock)
+            watch = Watch(self._clock, self._parts.observer.spent)
             self._held = self._batches.next(timeout)
             watch.lap("poll")
             self._polled += watch.seconds["poll"]
@@ -172,7 +175,7 @@ class Transactor:
         if member.generation < 0 or not member.member_id:
             return Step.RETRY  # the classic coordinator would not fence such a one
         kill_point("batch.member")
-        watch = Watch(self._clock)
+        watch = Watch(self._clock, self._parts.observer.spent)
         decided = self._decide(records, watch, reread=reread)
         leaving = written(decided, self._parts.forwarder)
         kill_point("batch.decided")
@@ -180,7 +183,7 @@ class Transactor:
             records, len(decided.prepared.rows), self._clock.wall_milliseconds(), reread=reread
         )
         additions = decided.judgement.additions if decided.judgement else None
-        values = _values(additions, batch)
+        values = values_of(additions, batch)
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
@@ -190,14 +193,14 @@ class Transactor:
         watch.lap("commit")
         watch.seconds["poll"] += self._polled
         self._polled = 0.0
-        self.standing, self._held = after, []
+        first_ordinal, self.standing, self._held = self.standing.next_ordinal, after, []
         self._parts.breaker.add(len(records), decided.prepared.rejected)
         stages = {**decided.prepared.seconds, **watch.seconds}
-        moved = Moved(decided, leaving, len(values), stages)
+        moved = Moved(decided, leaving, len(values), stages, first_ordinal)
         if batch is None:
             self._parts.observer.moved(moved, Applied())
             return self._moved()
-        self._owed = _Owed(_changes(additions, batch, offset=offset, value=values[-1]), moved)
+        self._owed = _Owed(changes_of(additions, batch, offset=offset, value=values[-1]), moved)
         return self._apply()
 
     def _check_order(self, records: Sequence[Record]) -> None:
@@ -213,7 +216,7 @@ class Transactor:
     def _decide(self, records: Sequence[Record], watch: Watch, *, reread: bool) -> Decided:
         standing = self.standing
         prepared = self._batches.prepared(records)
-        watch.skip()  # the preparing is timed by itself
+        watch.skip("prepare")  # that is timed by itself
         decided = decide(
             prepared,
             self._index,
@@ -238,7 +241,7 @@ class Transactor:
         """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""
         owed = self._owed
         assert owed is not None
-        begun = self._clock.monotonic()
+        watch = Watch(self._clock, self._parts.observer.spent)
         try:
             applied = self._index.apply(owed.changes)
         except DiskFull as error:
@@ -247,9 +250,19 @@ class Transactor:
         kill_point("index.applied")
         self._owed = None
         if owed.moved is not None:
-            seconds = {**owed.moved.stages, "apply": self._clock.monotonic() - begun}
-            self._parts.observer.moved(replace(owed.moved, stages=seconds), applied)
+            watch.lap("apply")
+            audited = self._audited(owed.moved)
+            watch.skip("audit")
+            stages = {**owed.moved.stages, **watch.seconds}
+            self._parts.observer.moved(replace(owed.moved, stages=stages, audited=audited), applied)
         return self._moved()
+
+    def _audited(self, moved: Moved) -> Audited:
+        """Judge a sample again, now that the index holds what it is to be held against."""
+        sketches, judgement = moved.decided.prepared.sketches, moved.decided.judgement
+        if sketches is None or judgement is None:
+            return NOTHING
+        return self.audit.batch(sketches, judgement, first_ordinal=moved.first_ordinal)
 
     def _moved(self) -> Step:
         return Step.REPLACE if self._transactions.worn else Step.MOVED
@@ -262,12 +275,12 @@ class Transactor:
         if member.generation < 0 or not member.member_id:
             return Step.RETRY
         after, batch = self.standing.opened()
-        values = [changelog.encode_header(identity), changelog.encode_batch(batch)]
+        values = [encode_header(identity), encode_batch(batch)]
         offset = self._transactions.run([], values, after.positions, member)
         if offset is None:
             return Step.RETRY
         self.standing = after
-        self._owed = _Owed(_changes(None, batch, offset=offset, value=values[-1]), None)
+        self._owed = _Owed(changes_of(None, batch, offset=offset, value=values[-1]), None)
         return self._apply()
 
     def _commit_idle(self) -> Step:
@@ -280,19 +293,3 @@ class Transactor:
         if self._transactions.run([], [], self.standing.positions, member) is None:
             return Step.RETRY
         return self._moved()
-
-
-def _values(additions: Additions | None, batch: changelog.Batch | None) -> list[bytes]:
-    """Return a batch's changelog records, its mark last; a re-read batch has none."""
-    if batch is None:
-        return []
-    documents = changelog.encode_changelog_documents(additions.documents) if additions else []
-    return [*documents, changelog.encode_batch(batch)]
-
-
-def _changes(
-    additions: Additions | None, batch: changelog.Batch, *, offset: int, value: bytes
-) -> Changes:
-    """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
-    progress = progress_after(batch, offset=offset, record_hash=changelog.record_hash(value))
-    return Changes(progress, additions, (batch.stored_mark,))

@@ -18,11 +18,15 @@ is found more surely than each of them, so the recall of documents is at least t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+
+from streamfilter.similarity.curve import random_probability
+from streamfilter.similarity.scheme import Scheme
 
 F64 = NDArray[np.float64]
 
@@ -50,26 +54,38 @@ class Expected:
     """Estimated variance of that number."""
 
 
-def meeting_probability(similarity: F64, *, bands: int, rows: int) -> F64:
-    """Return P(s) of each pair: the S-curve of *bands* bands of *rows* rows."""
-    met: F64 = 1.0 - (1.0 - similarity**rows) ** bands
-    return met
+Curve = Callable[[F64], F64]
+"""Similarities (n,) → P(s): the chance that a pair of each meets in some band."""
+
+CURVE_POINTS = 1_001
+"""Similarities at which a curve without a quick formula is tabulated; between, it is a line."""
 
 
-def expected_pairs(similarity: F64, *, bands: int, rows: int) -> Expected:
-    """Return what the found pairs of *similarity* (n,) stand for.
+def curve_of(scheme: Scheme) -> Curve:
+    """Return the S-curve of *scheme*, for columns."""
+    bands, rows, slots = scheme.bands, scheme.rows, scheme.slots
+    if scheme.layout == "bands":
+        return lambda similarity: 1.0 - (1.0 - similarity**rows) ** bands
+    points = np.linspace(0.0, 1.0, CURVE_POINTS)
+    heights = np.array(
+        [random_probability(s, bands=bands, rows=rows, slots=slots) for s in points.tolist()]
+    )
+    return lambda similarity: np.interp(similarity, points, heights)
+
+
+def expected_pairs(chances: F64) -> Expected:
+    """Return what found pairs stand for that had these *chances* P(s) (n,) to be found.
 
     A pair of probability P is found or not, so its weight 1/P has the variance (1 - P)/P over
-    the pairs that exist, which is estimated by (1 - P)/P^2 over those found. A similarity of 0
-    never meets, and so was never found: it is refused.
+    the pairs that exist, which is estimated by (1 - P)/P^2 over those found.
 
     Raises:
-        ValueError: a similarity is not in (0, 1].
+        ValueError: a chance is not in (0, 1]: such a pair was not found.
     """
-    if similarity.size and not (similarity.min() > 0 and similarity.max() <= 1):
-        raise ValueError("a pair that was found has a similarity in (0, 1]")
-    weight = 1.0 / meeting_probability(similarity, bands=bands, rows=rows)
-    return Expected(len(similarity), float(weight.sum()), float((weight * (weight - 1)).sum()))
+    if chances.size and not (chances.min() > 0 and chances.max() <= 1):
+        raise ValueError("a pair that was found had a chance in (0, 1]")
+    weight = 1.0 / chances
+    return Expected(len(chances), float(weight.sum()), float((weight * (weight - 1)).sum()))
 
 
 def recall_by_weights(expected: Expected) -> Estimate | None:

@@ -10,9 +10,9 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Documents, Index, Progress
 from streamfilter.model import Source
 from streamfilter.pipeline import Batch, Judgement, judge
+from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.verification import MatchPolicy
 
 WORDS = 60
 

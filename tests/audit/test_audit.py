@@ -29,7 +29,7 @@ def a_stream(seed: int, *, originals: int, copies: int, words: tuple[int, ...]) 
 
 
 def audited(run: Run, texts: list[str], rates: Rates, *, size: int = 100) -> Audited:
-    audit = Audit(rates, run.index)
+    audit = Audit(rates, run.policy, run.index)
     return total([
         audit.batch(sketches, judgement, first_ordinal=first)
         for sketches, judgement, first in map(run.step, batches(texts, size))
@@ -41,7 +41,7 @@ def test_with_everything_sampled_the_results_are_the_truth(seed):
     texts = a_stream(seed, originals=60, copies=40, words=(1, 4, 8, 12, 20))
     texts += [*texts[5:15], "too short"]
     run = Run.of(bands=6, rows=12, threshold=0.7, seed=seed)
-    audit, wanted, found = Audit(Rates(1.0, 100_000, 0.7), run.index), Audited(), []
+    audit, wanted, found = Audit(ALL, run.policy, run.index), Audited(), []
     for batch in batches(texts, 17):
         sketches, judgement, first = run.step(batch)
         found.append(audit.batch(sketches, judgement, first_ordinal=first))
@@ -79,7 +79,7 @@ def test_a_verdict_by_the_signature_alone_is_caught_when_it_is_wrong():
     """About half of the pairs at .76 are estimated at .76 or more, wherever the truth lies."""
     texts = a_stream(3, originals=300, copies=300, words=(8,))
     run = Run.of(bands=32, rows=4, threshold=0.76, seed=3, method="signature")
-    found = audited(run, texts, Rates(1.0, 100_000, 0.76))
+    found = audited(run, texts, ALL)
     assert (58 - 8) / (58 + 8) < 0.76
     assert found.false_positive > 50
     assert found.true_positive == 0
@@ -91,12 +91,11 @@ def test_a_full_bucket_that_loses_pairs_shows():
     core = fresh(chooser)
     family = [with_changed_end(core, chooser, 5) for _ in range(120)]
     copies = [with_changed_end(text, chooser, 1) for text in family]
-    rates = Rates(1.0, 100_000, threshold=0.85)
     results = {
         cap: audited(
             Run.of(bands=2, rows=4, threshold=0.85, seed=5, cap=cap, most=999),
             family + copies,
-            rates,
+            ALL,
         )
         for cap in (1, 255)
     }
@@ -132,9 +131,9 @@ def test_an_audit_that_begins_on_a_known_index_has_the_reference_set_it_would_ha
     texts = a_stream(9, originals=150, copies=50, words=(3,))
     run = Run.of(bands=16, rows=6, threshold=0.8, seed=9)
     rates = Rates(arrivals=1.0, reference=most)
-    live, later, n = Audit(rates, run.index), [], 0
+    live, later, n = Audit(rates, run.policy, run.index), [], 0
     for batch in batches(texts, 20):
-        restarted = Audit(rates, run.index)
+        restarted = Audit(rates, run.policy, run.index)
         step = run.step(batch)
         sketches, judgement, first = step
         found = live.batch(sketches, judgement, first_ordinal=first)
@@ -165,4 +164,6 @@ def test_short_texts_are_never_audited():
     run = Run.of(bands=16, rows=6, threshold=0.8, seed=4)
     sketches, judgement, first = run.step(["a b", "a b", ""])
     assert {each.verdict for each in judgement.decisions} == {Verdict.PASSTHROUGH}
-    assert Audit(ALL, run.index).batch(sketches, judgement, first_ordinal=first) == NOTHING
+    assert (
+        Audit(ALL, run.policy, run.index).batch(sketches, judgement, first_ordinal=first) == NOTHING
+    )

@@ -8,11 +8,13 @@ import pytest
 from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.estimators import (
     Expected,
+    curve_of,
     expected_pairs,
     precision_by_chances,
     recall_by_weights,
     wilson,
 )
+from streamfilter.similarity.scheme import Scheme
 
 
 @pytest.mark.parametrize(
@@ -37,17 +39,22 @@ def test_without_trials_there_is_no_estimate():
 
 
 def test_a_pair_stands_for_as_many_as_the_curve_hides():
-    expected = expected_pairs(np.array([0.8, 1.0]), bands=9, rows=13)
+    expected = expected_pairs(curve_of(Scheme(9, 13))(np.array([0.8, 1.0])))
     met = collision_probability(0.8, bands=9, rows=13)
     assert expected.found == 2
     assert expected.pairs == pytest.approx(1 / met + 1)
     assert expected.variance == pytest.approx((1 - met) / met**2)
 
 
-def test_a_similarity_that_cannot_have_been_found_is_refused():
+def test_a_pair_that_cannot_have_been_found_is_refused():
     for wrong in (0.0, 1.1, float("nan")):
-        with pytest.raises(ValueError, match="similarity"):
-            expected_pairs(np.array([0.9, wrong]), bands=9, rows=13)
+        with pytest.raises(ValueError, match="chance"):
+            expected_pairs(np.array([0.9, wrong]))
+
+
+def test_the_curve_of_random_keys_is_theirs_and_not_that_of_bands():
+    found = curve_of(Scheme(125, 3, layout="random"))(np.array([0.3, 0.8, 1.0]))
+    assert found.round(3).tolist() == [0.933, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(("bands", "rows"), [(16, 6), (16, 8), (9, 13)])
@@ -57,8 +64,9 @@ def test_recall_by_weights_covers_the_truth_of_200_runs(bands, rows):
     for seed in range(200):
         rng = np.random.default_rng(seed)
         similarity = rng.uniform(0.8, 1.0, 400)
-        met = rng.random(400) < 1 - (1 - similarity**rows) ** bands
-        found = recall_by_weights(expected_pairs(similarity[met], bands=bands, rows=rows))
+        chances = 1 - (1 - similarity**rows) ** bands
+        met = rng.random(400) < chances
+        found = recall_by_weights(expected_pairs(chances[met]))
         covered += found.lower <= met.mean() <= found.upper
         values.append(found.value - met.mean())
     assert covered >= 186, f"{covered} of 200"

@@ -65,6 +65,7 @@ class Teller(Observer):
 
     moved = standing = left = transaction = rebalanced = owning = _nothing
     restoring = identified = enter = occupying = tailing = _nothing
+    spent = _nothing
 
 
 class SimWorker:
