@@ -24,7 +24,8 @@ _OPTIONS = (
     click.option(
         "--shingle",
         metavar="KIND:SIZE",
-        help="word:3 (default), or for short texts and languages without spaces char:3 to char:5.",
+        help="word:3 (default); stopword:2 for pages with adverts and menus; for short texts and "
+        "languages without spaces char:3 to char:5.",
     ),
 )
 

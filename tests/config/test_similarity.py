@@ -1,8 +1,10 @@
 """Every scheme and policy from a configuration; every impossible one refused, all in one run."""
 
+import json
+
 import pytest
 
-from streamfilter.assembly import policy_for
+from streamfilter.assembly import note_policy, policy_for
 from streamfilter.config import load_config, read_config
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.verification import MatchPolicy
@@ -121,3 +123,20 @@ def test_all_that_is_wrong_is_said_in_one_run():
     assert len(problems_of("verify.method=sketch", "verify.agree=101", "verify.of=50",
                            "similarity.slots=32", "similarity.bands=9",
                            "similarity.rows=9")) == 3  # fmt: skip
+
+
+class Facts(dict[str, bytes]):
+    """What an index remembers of itself."""
+
+    fact = dict.get
+    remember = dict.__setitem__
+
+
+def test_a_policy_from_before_a_setting_existed_had_its_default():
+    index = Facts()
+    assert note_policy(index, MatchPolicy()) == []
+    old = {"threshold": 0.8, "method": "exact", "max_candidates": 8, "short_text": "forward"}
+    index.remember("policy", json.dumps(old).encode())
+    assert note_policy(index, MatchPolicy()) == []
+    assert note_policy(index, MatchPolicy(containment=0.9)) == ["containment: None -> 0.9"]
+    assert note_policy(index, MatchPolicy(containment=0.9)) == []

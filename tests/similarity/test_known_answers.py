@@ -43,6 +43,28 @@ def test_a_recommendation_has_stop_word_shingles_and_an_advert_has_none(fallback
     )
 
 
+def test_stop_words_are_known_in_capitals_too_where_case_is_kept():
+    kept = Normaliser(Normalisation(casefold=False))
+    shingler = Shingler(Shingling("stopword", 2, fallback_below=0), seed=SEED)
+    text = "The cat sat. THE dog ran. the owl flew. Tree tops sway."
+    chunk = kept.chunk([text], ascii_only=True)
+    assert len(set(shingler.tokens(chunk).values.tolist())) == 3
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "count"),
+    [
+        ("de", "Der Rat beriet über die neue Brücke am Fluss", 3),
+        ("fr", "Le conseil a débattu du nouveau pont sur la rivière", 3),
+        ("ru", "Совет обсудил новый мост через реку и его цену", 2),
+        ("tr", "Meclis yeni köprü ve maliyeti için toplandı bugün", 2),
+    ],
+)
+def test_stop_words_of_other_languages_anchor_their_texts(language, text, count):
+    how = Shingling("stopword", 2, languages=(language,), fallback_below=0)
+    assert len(shingles_of(text, how)) == count
+
+
 def test_a_text_with_too_few_stop_words_gets_plain_runs():
     how = Shingling("stopword", 2, fallback_below=4)
     text = "Quake shakes northern coast, tsunami warning lifted after midnight"
