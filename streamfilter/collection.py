@@ -56,6 +56,8 @@ class Collection:
 
     def __init__(self, index: Index, sketcher: Sketcher, *, seed: bytes) -> None:
         self.index, self.sketcher = index, sketcher
+        self.overflows = 0
+        """How often a document was not listed, because its bucket was full."""
         self._name_key = hashlib.blake2b(seed, person=b"document id").digest()
 
     def __len__(self) -> int:
@@ -92,7 +94,8 @@ class Collection:
             next_ordinal=progress.next_ordinal + n,
         )
         additions = Additions(documents, self._keys(documents), always=ALWAYS)
-        self.index.apply(Changes(following, additions, removals=self._removals(old)))
+        applied = self.index.apply(Changes(following, additions, removals=self._removals(old)))
+        self.overflows += applied.overflows
         return ordinals
 
     def remove(self, ids: Sequence[str]) -> int:

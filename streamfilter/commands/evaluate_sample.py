@@ -1,0 +1,137 @@
+"""``evaluate`` without a truth: brute force over a sample, its table, its JSON and its picture."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamfilter.assembly import reader_for
+from streamfilter.commands.curve_picture import Dot, Dots, Line, save_picture
+from streamfilter.config import Config
+from streamfilter.evaluation import Report, Truth, evaluate
+from streamfilter.evaluation.sample import Sample, measure
+from streamfilter.files.finished_run import read_run
+from streamfilter.files.run import Job, filter_files
+from streamfilter.files.sampling import copy_first, documents_of
+from streamfilter.similarity.sketch import Sketcher
+
+SEED = bytes(16)
+"""Measuring needs no secret; a fixed seed makes the answer the same every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The verdicts of a run over the sample, and the pairs themselves."""
+
+    report: Report
+    sample: Sample
+
+
+def evaluate_sample(
+    config: Config, inputs: tuple[str, ...], *, records: int, recall_from: float,
+    precision_from: float,
+) -> Sampled:  # fmt: skip
+    """Filter the first *records* lines of *inputs* and judge that by brute force."""
+    reader = reader_for(config)
+    with tempfile.TemporaryDirectory(prefix="streamfilter-") as directory:
+        names = ("input", "unique", "duplicates", "dead")
+        path, unique, duplicates, dead = (str(Path(directory, name)) for name in names)
+        copy_first(inputs, Path(path), records=records)
+        found = list(documents_of([path], config, strict=False))
+        ids, texts = [id_ for id_, _ in found], [text for _, text in found]
+        sample = measure(
+            ids,
+            texts,
+            Sketcher(config.scheme(), seed=SEED),
+            threshold=config.similarity.threshold,
+            recall=config.similarity.recall,
+        )
+        filter_files(config, Job([path], unique, duplicates, dead))
+        run = read_run(
+            [path], reader, unique=unique, duplicates=duplicates, dead_letter=dead,
+            short_dropped=config.input.short_text == "drop",
+        )  # fmt: skip
+    pairs = sample.pairs
+    truth = Truth(
+        (ids[later], ids[earlier], similarity)
+        for later, earlier, similarity in zip(
+            pairs.later.tolist(), pairs.earlier.tolist(), pairs.similarity.tolist(), strict=True
+        )
+    )
+    report = evaluate(run, truth, recall_from=recall_from, precision_from=precision_from)
+    return Sampled(report, sample)
+
+
+def sample_as_json(sample: Sample) -> dict[str, Any]:
+    """Return the sample's findings as JSON values."""
+    shape = sample.shape
+    return {
+        "documents": sample.documents,
+        "threshold": sample.threshold,
+        "bands": shape.bands,
+        "rows": shape.rows,
+        "slots": shape.slots,
+        "layout": shape.layout,
+        "similar_pairs": sample.similar,
+        "false_negatives": sample.similar - sample.found,
+        "false_positives": sample.false_candidates,
+        "missed": [
+            {"id": each.id, "other": each.other, "similarity": each.similarity}
+            for each in sample.missed
+        ],
+        "curve": [
+            {
+                "from": bucket.low,
+                "to": bucket.high,
+                "similarity": bucket.similarity,
+                "pairs": bucket.pairs,
+                "met": bucket.met,
+                "measured": bucket.share,
+                "interval": list(bucket.interval),
+                "theory": bucket.expected / bucket.pairs,
+            }
+            for bucket in sample.curve
+        ],
+        "recommendation": sample.recommendation,
+    }
+
+
+def sample_as_text(sample: Sample) -> str:
+    """Return the sample's findings as lines for a terminal."""
+    lines = [
+        f"bands          {sample.shape}: {sample.found:,} of {sample.similar:,} pairs from "
+        f"{sample.threshold:g} on meet, {sample.similar - sample.found:,} do not (false negatives)",
+        f"               {sample.false_candidates:,} pairs below it meet and are rejected (false "
+        f"positives), {sample.false_candidates / max(sample.documents, 1):.2f} a document",
+        "",
+        "similarity         pairs     met   measured   95 % interval   theory",
+    ]
+    for bucket in sample.curve:
+        low, high = bucket.interval
+        lines.append(
+            f"{bucket.low:.2f} to {bucket.high:.2f}{bucket.pairs:>12,}{bucket.met:>8,}"
+            f"{bucket.share:>11.4f}   {low:.3f} to {high:.3f}{bucket.expected / bucket.pairs:>9.4f}"
+        )
+    if sample.missed:
+        lines += ["", "pairs that never met (the most similar)"]
+        lines += [f"  {each.id}  and  {each.other}  (J {each.similarity:.3f})"
+                  for each in sample.missed]  # fmt: skip
+    return "\n".join([*lines, "", f"recommended    {sample.recommendation}"])
+
+
+def draw(sample: Sample, path: Path) -> None:
+    """Draw the measured curve over the theoretical one.
+
+    Raises:
+        Stop: the file cannot be written.
+    """
+    dots = [Dot(each.similarity, each.share, *each.interval) for each in sample.curve]
+    save_picture(
+        path,
+        title=f"{sample.shape}: measured on all pairs of {sample.documents:,} documents",
+        lines=[Line("theory", sample.shape.curve(200))],
+        dots=[Dots("measured, with 95 % intervals", dots)],
+        threshold=sample.threshold,
+    )

@@ -1,0 +1,72 @@
+"""The truth of a sample: the exact Jaccard similarity of every pair, by counting.
+
+Whole sets of 64-bit tokens are compared: no signature, no band, no cut sample. For each document
+the lists of who else holds its tokens are laid end to end and counted, so that a pair costs only
+the tokens that it shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.similarity.sketch import Sketcher
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of documents of a sample, with their exact similarity."""
+
+    later: I64
+    """(p,) row of the document that came later."""
+    earlier: I64
+    """(p,) row of the other."""
+    similarity: F64
+
+    def __len__(self) -> int:
+        return len(self.similarity)
+
+    def from_(self, similarity: float) -> Pairs:
+        """Return the pairs of at least this *similarity*."""
+        kept = self.similarity >= similarity
+        return Pairs(self.later[kept], self.earlier[kept], self.similarity[kept])
+
+
+def all_pairs(texts: Sequence[str], sketcher: Sketcher, *, floor: float) -> Pairs:
+    """Return all pairs of *texts* with a similarity of at least *floor* (above 0)."""
+    sets = [np.unique(sketcher.tokens(text)) for text in texts]
+    sizes = np.fromiter(map(len, sets), np.int64, len(sets))
+    if not sizes.sum():
+        return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    _, tokens = np.unique(np.concatenate(sets), return_inverse=True)
+    order = np.argsort(tokens, kind="stable")
+    holders = np.repeat(np.arange(len(sets)), sizes)[order]
+    begins = np.concatenate(([0], np.cumsum(np.bincount(tokens))))
+    ends_of_sets = np.cumsum(sizes)
+    found: list[Pairs] = []
+    for row, end in enumerate(ends_of_sets.tolist()):
+        own = tokens[end - sizes[row] : end]
+        found.append(_earlier(row, own, holders, begins, sizes, floor))
+    return Pairs(
+        np.concatenate([each.later for each in found]),
+        np.concatenate([each.earlier for each in found]),
+        np.concatenate([each.similarity for each in found]),
+    )
+
+
+def _earlier(row: int, own: I64, holders: I64, begins: I64, sizes: I64, floor: float) -> Pairs:
+    """Return the pairs of document *row* with those before it."""
+    counts = begins[own + 1] - begins[own]
+    before = np.cumsum(counts) - counts
+    places = np.repeat(begins[own] - before, counts) + np.arange(counts.sum())
+    common = np.bincount(holders[places], minlength=row + 1)[:row]
+    met = np.flatnonzero(common)
+    similarity = common[met] / (sizes[met] + sizes[row] - common[met])
+    kept = similarity >= floor
+    return Pairs(np.full(int(kept.sum()), row, np.int64), met[kept], similarity[kept])

@@ -1,0 +1,100 @@
+"""Discovery: all near-duplicate pairs of some files, and their clusters.
+
+Near-duplication is not transitive, so a cluster is a star: in the order of the input, a document
+joins the most similar earlier centre that it was itself compared with, or becomes a centre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from streamfilter.assembly import policy_for
+from streamfilter.collection import BATCH_DOCUMENTS, Collection, Likeness
+from streamfilter.config import Config
+from streamfilter.files.sampling import documents_of
+from streamfilter.files.state import opened
+from streamfilter.index.format import BUCKET_CAP_MAX
+from streamfilter.index.protocol import I64
+from streamfilter.sketchers import sketcher_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two documents that are alike; *other* came first."""
+
+    id: str
+    other: str
+    similarity: float
+    same_text: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A star: its centre, and who was verified against it."""
+
+    centre: str
+    members: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What was found."""
+
+    documents: int
+    pairs: list[Pair]
+    clusters: list[Cluster]
+    """Those with members, in the order of their centres."""
+    overflows: int
+    """How often a document stayed unlisted in a full bucket: pairs may be missing."""
+
+
+def discover(config: Config, inputs: Sequence[str]) -> Discovery:
+    """Return all pairs of *inputs* that meet and are similar by *config*.
+
+    Raises:
+        Stop: an input cannot be read, or holds something else; names the line and the cure.
+    """
+    index_settings = config.index.model_copy(update={"bucket_cap": BUCKET_CAP_MAX})
+    config = config.model_copy(update={"index": index_settings})
+    policy = policy_for(config)
+    pairs: list[Pair] = []
+    stars: dict[int, Cluster] = {}
+    with opened(config, None) as (index, seed):
+        sketcher = sketcher_of(config.scheme().as_json(), seed=seed)
+        collection = Collection(index, sketcher, seed=seed)
+        for ordinals, ids in _added(collection, documents_of(inputs, config)):
+            rows = collection.like_ordinals(ordinals, policy, earlier=True)
+            for ordinal, id_, found in zip(ordinals.tolist(), ids, rows, strict=True):
+                pairs += [_pair(each) for each in found]
+                _join(stars, ordinal, id_, found)
+        count = len(collection)
+    clusters = [star for star in stars.values() if star.members]
+    return Discovery(count, pairs, clusters, collection.overflows)
+
+
+def _added(
+    collection: Collection, documents: Iterator[tuple[str, str]]
+) -> Iterator[tuple[I64, list[str]]]:
+    """Add *documents* a thousand at a time; yield their ordinals and ids."""
+    while chunk := list(islice(documents, BATCH_DOCUMENTS)):
+        ids = [id_ for id_, _ in chunk]
+        first = len(collection)
+        # Two records of a file may have one id; the collection needs names that differ.
+        names = [f"{first + place} {id_}" for place, id_ in enumerate(ids)]
+        yield collection.put(names, [text for _, text in chunk]), ids
+
+
+def _pair(found: Likeness) -> Pair:
+    own, other = (name.partition(" ")[2] for name in (found.id, found.other_id))
+    return Pair(own, other, found.similarity, found.same_text)
+
+
+def _join(stars: dict[int, Cluster], ordinal: int, id_: str, found: list[Likeness]) -> None:
+    """Let a document join the star of its most similar centre, or become a centre."""
+    for each in found:
+        if each.other_ordinal in stars:
+            stars[each.other_ordinal].members.append(id_)
+            return
+    stars[ordinal] = Cluster(id_)

@@ -1,0 +1,50 @@
+"""Inputs as documents, and the first of them as a file that a run can be given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+from streamfilter.assembly import reader_for
+from streamfilter.config import Config
+from streamfilter.files.lines import Input, Line
+from streamfilter.model import Document, Malformed, Record, Source
+from streamfilter.stops import BrokenInput
+
+
+def copy_first(inputs: Sequence[str], path: Path, *, records: int) -> None:
+    """Copy the first *records* lines of *inputs* to *path*."""
+    with path.open("wb") as file:
+        for _, line in islice(_lines(inputs), records):
+            file.write(line.raw + b"\n")
+
+
+def documents_of(
+    inputs: Sequence[str], config: Config, *, strict: bool = True
+) -> Iterator[tuple[str, str]]:
+    """Yield (id, text) of each document of *inputs*; what has no text is left out.
+
+    Raises:
+        BrokenInput: a line cannot be read, if *strict*; else it is left out, too.
+    """
+    reader = reader_for(config)
+    for name, line in _lines(inputs):
+        reading = reader.read(Record(Source(name, 0, line.number), None, line.raw))
+        if isinstance(reading, Document):
+            yield reading.id, reading.text
+        elif isinstance(reading, Malformed) and strict:
+            raise BrokenInput(
+                f"{name}, line {line.number}: {reading.code.value}: {reading.message}\n"
+                "    cure: each line is a JSON object with a text and an id; other fields are "
+                "named by --text and --id, such as --text /body --id none"
+            )
+
+
+def _lines(inputs: Sequence[str]) -> Iterator[tuple[str, Line]]:
+    for path in inputs:
+        with closing(Input(path)) as input_:
+            for batch in input_.batches(documents=1_000, size=1 << 22):
+                for line in batch.lines:
+                    yield input_.name, line

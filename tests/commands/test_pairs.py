@@ -1,0 +1,82 @@
+"""``pairs``: discovery over a file, by the truth of plain sets."""
+
+import json
+import random
+
+import pytest
+
+from streamfilter.cli import main
+
+
+def run(capsys, *arguments):
+    code = main(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def stories(seed):
+    """Texts with edits of edits: chains that drift away from their beginning."""
+    rng, texts = random.Random(seed), []
+    for number in range(300):
+        words = [f"w{rng.randrange(5000)}" for _ in range(40)]
+        if texts and rng.random() < 0.5:
+            words = rng.choice(texts)[1].split()
+            for _ in range(rng.randint(0, 2)):
+                words[rng.randrange(40)] = f"w{rng.randrange(5000)}"
+        texts.append((f"s{number}", " ".join(words)))
+    return texts
+
+
+def shingles(text):
+    words = text.split()
+    return {tuple(words[i : i + 2]) for i in range(len(words) - 1)}
+
+
+def write(path, documents):
+    lines = [json.dumps({"id": id_, "text": text}) for id_, text in documents]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_pairs_are_those_of_plain_sets_and_clusters_are_stars(capsys, tmp_path):
+    texts = stories(5)
+    code, out, err = run(
+        capsys, "pairs", write(tmp_path / "in.jsonl", texts), "--shingle", "word:2", "-o", "json"
+    )
+    assert code == 0, err
+    found = json.loads(out)
+    sets = {id_: shingles(text) for id_, text in texts}
+    true = {
+        (id_, other): len(sets[id_] & sets[other]) / len(sets[id_] | sets[other])
+        for place, (id_, _) in enumerate(texts)
+        for other, _ in texts[:place]
+    }
+    similar = {pair for pair, similarity in true.items() if similarity >= 0.8}
+    pairs = {(each["id"], each["other"]): each["similarity"] for each in found["pairs"]}
+    assert pairs.keys() <= similar
+    assert len(pairs) >= 0.97 * len(similar) > 100
+    assert all(similarity == pytest.approx(true[pair]) for pair, similarity in pairs.items())
+    members = [member for cluster in found["clusters"] for member in cluster["members"]]
+    centres = {cluster["centre"] for cluster in found["clusters"]}
+    assert len(members) == len(set(members))
+    assert not centres & set(members)
+    for cluster in found["clusters"]:
+        assert all((member, cluster["centre"]) in pairs for member in cluster["members"])
+    # None could have joined a star and did not.
+    assert not [pair for pair in pairs if pair[1] in centres and pair[0] not in members]
+
+
+def test_one_id_may_come_twice_and_the_lines_are_a_truth_file(capsys, tmp_path):
+    text = "the same eleven words stand here twice under one single id"
+    path = write(tmp_path / "in.jsonl", [("a", text), ("a", text), ("b", ""), ("c", "")])
+    assert run(capsys, "pairs", path)[1] == "a\ta\t1.000000\n"
+    assert run(capsys, "pairs", path, "--clusters")[1] == "a\ta\n"
+
+
+def test_a_file_that_is_not_json_lines_is_one_error_with_the_cure(capsys, tmp_path):
+    (tmp_path / "in.csv").write_text("id,text\n1,hello\n")
+    code, out, err = run(capsys, "pairs", str(tmp_path / "in.csv"))
+    assert (code, out) == (65, "")
+    assert "line 1: invalid_json" in err
+    assert "cure: each line is a JSON object" in err
+    assert run(capsys, "pairs", str(tmp_path / "none"))[0] == 64

@@ -1,0 +1,116 @@
+"""``evaluate`` without a truth: brute force, and the S-curve as it is measured."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from streamfilter.cli import main
+from streamfilter.evaluation.brute_force import all_pairs
+from streamfilter.evaluation.measured_curve import measured_curve
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.sketch import Sketcher
+
+REUTERS = Path(__file__).parents[3] / "shared" / "data" / "reuters21578.jsonl.gz"
+SHAPES = [(16, 6, "bands"), (20, 5, "bands"), (125, 3, "random")]
+SEEDS = 4
+
+
+@pytest.fixture(scope="module")
+def newswire():
+    if not REUTERS.exists():
+        pytest.skip("../shared/data is not here: the curve is measured on real text")
+    with gzip.open(REUTERS, "rt") as file:
+        return [json.loads(next(file))["text"] for _ in range(6_000)]
+
+
+@pytest.fixture(scope="module")
+def newswire_pairs(newswire):
+    return all_pairs(newswire, Sketcher(Scheme(16, 6), seed=bytes(16)), floor=0.2)
+
+
+def test_brute_force_is_what_plain_sets_say():
+    print("seed 1")
+    rng = random.Random(1)
+    texts = [" ".join(rng.choices("abcdefgh", k=rng.randint(0, 9))) for _ in range(60)]
+    pairs = all_pairs(texts, Sketcher(Scheme(16, 6), seed=bytes(16)), floor=0.01)
+    sets = [{tuple(t.split()[i : i + 3]) for i in range(len(t.split()) - 2)} for t in texts]
+    true = {}
+    for later in range(60):
+        for earlier in range(later):
+            union = len(sets[later] | sets[earlier])
+            if union and sets[later] & sets[earlier]:
+                true[later, earlier] = len(sets[later] & sets[earlier]) / union
+    found = zip(pairs.later.tolist(), pairs.earlier.tolist(), strict=True)
+    assert dict(zip(found, pairs.similarity.tolist(), strict=True)) == pytest.approx(true)
+    assert len(all_pairs(["", "a"], Sketcher(Scheme(16, 6), seed=bytes(16)), floor=0.1)) == 0
+
+
+@pytest.mark.parametrize(("bands", "rows", "layout"), SHAPES)
+def test_the_measured_curve_is_the_theory_within_its_sampling_error(
+    newswire, newswire_pairs, bands, rows, layout
+):
+    scheme = Scheme(bands, rows, layout=layout)
+    sums = {}
+    for seed in range(SEEDS):  # the coins are the hash functions: each seed throws them anew
+        keys = Sketcher(scheme, seed=bytes([seed + 1] * 16)).sketch(newswire).keys[:, :-1]
+        for each in measured_curve(newswire_pairs, keys, Shape.of(scheme).probability):
+            row = np.array([each.pairs, each.met, each.expected, each.deviation**2])
+            sums[each.low] = sums.get(each.low, 0) + row
+    assert len(sums) >= 15
+    for low, (pairs, met, expected, variance) in sums.items():
+        print(f"{low:.2f}: {pairs:.0f} pairs, measured {met / pairs:.4f} of {expected / pairs:.4f}")
+        # Pairs that share a document are not independent: their errors are some larger.
+        assert abs(met - expected) <= 5 * variance**0.5 + 1
+
+
+def write(path, count=400):
+    rng = random.Random(3)
+    lines = []
+    for number in range(count):
+        words = [f"w{rng.randrange(3000)}" for _ in range(60)]
+        if lines and rng.random() < 0.5:
+            words = json.loads(rng.choice(lines))["text"].split()
+            words[rng.randrange(60)] = "changed"
+        lines.append(json.dumps({"id": f"d{number}", "text": " ".join(words)}))
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def run(capsys, *arguments):
+    code = main(arguments)
+    captured = capsys.readouterr()
+    assert code in (0, 64), captured.err
+    return code, captured.out, captured.err
+
+
+def test_evaluate_judges_a_sample_by_brute_force_and_draws_the_curve(capsys, tmp_path):
+    path, picture = write(tmp_path / "in.jsonl"), tmp_path / "curve.svg"
+    arguments = ["evaluate", path, "--sample", "300", "--plot", str(picture)]
+    told = json.loads(run(capsys, *arguments, "-o", "json")[1])
+    assert (told["sound"], told["records"]) == (True, 300)
+    assert told["recall"]["share"] == told["precision"]["share"] == 1.0
+    sample = told["sample"]
+    assert sample["documents"] == 300
+    assert sample["similar_pairs"] > 100
+    assert sum(bucket["pairs"] for bucket in sample["curve"]) >= sample["similar_pairs"]
+    dots = ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}circle")
+    assert len(list(dots)) == len(sample["curve"])
+    text = run(capsys, *arguments)[1]
+    assert "recommended" in text
+    assert "theory" in text
+
+
+def test_a_shape_that_misses_pairs_is_shown_with_examples_and_a_better_one(capsys, tmp_path):
+    path = write(tmp_path / "in.jsonl", 250)
+    shape = ["--set", "similarity.bands=2", "--set", "similarity.rows=20",
+             "--set", "similarity.recall=0.01", "--sample", "250"]  # fmt: skip
+    told = json.loads(run(capsys, "evaluate", path, *shape, "-o", "json")[1])["sample"]
+    assert told["false_negatives"] > 20
+    assert told["missed"][0]["similarity"] >= 0.8
+    assert run(capsys, "evaluate", path, "--unique", "x", "--duplicates", "y")[0] == 64
