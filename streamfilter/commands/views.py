@@ -19,11 +19,11 @@ from streamfilter.index.errors import FormatError, IndexFault
 from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Documents
 from streamfilter.index.viewing import IndexView, viewed
+from streamfilter.policy import MatchPolicy
 from streamfilter.seeds import read_seed
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.sketchers import sketcher_of
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop
-from streamfilter.policy import MatchPolicy
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -1,0 +1,152 @@
+"""librdkafka's own statistics as metrics: what grew since the last report, and present levels.
+
+Each client reports as JSON every ``statistics.interval.ms``, from inside of a poll, consume or
+flush. A callback that raises would surface there, as if Kafka had failed: one that cannot read a
+report drops it. Clients come and go (a producer is replaced), so counters are summed by what
+they grew, and a client that has not reported for a while has no levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+INTERVAL_MS = 5_000
+SILENT_SECONDS = 20.0
+"""A client that was not heard for so long, by the reports' own clock, is gone."""
+
+Tell = Callable[[str, Mapping[str, float], Mapping[str, float]], None]
+"""(client's role, growth by counter, gauges), named as in `catalogue` without prefix and suffix."""
+
+
+class _Window(msgspec.Struct):
+    avg: float = 0
+    p99: float = 0
+
+
+class _Broker(msgspec.Struct):
+    nodeid: int = -1
+    state: str = ""
+    txerrs: int = 0
+    rxerrs: int = 0
+    txretries: int = 0
+    req_timeouts: int = 0
+    connects: int = 0
+    disconnects: int = 0
+    waitresp_cnt: int = 0
+    rtt: _Window = msgspec.field(default_factory=_Window)
+    """Microseconds."""
+    throttle: _Window = msgspec.field(default_factory=_Window)
+    """Milliseconds."""
+
+
+class _Partition(msgspec.Struct):
+    fetchq_cnt: int = 0
+    fetchq_size: int = 0
+
+
+class _Topic(msgspec.Struct):
+    partitions: dict[str, _Partition] = {}
+
+
+class _Report(msgspec.Struct):
+    name: str
+    ts: int
+    """Microseconds of a clock that never jumps."""
+    msg_cnt: int = 0
+    msg_size: int = 0
+    tx: int = 0
+    tx_bytes: int = 0
+    rx: int = 0
+    rx_bytes: int = 0
+    txmsgs: int = 0
+    rxmsgs: int = 0
+    brokers: dict[str, _Broker] = {}
+    topics: dict[str, _Topic] = {}
+
+
+@dataclass(slots=True)
+class _Client:
+    """One client's last report."""
+
+    seconds: float = 0.0
+    counters: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, float] = field(default_factory=dict)
+
+
+class Statistics:
+    """Sums the reports of all clients of a process by their role."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._clients: dict[str, dict[str, _Client]] = {}
+
+    def watched(self, properties: dict[str, Any], role: str) -> dict[str, Any]:
+        """Return *properties* with our callback; an operator's own interval stays."""
+        return {
+            "statistics.interval.ms": INTERVAL_MS,
+            **properties,
+            "stats_cb": lambda report: self.heard(role, report),
+        }
+
+    def heard(self, role: str, report: str) -> None:
+        """Take one report of a client of *role* (`catalogue.CLIENTS`)."""
+        try:
+            read = _REPORT.decode(report)
+        except msgspec.MsgspecError:
+            return
+        clients = self._clients.setdefault(role, {})
+        client = clients.setdefault(read.name, _Client())
+        counters, before = _counters(read), client.counters
+        grown = {name: max(0.0, now - before.get(name, 0)) for name, now in counters.items()}
+        client.seconds, client.counters, client.levels = read.ts / 1e6, counters, _levels(read)
+        for name in [n for n, c in clients.items() if client.seconds - c.seconds > SILENT_SECONDS]:
+            del clients[name]
+        self._tell(role, grown, _together([each.levels for each in clients.values()]))
+
+
+_REPORT = msgspec.json.Decoder(_Report)
+
+
+def _counters(read: _Report) -> dict[str, float]:
+    brokers = read.brokers.values()
+    return {
+        "requests": read.tx,
+        "responses": read.rx,
+        "sent_bytes": read.tx_bytes,
+        "received_bytes": read.rx_bytes,
+        "sent_messages": read.txmsgs,
+        "received_messages": read.rxmsgs,
+        "request_errors": sum(each.txerrs + each.rxerrs for each in brokers),
+        "request_retries": sum(each.txretries for each in brokers),
+        "request_timeouts": sum(each.req_timeouts for each in brokers),
+        "connects": sum(each.connects for each in brokers),
+        "disconnects": sum(each.disconnects for each in brokers),
+    }
+
+
+def _levels(read: _Report) -> dict[str, float]:
+    brokers = list(read.brokers.values())
+    fetched = [part for topic in read.topics.values() for part in topic.partitions.values()]
+    return {
+        "brokers_up": len({each.nodeid for each in brokers if each.state == "UP"} - {-1}),
+        "queued_records": read.msg_cnt + sum(part.fetchq_cnt for part in fetched),
+        "queued_bytes": read.msg_size + sum(part.fetchq_size for part in fetched),
+        "requests_in_flight": sum(each.waitresp_cnt for each in brokers),
+        "round_trip_seconds": max((each.rtt.avg for each in brokers), default=0) / 1e6,
+        "round_trip_p99_seconds": max((each.rtt.p99 for each in brokers), default=0) / 1e6,
+        "throttle_seconds": max((each.throttle.avg for each in brokers), default=0) / 1e3,
+    }
+
+
+_WORST = ("brokers_up", "round_trip_seconds", "round_trip_p99_seconds", "throttle_seconds")
+"""Levels of which several clients show the largest; of the others, the sum."""
+
+
+def _together(levels: list[Mapping[str, float]]) -> dict[str, float]:
+    return {
+        name: (max if name in _WORST else sum)(each[name] for each in levels) for name in levels[0]
+    }
