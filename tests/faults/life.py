@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,6 +23,7 @@ from streamfilter.seeds import read_seed
 from tests.faults.expected import Relived
 from tests.faults.feeder import Feeder
 from tests.faults.oracle import Finding, judge, judge_index
+from tests.faults.proxy import Proxy
 from tests.faults.recording import Watcher, record_run
 from tests.faults.story import Story
 from tests.faults.supervisor import KILLED, Ended, Settings, Supervisor, Worker
@@ -67,12 +68,27 @@ class Life:
         scope: str = "topic",
         protocol: str = "cooperative",
         batch: int = 25,
-        proxied: bool = False,
+        proxies: Sequence[Proxy] = (),
     ) -> None:
-        """Make the topics and begin to feed; `hire` starts the first worker."""
+        """Make the topics, begin to feed, and find workers; `tend` starts them.
+
+        Args:
+            kafka: one node or three.
+            directory: for configurations, logs and indexes.
+            rng: decides everything that is decided.
+            workers: how many filters.
+            partitions: of the input, and of each output.
+            rate: records a second.
+            scope: of the index.
+            protocol: of the group, a key of `PROTOCOLS`.
+            batch: documents in a batch at most.
+            proxies: one for each node, if the filters' way leads through them.
+        """
         self.kafka, self.rng, self.scope, self.batch = kafka, rng, scope, batch
-        self.count, self.protocol = workers, protocol
-        self.bootstrap = kafka.bootstrap_proxied if proxied else kafka.bootstrap
+        self.count, self.protocol, self.proxies = workers, protocol, proxies
+        self.whole_at = 0.0
+        """When all brokers can be expected to be back."""
+        self.bootstrap = kafka.bootstrap_proxied if proxies else kafka.bootstrap
         self.tally = Tally()
         self.stage = Stage(kafka.bootstrap, directory, partitions=partitions)
         story = Story(random.Random(rng.random()), partitions)
@@ -80,7 +96,9 @@ class Life:
         self.feeder.give(40)
         self.watcher = Watcher(self.stage, kafka.bootstrap)
         tasks = partitions if scope == "partition" else 1
-        self.supervisor = Supervisor(self.stage, lambda _: "", frozenset({FENCED}))
+        # Where nobody takes brokers away, nothing may end for want of them.
+        tolerated = {FENCED, TEMPORARY} if proxies else {FENCED}
+        self.supervisor = Supervisor(self.stage, lambda _: "", frozenset(tolerated))
         self._seen, self._seen_at = 0, time.monotonic()
         self.hire()
         secret = read_seed(self.stage.directory / "seed")
@@ -168,6 +186,7 @@ class Life:
     def checkpoint(self) -> None:
         """Let everything come to its end with nobody wronged any more, and judge it."""
         self.supervisor.arm = lambda _: ""
+        self.kafka.wait_until_ready()
         self.feeder.rest()
         self._disarm()
         self._seen_at = time.monotonic()

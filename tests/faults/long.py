@@ -3,43 +3,65 @@
 One real broker, lives of a hundred kills each: a stream, two or three filters that a supervisor
 restarts, faults at kill points and at any moment. After every fifty kills everybody is left in
 peace, and the oracle judges all that came out so far. The protocol of the group, its scope and
-the size of batches change from life to life. The seed decides what is tried; when, the machine.
+the size of batches change from life to life, and a life in three has a bad network and a broker
+that goes away. The seed decides what is tried; when, the machine. `--soak SECONDS` does all of it
+to three nodes at full load.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from streamfilter.bench.machine import machine, versions
 from streamfilter.kafka.broker.real import RealKafka
+from tests.faults.elements import NETWORK_FAULTS, ONE_BROKER_FAULTS, THREE_BROKER_FAULTS
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
 from tests.faults.nemesis import PROCESS_FAULTS, Fault, Nemesis
+from tests.faults.proxy import Proxy
 from tests.faults.tally import POINTS, ROWS, Tally
 
 KILLS_A_CHECKPOINT = 50
 CHECKPOINTS_A_LIFE = 2
+PROCESS_ROWS = {row for fault in PROCESS_FAULTS for row in fault.rows}
+SOAK_SECONDS = 240.0
+"""Between two checkpoints of a soak."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     rows = {int(row) for row in options.rows.split(",")} if options.rows else set(ROWS)
-    print(f"seed {options.seed}: {options.kills} kills, rows {sorted(rows)}", flush=True)
+    options.kills = 0 if options.soak else options.kills
+    print(_command(options), flush=True)
     tally, begun = Tally(), time.monotonic()
-    with RealKafka(properties=SHORT_CLOCKS) as kafka:
-        number = 0
-        while tally.kills < options.kills and not tally.findings:
+
+    def done(tally: Tally) -> int:
+        """Return what `--kills` counts: of chosen rows, every fault."""
+        return sum(tally.faults.values()) if options.rows else tally.kills
+
+    with contextlib.ExitStack() as stack:
+        kafka = stack.enter_context(RealKafka(3 if options.soak else 1, properties=SHORT_CLOCKS))
+        proxies = [stack.enter_context(Proxy.of(node)) for node in kafka.nodes]
+        for number in itertools.count():
+            enough = time.monotonic() - begun > options.soak and done(tally) >= options.kills
+            if tally.findings or enough:
+                break
             rng = random.Random(f"{options.seed}/{number}")
             with tempfile.TemporaryDirectory(prefix="streamfilter-faults-") as directory:
-                _live(kafka, Path(directory), rng, tally, options.kills, rows)
-            number += 1
+                # A life in three goes through the proxies, the others would be slower for nothing.
+                rough = options.soak or rng.random() < 1 / 3 or not rows & PROCESS_ROWS
+                through = proxies if rough else ()
+                with _life(kafka, through, Path(directory), rng, soak=bool(options.soak)) as life:
+                    _live(life, tally, options, begun, rows, done)
     seconds = time.monotonic() - begun
     _report(tally, seconds)
     if options.json:
@@ -49,47 +71,76 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.long", description=__doc__)
-    parser.add_argument("--kills", type=int, default=60, help="processes to kill")
+    parser.add_argument(
+        "--kills", type=int, default=60, help="processes to kill; with --rows, faults"
+    )
     parser.add_argument("--seed", default=str(time.time_ns() % 1_000_000))
+    parser.add_argument("--soak", type=float, default=0.0, help="seconds on three nodes instead")
     parser.add_argument("--rows", default="", help="rows of the matrix, such as 1,2,12 (all)")
     parser.add_argument("--json", type=Path, help="where to save what came of it")
     return parser
 
 
+def _life(
+    kafka: RealKafka, proxies: Sequence[Proxy], directory: Path, rng: random.Random, *, soak: bool
+) -> Life:
+    return Life(
+        kafka,
+        directory,
+        rng,
+        workers=rng.choice((2, 2, 3)),
+        scope=rng.choice(("topic", "topic", "partition")),
+        protocol=rng.choice(list(PROTOCOLS)),
+        batch=rng.choice((25, 100, 500)) if soak else rng.choice((5, 25, 100)),
+        rate=400.0 if soak else 50.0,
+        proxies=proxies,
+    )
+
+
 def _live(
-    kafka: RealKafka,
-    directory: Path,
-    rng: random.Random,
+    life: Life,
     tally: Tally,
-    kills: int,
+    options: argparse.Namespace,
+    begun: float,
     rows: set[int],
+    done: Callable[[Tally], int],
 ) -> None:
     """Let one stream go through up to a hundred kills, and add what came of it to *tally*."""
-    scope = rng.choice(("topic", "topic", "partition"))
-    workers, protocol = rng.choice((2, 2, 3)), rng.choice(list(PROTOCOLS))
-    batch = rng.choice((5, 25, 100))
-    with Life(
-        kafka, directory, rng, workers=workers, scope=scope, protocol=protocol, batch=batch
-    ) as life:
-        for _ in range(CHECKPOINTS_A_LIFE):
-            left = kills - tally.kills - life.tally.kills
-            if left <= 0 or life.tally.findings:
-                break
-            print(f"  {workers} workers, {life.protocol}, scope {scope}, batch {batch}", flush=True)
-            _rage(life, life.tally.kills + min(KILLS_A_CHECKPOINT, left), rows)
-            life.feeder.go_on()
-            life.protocol = rng.choice(list(PROTOCOLS))
-            time.sleep(SESSION_SECONDS + 1)  # static members stay in the group for so long
-            life.hire()
-        tally.add(life.tally)
+    for _ in range(CHECKPOINTS_A_LIFE):
+        left = options.kills - done(tally) - done(life.tally)
+        if (left <= 0 and not options.soak) or life.tally.findings:
+            break
+        print(
+            f"  {life.count} workers, {life.protocol}, scope {life.scope}, batch {life.batch}, "
+            f"{len(life.kafka.nodes)} nodes{', proxied' if life.proxies else ''}",
+            flush=True,
+        )
+        if options.soak:
+            end = min(time.monotonic() + SOAK_SECONDS, begun + options.soak)
+            _rage(life, lambda end=end: time.monotonic() > end, rows)
+        else:
+            goal = done(life.tally) + min(KILLS_A_CHECKPOINT, left)
+            _rage(life, lambda goal=goal: done(life.tally) >= goal, rows)
+        life.feeder.go_on()
+        life.protocol = life.rng.choice(list(PROTOCOLS))
+        time.sleep(SESSION_SECONDS + 1)  # static members stay in the group for so long
+        life.hire()
+    tally.add(life.tally)
 
 
-def _rage(life: Life, kills: int, rows: set[int]) -> None:
+def faults_for(life: Life, rows: set[int]) -> list[Fault]:
+    """Return the faults among *rows* that can be done to *life*."""
+    faults = [*PROCESS_FAULTS]
+    if life.proxies:
+        faults += NETWORK_FAULTS
+        faults += ONE_BROKER_FAULTS if len(life.kafka.nodes) == 1 else THREE_BROKER_FAULTS
+    return [fault for fault in faults if rows & set(fault.rows)]
+
+
+def _rage(life: Life, until: Callable[[], bool], rows: set[int]) -> None:
     begun, before = time.monotonic(), life.tally.kills
-    faults: list[Fault] = [fault for fault in PROCESS_FAULTS if rows & set(fault.rows)]
     points = [point for point in POINTS if rows & set(POINTS[point])]
-    nemesis = Nemesis(life, faults, points)
-    nemesis.rage(until=lambda: life.tally.kills >= kills)
+    Nemesis(life, faults_for(life, rows), points).rage(until=until)
     raged = time.monotonic() - begun
     life.checkpoint()
     found = life.tally.findings
@@ -112,9 +163,15 @@ def _report(tally: Tally, seconds: float) -> None:
         print(finding, file=sys.stderr)
 
 
+def _command(options: argparse.Namespace) -> str:
+    what = f"--soak {options.soak:g}" if options.soak else f"--kills {options.kills}"
+    rows = f" --rows {options.rows}" if options.rows else ""
+    return f"python -m tests.faults.long {what} --seed {options.seed}{rows}"
+
+
 def _save(options: argparse.Namespace, tally: Tally, seconds: float) -> None:
     told: dict[str, Any] = {
-        "command": f"python -m tests.faults.long --kills {options.kills} --seed {options.seed}",
+        "command": _command(options),
         "seconds": round(seconds),
         "machine": machine(),
         "versions": versions(),

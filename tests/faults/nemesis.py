@@ -12,7 +12,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException, Producer
@@ -125,8 +125,9 @@ class Nemesis:
                 self.life.tally.count("frozen inside a transaction", (22, 13))
 
     def _strike(self, worker: Worker) -> None:
-        weights = [fault.weight for fault in self.faults]
-        (fault,) = self.rng.choices(self.faults, weights)
+        if not self.faults:
+            return
+        (fault,) = self.rng.choices(self.faults, [fault.weight for fault in self.faults])
         if worker.armed:
             fault = TERMINATE
         if fault.strike(self, worker):
@@ -207,8 +208,3 @@ PROCESS_FAULTS = (
     Fault("frozen for about a session", (13,), pause),
     Fault("a double of its transactional id", (21,), double),
 )
-
-
-def of_rows(faults: Iterable[Fault], rows: set[int]) -> list[Fault]:
-    """Return the faults that are a trial of any of *rows*."""
-    return [fault for fault in faults if rows & set(fault.rows)]

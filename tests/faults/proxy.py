@@ -152,6 +152,15 @@ class Proxy:
         """Let the next request of kind *api* through, and none of its connection's replies."""
         return self._trap(api, hold=False)
 
+    def forget(self, trap: Trap) -> None:
+        """Wait for it no longer; what it has caught stays caught until it is released."""
+
+        def drop() -> None:
+            if trap in self._traps:
+                self._traps.remove(trap)
+
+        self._loop.call_soon_threadsafe(drop)
+
     def _trap(self, api: int, *, hold: bool) -> Trap:
         trap = Trap(api, hold=hold, loop=self._loop)
         self._loop.call_soon_threadsafe(self._traps.append, trap)
@@ -167,6 +176,10 @@ class Proxy:
     async def _stop(self) -> None:
         self._server.close()
         await self._cut()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _become(self, weather: Weather) -> None:
         self._weather = weather

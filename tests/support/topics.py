@@ -85,7 +85,8 @@ def end_offsets(
         try:
             return _end_offsets(admin, topic, isolation)
         except KafkaException as error:  # a topic just made, a broker just gone: no leader yet
-            passes = classify(error.args[0]) is Retriable
+            cause = error.args[0]
+            passes = classify(cause) is Retriable or cause.code() == KafkaError._NOENT
             if not passes or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)

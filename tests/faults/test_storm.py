@@ -1,0 +1,76 @@
+"""A short storm in one group, and a short soak on three nodes; `tests.faults.long` has the rest."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamfilter.kafka.broker.real import RealKafka
+from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
+from tests.faults.long import faults_for
+from tests.faults.nemesis import PROCESS_FAULTS, Nemesis
+from tests.faults.proxy import Proxy
+from tests.faults.tally import ROWS
+
+STORM_SECONDS, SOAK_SECONDS = 8.0, 45.0
+LONGER = 10
+"""So many times as long is the long run's share."""
+
+
+@pytest.fixture(scope="module")
+def quick_kafka(kafka: RealKafka) -> Iterator[RealKafka]:
+    """A node with short clocks for the new consumer protocol too."""
+    with RealKafka(properties=SHORT_CLOCKS) as broker:
+        yield broker
+
+
+def fresh_seed() -> int:
+    seed = time.time_ns() % 1_000_000
+    print(f"seed {seed}")
+    return seed
+
+
+def rage(life: Life, nemesis: Nemesis, seconds: float) -> None:
+    """Wrong *life* for so long, and judge what is left."""
+    end = time.monotonic() + seconds
+    nemesis.rage(until=lambda: time.monotonic() > end)
+    life.checkpoint()
+    assert life.tally.findings == []
+    assert life.tally.faults, "nothing went wrong in this storm"
+
+
+@pytest.mark.parametrize(
+    "seconds", [STORM_SECONDS, pytest.param(STORM_SECONDS * LONGER, marks=pytest.mark.long)]
+)
+def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
+    quick_kafka: RealKafka, tmp_path: Path, seconds: float
+) -> None:
+    rng = random.Random(fresh_seed())
+    partition_scope = {"scope": "partition", "partitions": 4, "workers": 3}
+    with Life(quick_kafka, tmp_path, rng, rate=100.0, **partition_scope) as life:
+        for protocol in rng.sample(list(PROTOCOLS), len(PROTOCOLS)):
+            print(f"protocol {protocol}")
+            life.protocol = protocol
+            life.hire()
+            life.feeder.go_on()
+            rage(life, Nemesis(life, PROCESS_FAULTS, armed_share=0.2), seconds)
+            time.sleep(SESSION_SECONDS + 1)  # static members stay in the group for so long
+
+
+@pytest.mark.parametrize(
+    "seconds", [SOAK_SECONDS, pytest.param(SOAK_SECONDS * LONGER, marks=pytest.mark.long)]
+)
+def test_a_soak_on_three_nodes_with_every_fault_at_once(
+    kafka: RealKafka, tmp_path: Path, seconds: float
+) -> None:
+    rng = random.Random(fresh_seed())
+    with RealKafka(nodes=3, properties=SHORT_CLOCKS) as cluster:
+        proxies = [Proxy.of(node) for node in cluster.nodes]
+        for proxy in proxies:
+            proxy.__enter__()
+        with Life(cluster, tmp_path, rng, proxies=proxies, rate=300.0, batch=100) as life:
+            rage(life, Nemesis(life, faults_for(life, set(ROWS)), armed_share=0.4), seconds)
+        for proxy in proxies:
+            proxy.__exit__(None, None, None)

@@ -1,0 +1,137 @@
+"""A broker that wants TLS and a password: certificates, users and their rights, made here.
+
+The second listener speaks SASL_SSL; on the first everybody is a super user, and a test rules
+from there.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+MECHANISM = "SCRAM-SHA-512"
+ITERATIONS = 4096
+CALL_SECONDS = 30
+
+
+def _openssl(*arguments: object) -> None:
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A certificate authority in a directory."""
+
+    directory: Path
+
+    @property
+    def certificate(self) -> Path:
+        return self.directory / "ca.pem"
+
+    @classmethod
+    def made(cls, directory: Path) -> Authority:
+        authority = cls(directory)
+        key = directory / "ca.key"
+        _openssl(
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test authority",
+            "-days", 2, "-keyout", key, "-out", authority.certificate,
+        )  # fmt: skip
+        return authority
+
+    def issue(self, name: str, *, days: int = 2) -> Path:
+        """Return a PEM file with a key and a certificate for loopback; expired if *days* < 0."""
+        place = self.directory / name
+        key, request, extensions = (place.with_suffix(each) for each in (".key", ".csr", ".ext"))
+        extensions.write_text("subjectAltName=IP:127.0.0.1\n")
+        _openssl(
+            "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
+            "-keyout", key, "-out", request,
+        )  # fmt: skip
+        _openssl(
+            "x509", "-req", "-in", request, "-CA", self.certificate, "-CAcreateserial",
+            "-CAkey", self.directory / "ca.key", "-days", days, "-extfile", extensions,
+            "-out", place.with_suffix(".crt"),
+        )  # fmt: skip
+        whole = place.with_suffix(".pem")
+        whole.write_text(key.read_text() + place.with_suffix(".crt").read_text())
+        return whole
+
+
+def secure_properties(keystore: Path) -> dict[str, str]:
+    """Return what makes a broker's second listener one of SASL_SSL, with ACLs."""
+    listener = "listener.name.proxied."
+    return {
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,PROXIED:SASL_SSL,CONTROLLER:PLAINTEXT"
+        ),
+        "advertised.listeners": "PLAINTEXT://127.0.0.1:$port,PROXIED://127.0.0.1:$proxied_port",
+        f"{listener}sasl.enabled.mechanisms": MECHANISM,
+        f"{listener}{MECHANISM.lower()}.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        ),
+        f"{listener}ssl.keystore.type": "PEM",
+        f"{listener}ssl.keystore.location": str(keystore),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+
+
+def set_password(bootstrap: str, user: str, password: str) -> None:
+    """Create *user*, or give it another password."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, ITERATIONS)
+    wanted = UserScramCredentialUpsertion(user, how, password.encode())
+    for future in admin.alter_user_scram_credentials([wanted]).values():
+        future.result(CALL_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a user may do."""
+
+    kind: ResourceType
+    name: str
+    operation: AclOperation
+
+    def __str__(self) -> str:
+        return f"{self.operation.name} on {self.kind.name} {self.name}"
+
+    def binding(self, user: str) -> AclBinding:
+        return AclBinding(
+            self.kind, self.name, ResourcePatternType.LITERAL, f"User:{user}", "*",
+            self.operation, AclPermissionType.ALLOW,
+        )  # fmt: skip
+
+
+def grant(bootstrap: str, user: str, rights: Iterable[Right]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_acls([right.binding(user) for right in rights]).values():
+        future.result(CALL_SECONDS)
+
+
+def revoke(bootstrap: str, user: str, rights: Sequence[Right]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    filters = [
+        AclBindingFilter(
+            right.kind, right.name, ResourcePatternType.LITERAL, f"User:{user}", None,
+            right.operation, AclPermissionType.ALLOW,
+        )
+        for right in rights
+    ]  # fmt: skip
+    for future in admin.delete_acls(filters).values():
+        assert future.result(CALL_SECONDS), "nothing was revoked"
