@@ -39,7 +39,7 @@ ROOMS = (
     ("quality",),
     ("audit",),
     ("sketchers",),
-    ("pipeline", "candidates", "verification", "decision", "policy", "search"),
+    ("pipeline", "candidates", "verification", "decision", "policy", "search", "explanation"),
     # the mathematics, and the memory: neither knows the other
     ("similarity", "index"),
     # the nouns, and what needs nothing: the standard library only
