@@ -81,7 +81,9 @@ class Keeper:
 
         Two processes that start at once both make an identity; one of them comes too late.
         """
-        index, self.index = self.index or self._store.open(stored), None
+        # Not `or`: an index without documents is false, and would be opened a second time.
+        index = self.index if self.index is not None else self._store.open(stored)
+        self.index = None
         unused = index.progress.changelog_offset < 0
         index.close()
         if not unused:
