@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from streamfilter.health import State
+from streamfilter.health import Cause, State
 from streamfilter.model import ErrorCode, Reason, Verdict
 
 PREFIX = "streamfilter_"
@@ -191,6 +191,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _gauge("kafka_round_trip_p99_seconds", "99th percentile of the same.", "client", CLIENTS),
     _gauge("kafka_throttle_seconds", "Mean time that a quota held responses back, of the worst broker.", "client", CLIENTS),
     # meta
+    _counter("stalls_total", "Times that the process stopped being live: the loop did not turn, or moved nothing although there was something to move.", "cause", tuple(Cause)),
     _gauge("state", "1 for what the process is doing now.", "state", tuple(State)),
     Metric("build_info", Kind.INFO, "Versions.", labels=("version", "python")),
     Metric("scheme_info", Kind.INFO, "What shapes the index.", labels=("scheme", "slots", "bands", "rows", "threshold")),

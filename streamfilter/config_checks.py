@@ -109,6 +109,14 @@ def _timeouts(config: Config) -> Iterator[Problem]:
             yield Problem(f"kafka.{key}", got, cure)
     if config.http.stalled_after.total_seconds() < 1:
         yield Problem("http.stalled_after", "expected at least 1s", "the default is 60s")
+    elif config.http.stalled_after <= config.kafka.transaction_timeout:
+        got = (
+            f"got {format_duration(config.http.stalled_after)}; one call may take as long as "
+            f"kafka.transaction_timeout, {format_duration(config.kafka.transaction_timeout)}"
+        )
+        yield Problem("http.stalled_after", got, "let it be several times as long")
+    if config.http.stuck_after.total_seconds() < 1:
+        yield Problem("http.stuck_after", "expected at least 1s", "the default is 5m")
     if config.batch.latency.total_seconds() > 60:
         yield Problem("batch.latency", f"got {format_duration(config.batch.latency)}; "
                       "expected at most 60s", "the default is 20ms")  # fmt: skip

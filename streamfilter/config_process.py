@@ -69,6 +69,16 @@ class Http(Section):
     stalled_after: Duration = Field(
         default=duration("60s"), description="The loop was silent for this long: /livez fails."
     )
+    stuck_after: Duration = Field(
+        default=duration("5m"),
+        description="Nothing was committed for this long although another consumer reads records "
+        "from our positions on: /livez fails.",
+    )
+    exit_after: Duration = Field(
+        default=duration("60s"),
+        description="So long after /livez began to fail the process ends with 70, so that a "
+        "supervisor starts it again; 0: it stays.",
+    )
 
 
 class Batch(Section):

@@ -1,8 +1,8 @@
 """Is the loop alive, may it get traffic, and what is it doing: the run loop writes, HTTP reads.
 
-Liveness is the loop's own heartbeat and nothing else: a broker that is down makes us wait, and
-killing a waiting process helps nobody. Readiness is the state: working or standing by. All
-methods may be called from any thread.
+Liveness is the loop's own heartbeat, and that it moves what others can read; never the broker:
+one that is down makes us wait, and killing a waiting process helps nobody. Readiness is the
+state: working or standing by. All methods may be called from any thread.
 """
 
 from __future__ import annotations
@@ -28,6 +28,15 @@ class State(StrEnum):
     PAUSED_DEAD_LETTERS = "paused:dead_letters"
     DRAINING = "draining"
     FENCED = "fenced"
+
+
+class Cause(StrEnum):
+    """Why a process is not live."""
+
+    LOOP = "loop"
+    """The loop does not turn: a call or a callback does not return."""
+    PROGRESS = "progress"
+    """It turns, and moves nothing although there is something to move."""
 
 
 READY = frozenset({State.RUNNING, State.STANDBY})
@@ -69,11 +78,20 @@ class Changes(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Whether the loop turned recently."""
+    """Whether the loop turned recently, and moves what there is to move."""
 
-    alive: bool
+    cause: Cause | None
+    """None: it is alive."""
+    reason: str
+    """One sentence for a person; empty when it is alive."""
     age_seconds: float
+    """Since the last heartbeat."""
     bound_seconds: float
+
+    @property
+    def alive(self) -> bool:
+        """Return True when there is nothing to complain of."""
+        return self.cause is None
 
 
 class Health:
@@ -93,12 +111,18 @@ class Health:
         self._lock = threading.Lock()
         self._beat = clock()
         self._started = clock()
+        self._stall = ""
         self._status = Status()
 
     def beat(self) -> None:
         """Say that the loop turned: once per batch, restore step or idle poll."""
         with self._lock:
             self._beat = self._clock()
+
+    def stall(self, reason: str) -> None:
+        """Say why the loop moves nothing although it turns; '' when it moves again."""
+        with self._lock:
+            self._stall = reason
 
     def enter(self, state: State, detail: str = "") -> None:
         """Change the state; a change is a sign of life, so it beats too."""
@@ -129,7 +153,10 @@ class Health:
 
     @property
     def liveness(self) -> Liveness:
-        """Return how long ago the loop last turned, and whether that is too long."""
+        """Return how long ago the loop last turned, and what is wrong with it if anything is."""
         with self._lock:
-            age = max(0.0, self._clock() - self._beat)
-        return Liveness(alive=age <= self._bound, age_seconds=age, bound_seconds=self._bound)
+            age, stall = max(0.0, self._clock() - self._beat), self._stall
+        if age > self._bound:
+            reason = f"the loop has not turned for {age:.0f} s (http.stalled_after)"
+            return Liveness(Cause.LOOP, reason, age, self._bound)
+        return Liveness(Cause.PROGRESS if stall else None, stall, age, self._bound)

@@ -56,6 +56,7 @@ class Pages:
         live = self._health.liveness
         told = {
             "live": live.alive,
+            "reason": live.reason,
             "heartbeat_age_seconds": round(live.age_seconds, 3),
             "bound_seconds": live.bound_seconds,
         }

@@ -30,7 +30,7 @@ from streamfilter.catalogue import (
     Metric,
 )
 from streamfilter.exposition import Exposition, Family, Histogram, Key, Series
-from streamfilter.health import Health, State
+from streamfilter.health import Cause, Health, State
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.pipeline import Counts
 from streamfilter.quality import Quality
@@ -208,6 +208,11 @@ class Metrics:
         """Count a change of ownership (`catalogue.REBALANCES`)."""
         with self._lock:
             self._add("rebalances_total", 1, event)
+
+    def stalled(self, cause: Cause) -> None:
+        """Count that the process stopped being live."""
+        with self._lock:
+            self._add("stalls_total", 1, cause)
 
     def restoring(self, remaining: int) -> None:
         """Set the changelog records still to be applied."""

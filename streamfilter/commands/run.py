@@ -14,6 +14,7 @@ from streamfilter.http import Server
 from streamfilter.metrics import Metrics
 from streamfilter.stops import ExitCode
 from streamfilter.systemd import Notifier
+from streamfilter.watchdog import Watchdog
 
 EXAMPLES = """\b
 Examples:
@@ -43,9 +44,11 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())
     metrics = Metrics(health)
     told = stop_signals()
+    exit_after = config.http.exit_after.total_seconds()
     with (
         Server(config.http.host, config.http.port, health=health, metrics=metrics) as server,
         Notifier(health),
+        Watchdog(health, exit_after=exit_after, stalled=metrics.stalled),
     ):
         logger.info("listening on http://%s:%d", *server.address)
         serve(

@@ -36,7 +36,7 @@ from streamfilter.kafka.ports import (
     Retriable,
     StartAt,
 )
-from streamfilter.kafka.reader import Reader
+from streamfilter.kafka.reader import Reader, gets_a_record
 from streamfilter.kafka.records import record_of
 from streamfilter.model import Positions, Record
 
@@ -44,6 +44,7 @@ OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported wi
 
 CALL_SECONDS = 10.0  # offsets, metadata, admin: a caller repeats what is retriable
 QUEUE_FULL_SECONDS = 0.1
+UNREAD_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class KafkaLog:
         self._seconds = clients.transaction_seconds
         self._data = clients.data()
         self._producer: Producer | None = None
+        self._in_transaction = False
         self._last: tuple[KafkaError | None, int] | None = None
 
     def open_producer(self) -> None:
@@ -169,6 +171,7 @@ class KafkaLog:
         self._last = None
         with kafka_errors("beginning a transaction"):
             self._open.begin_transaction()
+        self._in_transaction = True
 
     def produce(self, records: Sequence[Outgoing]) -> None:
         """Add output records to the transaction."""
@@ -243,11 +246,29 @@ class KafkaLog:
         """Commit the transaction (step 12)."""
         with kafka_errors("committing a transaction"):
             self._open.commit_transaction(self._seconds)
+        self._in_transaction = False
 
     def abort(self) -> None:
         """Abort the transaction."""
         with kafka_errors("aborting a transaction"):
             self._open.abort_transaction(self._seconds)
+        self._in_transaction = False
+
+    def unread(self, positions: Positions) -> bool:
+        """Return whether a consumer made for this gets a record at or after *positions*."""
+        topic = self._place.input_topic
+        spots = [TopicPartition(topic, p) for p in positions]
+        ends = self._list_offsets(spots, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        behind = [TopicPartition(topic, p, o) for p, o in positions.items() if ends[p] > o]
+        if not behind:
+            return False
+        with kafka_errors(f"looking for records of {topic}"):
+            consumer = self._clients.reader()
+            try:
+                consumer.assign(behind)
+                return gets_a_record(consumer, len(behind), seconds=UNREAD_SECONDS)
+            finally:
+                consumer.close()
 
     def lag(self) -> Positions:
         """Return how many records each partition is behind, from what was last fetched."""
@@ -270,6 +291,10 @@ class KafkaLog:
         if producer is None:
             return
         with suppress(KafkaException):
-            # What is queued belongs to a transaction that will never be committed.
+            # What is queued belongs to a transaction that will never be committed. To close a
+            # producer with one open would abort it, however long no broker answers (seen: the loop
+            # hung). Dropped, it is gone at once; the next `init_transactions` ends what is open.
             producer.purge()
-            producer.close()
+            if not self._in_transaction:
+                producer.close()
+        self._in_transaction = False

@@ -62,6 +62,7 @@ class Observer:
         self._destinations = destinations
         self._positions: dict[str, int] = {}
         self._lag: dict[str, int] = {}
+        self._stuck: dict[str, str] = {}
         self._stamps: dict[str, int] = {}
         """Timestamp of the last committed record, by ``topic/partition``."""
         self._partitions = 0
@@ -165,6 +166,15 @@ class Observer:
         """Count a transaction by its outcome."""
         now = self._clock.wall_milliseconds() / 1000 if outcome == "committed" else None
         self._metrics.transaction(outcome, seconds, now=now)
+
+    def alive(self) -> None:
+        """Say that a call has returned, whatever it said: the loop is not stuck in it."""
+        self._health.beat()
+
+    def stuck(self, task: str, reason: str) -> None:
+        """Say why a task moves nothing although there is something to move; '' when it does."""
+        self._stuck[task] = f"{task}: {reason}" if reason else ""
+        self._health.stall(next(filter(None, self._stuck.values()), ""))
 
     def rebalanced(self, moves: Moves) -> None:
         """Count what the group did."""

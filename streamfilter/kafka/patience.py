@@ -17,8 +17,11 @@ T = TypeVar("T")
 class Patience:
     """Repeats calls, for a bounded time."""
 
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock, self._seconds = clock, seconds
+    def __init__(
+        self, clock: Clock, seconds: float, *, alive: Callable[[], None] = lambda: None
+    ) -> None:
+        """Have patience for *seconds*; *alive* hears of every call that returned or raised."""
+        self._clock, self._seconds, self._alive = clock, seconds, alive
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what *function* returns, repeating it while it is retriable.
@@ -29,10 +32,13 @@ class Patience:
         deadline = self._clock.monotonic() + self._seconds
         while True:
             try:
-                return function(*args, **kwargs)
+                done = function(*args, **kwargs)
+                self._alive()
+                return done
             except Retriable as error:
                 if self._clock.monotonic() >= deadline:
                     raise OutcomeUnknown(f"{error} (for {self._seconds:g} s)") from error
+                self._alive()
                 self._clock.sleep(PAUSE_SECONDS)
 
 

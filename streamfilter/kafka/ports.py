@@ -188,6 +188,9 @@ class Log(Protocol):
     def lag(self) -> Positions:
         """Return how many records each partition is behind its end, as far as it is known."""
 
+    def unread(self, positions: Positions) -> bool:
+        """Return whether another consumer gets a record at or after one of *positions*."""
+
     def close(self) -> None:
         """Close every client of this task; an open transaction is aborted if possible."""
 

@@ -8,6 +8,8 @@ the end-of-partition event, whose offset counts them.
 
 from __future__ import annotations
 
+import time
+
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from streamfilter.kafka.errors import kafka_errors, translated
@@ -67,3 +69,18 @@ class Reader:
         """Close the consumer."""
         with kafka_errors(self._what):
             self._consumer.close()
+
+
+def gets_a_record(consumer: Consumer, partitions: int, *, seconds: float) -> bool:
+    """Return whether a record comes before the ends of all *partitions*, or the time, are up."""
+    deadline = time.monotonic() + seconds
+    while partitions and (left := deadline - time.monotonic()) > 0:
+        message = consumer.poll(left)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() == KafkaError._PARTITION_EOF:
+            partitions -= 1  # behind it stand markers or aborted records at most
+    return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 from streamfilter.health import State
 from streamfilter.index.protocol import Index
 from streamfilter.kafka.plan import Plan, Script
+from streamfilter.kafka.progress import Progress
 from streamfilter.kafka.starting import Starter
 from streamfilter.kafka.store import Store
 from streamfilter.kafka.transactor import Parts, Step, Transactor
@@ -30,6 +31,7 @@ class Task:
         self._starter: Starter | None = Starter(plan, parts, store, index)
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
+        self._progress = Progress(parts.log, parts.clock, seconds=parts.bounds.stuck_seconds)
         self.state, self.detail = State.STARTING, ""
         self._measure_at = self._lag_at = 0.0
         self.restart()
@@ -44,6 +46,7 @@ class Task:
         self._starter = Starter(self.plan, self._parts, self._store, self._index)
         self._script = self._starter.run()
         self.state, self.detail = State.STARTING, ""
+        self._progress.moved()
 
     def advance(self, timeout: float) -> Step:
         """Do one piece of the start, or one step of the loop that waits *timeout* for records."""
@@ -52,6 +55,7 @@ class Task:
         assert self._transactor is not None
         step = self._transactor.step(timeout)
         self.state, self.detail = self._shown(step)
+        self._look_for_progress(step, self._transactor)
         if step is Step.REPLACE:
             self._show(self._transactor)
             self.restart()
@@ -70,6 +74,13 @@ class Task:
             self._show(end.value)
             return Step.STARTED
         return Step.RETRY if self.detail else Step.STARTED
+
+    def _look_for_progress(self, step: Step, transactor: Transactor) -> None:
+        """Say so if what there is to move is not moved; a rest on purpose is none of it."""
+        if step not in (Step.IDLE, Step.RETRY):
+            self._progress.moved()
+        reason = self._progress.reason(transactor.standing.positions)
+        self._parts.observer.stuck(self.plan.label, reason)
 
     def _shown(self, step: Step) -> tuple[State, str]:
         if step is Step.DISK_FULL:
@@ -103,5 +114,6 @@ class Task:
         self._starter = None
         if index is not None:
             index.close()
+        self._parts.observer.stuck(self.plan.label, "")
         self._parts.observer.left(self.plan.partitions, self.plan.names.topic)
         kill_point("close.done")

@@ -38,7 +38,7 @@ class Transactions:
             socket_seconds: an end that took longer may have an EndTxn under way still.
         """
         self._log, self._clock, self._observer = log, clock, observer
-        self._patience = Patience(clock, transaction_seconds)
+        self._patience = Patience(clock, transaction_seconds, alive=observer.alive)
         self._socket_seconds = socket_seconds
         self._committed_at = clock.monotonic()
         self.worn = False

@@ -87,6 +87,8 @@ class Bounds:
     transaction_seconds: float
     socket_seconds: float
     """A commit that took longer may have an EndTxn under way still."""
+    stuck_seconds: float = 300.0
+    """Nothing moved for so long although another consumer gets records: stuck."""
 
 
 @dataclass(frozen=True, slots=True)

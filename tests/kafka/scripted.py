@@ -116,6 +116,10 @@ class ScriptedLog:
         self._call("abort")
         self._open = None
 
+    def unread(self, positions: Positions) -> bool:
+        self._call("unread")
+        return positions[0] < len(self.input)
+
     def lag(self) -> Positions:
         return {}
 

@@ -260,6 +260,11 @@ class SimLog:
             self._tell(str(error))
             raise self._kill(error) from error
 
+    def unread(self, positions: Positions) -> bool:
+        self._query("unread")
+        spots = self._broker.topics[INPUT]
+        return any(True for p, o in positions.items() for _ in spots[p].committed(o))
+
     def lag(self) -> Positions:
         return {p: self._broker.topics[INPUT][p].end - at for p, at in self._fetch.items()}
 

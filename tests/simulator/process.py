@@ -56,6 +56,11 @@ class Teller(Observer):
     def loudly(self, message: str) -> None:
         self._world.tell(self._life.name, f"! {message}")
 
+    def stuck(self, task: str, reason: str) -> None:
+        """Nothing in this world makes a consumer get nothing for ever: that would be false."""
+        if reason:
+            self._world.fail("stuck", f"{self._life.name} accuses itself: {task} {reason}")
+
     def note(self, message: str) -> None:
         if self._world.trace:
             self._world.tell(self._life.name, f"  {message}")
@@ -64,7 +69,7 @@ class Teller(Observer):
         """Metrics and health are tested where they are made."""
 
     moved = standing = left = transaction = rebalanced = owning = _nothing
-    restoring = identified = enter = occupying = tailing = _nothing
+    restoring = identified = enter = occupying = tailing = alive = _nothing
     spent = _nothing
 
 

@@ -1,0 +1,212 @@
+"""What all tasks of a process have in common, and how its service, tasks and standbys are made."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.assembly import policy_for, reader_for
+from streamfilter.audit import Rates
+from streamfilter.config import Config
+from streamfilter.index.format import FORMAT
+from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
+from streamfilter.index.options import MIB, Memory
+from streamfilter.index.protocol import Index
+from streamfilter.kafka import clients, topics
+from streamfilter.kafka.beginning import Names, refuse_lost_changelog
+from streamfilter.kafka.breaker import Breaker
+from streamfilter.kafka.errors import kafka_errors, stops
+from streamfilter.kafka.log import Clients, KafkaLog, Place
+from streamfilter.kafka.membership import GroupMembership
+from streamfilter.kafka.observer import Observer
+from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.plan import Plan
+from streamfilter.kafka.ports import Clock
+from streamfilter.kafka.processing import Rules
+from streamfilter.kafka.service import Service
+from streamfilter.kafka.standby import Standby, Standbys
+from streamfilter.kafka.store import DirectoryStore
+from streamfilter.kafka.task import Task
+from streamfilter.kafka.topics import Topics
+from streamfilter.kafka.transactor import Bounds, Parts
+from streamfilter.kafka.watching import TopicsWatch
+from streamfilter.kafka.worker import ThreadWorker
+from streamfilter.similarity.text import UNICODE_VERSION
+
+BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
+TASK_MEMORY_MIN = 4 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What all tasks of a process have in common."""
+
+    config: Config
+    admin: AdminClient
+    topics: Topics
+    seed: bytes | None
+    clock: Clock
+    observer: Observer
+    destinations: Destinations
+    worker: ThreadWorker = field(default_factory=ThreadWorker)
+
+    @property
+    def tasks(self) -> int:
+        """Return how many tasks the group has."""
+        return topics.tasks_of(self.config, self.topics)
+
+    def create_changelog(self) -> None:
+        """Create the changelog, unless the group has worked with one that is gone.
+
+        Raises:
+            Refusal: it has.
+            LogError: the cluster refuses, or does not answer.
+        """
+        everything = self._log(0, tuple(range(self.destinations.inputs)))
+        try:
+            refuse_lost_changelog(self._names(0), everything.committed())
+        finally:
+            everything.close()
+        topics.create_changelog(self.config, self.admin, self.tasks)
+
+    def service(self, accept_positions: bool) -> Service:
+        """Return the service, a member of the group from here on."""
+        with stops(), kafka_errors("joining the group"):
+            consumer = clients.consumer(clients.ownership_properties(self.config))
+            membership = GroupMembership(consumer, self.config.changelog_topic)
+        watch = TopicsWatch(self.config, self.admin, self.destinations.inputs, self.clock)
+        return Service(
+            membership,
+            lambda number, index: self._task(number, index, membership, accept_positions),
+            self.observer,
+            self.clock,
+            latency=self.config.batch.latency.total_seconds(),
+            standbys=self._standbys(),
+            look=watch.look,
+        )
+
+    def _standbys(self) -> Standbys:
+        if self.config.index.standby == "cold":
+            return Standbys()
+        return Standbys(range(self.tasks), self._standby)
+
+    def _standby(self, number: int) -> Standby:
+        plan = self._plan(number, accept_positions=False)
+        log, store = self._log(number, plan.partitions), self._store(number)
+        return Standby(plan, log, store, self.observer, self.clock)
+
+    def _plan(self, number: int, *, accept_positions: bool) -> Plan:
+        whole = self.config.index.scope == "topic"
+        return Plan(
+            number=number,
+            names=self._names(number),
+            partitions=tuple(range(self.destinations.inputs)) if whole else (number,),
+            scheme=self.config.scheme(),
+            start=self.config.input.start,
+            accept_positions=accept_positions,
+            new_identity=self._new_identity,
+        )
+
+    def _task(
+        self, number: int, index: Index | None, membership: GroupMembership, accept_positions: bool
+    ) -> Task:
+        config = self.config
+        plan = self._plan(number, accept_positions=accept_positions)
+        parts = Parts(
+            log=self._log(number, plan.partitions),
+            member=membership.member,
+            clock=self.clock,
+            observer=self.observer,
+            reader=reader_for(config),
+            forwarder=self._forwarder(),
+            rules=_rules(config),
+            bounds=_bounds(config),
+            breaker=Breaker(config.limits.dead_letter_share),
+            worker=self.worker,
+            rates=Rates(config.audit.arrivals, config.audit.reference),
+        )
+        return Task(plan, parts, self._store(number), index)
+
+    def _names(self, number: int) -> Names:
+        config = self.config
+        changelog = f"{config.changelog_topic}/{number}"
+        where = str(self._store(number).path)
+        return Names(config.kafka.group, config.input.topic, changelog, where)
+
+    def _store(self, number: int) -> DirectoryStore:
+        index, memory = self.config.index, self.config.memory
+        whole = index.scope == "topic"
+        share = 1 if whole else self.tasks
+        return DirectoryStore(
+            path=index.path if whole else index.path / f"partition-{number}",
+            seed=self.seed,
+            bucket_cap=index.bucket_cap,
+            memory=Memory(
+                max(TASK_MEMORY_MIN, memory.index_cache // share),
+                max(TASK_MEMORY_MIN, memory.memtable // share),
+                memory.miss_filter // share,
+            ),
+            policy=policy_for(self.config),
+        )
+
+    def _log(self, number: int, partitions: tuple[int, ...]) -> KafkaLog:
+        config, limits = self.config, self.destinations.limits.values()
+        changelog = self.topics.get(config.changelog_topic)
+        smallest = min([*limits, changelog.message_bytes if changelog else topics.MESSAGE_BYTES])
+        sizes = clients.Sizes(message=max(limits), batch=min(BATCH_BYTES_MAX, smallest))
+        properties = clients.producer_properties(
+            config, transactional_id=clients.transactional_id(config, number), sizes=sizes
+        )
+        with stops(), kafka_errors("making a task's clients"):
+            return KafkaLog(
+                Place(config.input.topic, partitions, config.changelog_topic, number),
+                Clients(
+                    admin=self.admin,
+                    data=lambda: clients.consumer(clients.data_properties(config)),
+                    reader=lambda: clients.consumer(clients.reader_properties(config)),
+                    producer=lambda: clients.producer(properties),
+                    transaction_seconds=config.kafka.transaction_timeout.total_seconds(),
+                ),
+            )
+
+    def _forwarder(self) -> Forwarder:
+        config = self.config
+        style = Style(
+            shadow=config.output.mode == "shadow",
+            duplicates_mode=config.output.duplicates_mode,
+            scheme=config.scheme().fingerprint,
+            threshold=config.similarity.threshold,
+        )
+        return Forwarder(self.destinations, style)
+
+    def _new_identity(self) -> Identity:
+        scheme = self.config.scheme()
+        return Identity(
+            index_id=secrets.token_hex(ID_BYTES),
+            format=FORMAT,
+            scheme_fingerprint=scheme.fingerprint,
+            scheme=scheme.as_json(),
+            seed=self.seed or secrets.token_bytes(SEED_BYTES),
+            created=self.clock.wall_milliseconds(),
+            unicode_version=UNICODE_VERSION,
+            external_seed=self.seed is not None,
+        )
+
+
+def _rules(config: Config) -> Rules:
+    return Rules(policy_for(config), config.index.bucket_cap, config.input.topic)
+
+
+def _bounds(config: Config) -> Bounds:
+    seconds = config.kafka.transaction_timeout.total_seconds()
+    socket = config.kafka.properties("producer").get("socket.timeout.ms")
+    return Bounds(
+        documents=config.batch.documents,
+        size=config.batch.bytes,
+        latency=config.batch.latency.total_seconds(),
+        transaction_seconds=seconds,
+        socket_seconds=int(socket) / 1000 if socket else min(60.0, seconds),
+        stuck_seconds=config.http.stuck_after.total_seconds(),
+    )

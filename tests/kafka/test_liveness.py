@@ -1,0 +1,88 @@
+"""Who hangs is found out, says where, and ends; who waits for a broker is left alone."""
+
+import random
+import time
+from pathlib import Path
+
+from streamfilter.kafka.broker.real import RealKafka
+from tests.kafka.story import records, texts, verdicts
+from tests.support.faulty import FaultyProcess
+from tests.support.stage import Stage
+
+SEED = 20_261_130
+SHORT = {
+    "kafka": {"transaction_timeout": "2s", "session_timeout": "2s"},
+    "http": {"stalled_after": "3s", "stuck_after": "3s", "exit_after": "2s"},
+}
+
+
+def not_live(process: FaultyProcess) -> str:
+    """Return what /livez says once it fails; it must fail before the process ends."""
+    process.wait_for(lambda s: s.get("live") is False, what="a failing /livez")
+    return process.get("/livez") or ""
+
+
+def test_a_consumer_that_gets_nothing_ends_the_process_and_the_next_one_goes_on(
+    stage: Stage,
+) -> None:
+    stage.produce(records(texts(random.Random(SEED), 40)))
+    settings = {**SHORT, "batch": {"documents": 10}}
+    process = FaultyProcess(stage, "silent_consumer", **settings)
+    assert "another consumer reads records" in not_live(process)
+    counted = 'streamfilter_stalls_total{cause="progress"} 1.0'
+    process.wait_for(lambda _: counted in (process.get("/metrics") or ""), what="its count")
+    assert process.wait_for_exit() == 70
+    log = process.log.read_text()
+    assert "all threads" in log
+    assert "transactor.py" in log
+    healthy = stage.start(**SHORT)
+    stage.drain(healthy)
+    assert healthy.terminate() == 0
+    assert len(verdicts(stage)) == 40
+
+
+def test_a_callback_that_hangs_ends_the_process_and_the_log_says_where(stage: Stage) -> None:
+    process = FaultyProcess(stage, "hanging_callback", **SHORT)
+    assert "the loop has not turned for" in not_live(process)
+    assert process.wait_for_exit() == 70
+    assert "threading.Event().wait()" in process.log.read_text()
+
+
+def test_a_hang_that_silences_every_thread_of_ours_still_ends_the_process(stage: Stage) -> None:
+    process = FaultyProcess(stage, "hanging_with_the_lock", **SHORT)
+    assert process.wait_for_exit() == 1
+    assert "membership.py" in process.log.read_text()
+
+
+def test_a_broker_that_answers_nothing_is_waited_for_and_nobody_is_killed(
+    tmp_path: Path, kafka: RealKafka
+) -> None:
+    with RealKafka() as own:
+        stage = Stage(own.bootstrap, tmp_path)
+        process = stage.start(
+            kafka={"transaction_timeout": "2s"},
+            http={"stalled_after": "14s", "stuck_after": "5s", "exit_after": "1s"},
+            batch={"documents": 20},
+        )
+        try:
+            stage.produce(records(texts(random.Random(SEED + 1), 2_000)))
+            process.wait_for(
+                lambda s: sum(s.get("positions", {}).values()) > 0, what="some progress"
+            )
+            own.nodes[0].pause()
+            seen = []
+            until = time.monotonic() + 20
+            while time.monotonic() < until:
+                seen.append(process.status()["live"])
+                time.sleep(0.5)
+            own.nodes[0].resume()
+            assert set(seen) == {True}, process.told("was not live while its broker was away")
+            stage.drain(process)
+            assert process.terminate() == 0
+            assert len(verdicts(stage)) == 2_000
+            waiting = stage.start(kafka={"transaction_timeout": "2s"})
+            waiting.wait_for_state("running")
+            own.nodes[0].pause()
+            assert waiting.terminate() == 0, waiting.told("did not end while its broker was away")
+        finally:
+            stage.close()
