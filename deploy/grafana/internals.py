@@ -47,10 +47,11 @@ CLIENT = Row("Kafka client", (
            Query(summed(series("paused_partitions"), "reason"), "paused: {{reason}}"))),
     Chart("Rebalances", "Changes of ownership over the time shown. lost: a session timed out.",
           "short", (Query(summed(f"increase({series('rebalances_total')}[{RANGE}])", "event"),
-                          "{{event}}"),), Form.NUMBER),
+                          "{{event}}"),), Form.NUMBER, decimals=0, tall=True),
     Chart("Brokers connected", "By client. Fewer than the cluster has may be normal: only "
           "brokers that are needed are connected to.", "short",
-          (Query(summed(series("kafka_brokers_up"), "client"), "{{client}}"),), Form.NUMBER),
+          (Query(summed(series("kafka_brokers_up"), "client"), "{{client}}"),), Form.NUMBER,
+          tall=True),
     Chart("Round trips", "99th percentile of the slowest broker.", "s",
           (Query(largest(series("kafka_round_trip_p99_seconds"), "client"), "{{client}}"),),
           width=6),

@@ -131,10 +131,11 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           (Query(largest(series("output_info"), "mode"), "{{mode}}"),), Form.NAMES, width=4),
     Chart("Withheld if it were not shadow", "In output.mode: shadow, what divert would withhold, "
           "over the time shown.", "short",
-          (Query(growth("shadow_withheld_total"), "records"),), Form.NUMBER, width=5),
+          (Query(growth("shadow_withheld_total"), "records"),), Form.NUMBER, width=5, decimals=0),
     Chart("Full buckets", "Documents counted but not listed in a full bucket over the time "
           "shown: matches may be missed, and the audit sees it.", "short",
-          (Query(growth("bucket_overflows_total"), "documents"),), Form.NUMBER, width=5),
+          (Query(growth("bucket_overflows_total"), "documents"),), Form.NUMBER, width=5,
+          decimals=0),
 ))  # fmt: skip
 
 LATENCY = Row("Latency and lag", (

@@ -64,6 +64,8 @@ class Chart:
     limits: tuple[tuple[str, float], ...] = ()
     """(colour, from which value on), for a number."""
     decimals: int | None = None
+    tall: bool = False
+    """For a number among charts: as high as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,9 @@ def _number(chart: Chart) -> stat.Panel:
     steps = [model.Threshold(value=None, color=chart.limits[0][0] if chart.limits else "blue")]
     steps += [model.Threshold(value=value, color=color) for color, value in chart.limits[1:]]
     absolute = dashboard.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(steps)
-    built: stat.Panel = _with_queries(panel.thresholds(absolute), chart, rows=NUMBER_ROWS)
+    built: stat.Panel = _with_queries(
+        panel.thresholds(absolute), chart, rows=CHART_ROWS if chart.tall else NUMBER_ROWS
+    )
     return built
 
 

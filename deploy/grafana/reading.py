@@ -37,6 +37,7 @@ class Panel:
     names: bool
     """Shows the legend instead of the number."""
     ceiling: float | None
+    decimals: int | None
     place: tuple[int, int, int, int]
     """x, y, width, height."""
     targets: tuple[Target, ...]
@@ -72,6 +73,7 @@ def _panel(row: str, raw: Mapping[str, Any]) -> Panel:
         stacked=stacking == "normal",
         names=raw["options"].get("textMode") == "name",
         ceiling=defaults.get("max"),
+        decimals=defaults.get("decimals"),
         place=(grid["x"], grid["y"], grid["w"], grid["h"]),
         targets=tuple(
             Target(t["expr"], t["legendFormat"], bool(t.get("instant"))) for t in raw["targets"]

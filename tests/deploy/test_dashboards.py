@@ -128,3 +128,9 @@ def test_no_panel_lies_on_another(path):
 
 def _yaml(name: str) -> dict:
     return yaml.safe_load((PROVISIONING / name).read_text())
+
+
+def test_the_readme_shows_a_picture_of_each_dashboard():
+    shown = set(re.findall(r"\((deploy/grafana/pictures/\S+)\)", (ROOT / "README.md").read_text()))
+    assert {Path(path).stem for path in shown} == {path.stem for path in FILES}
+    assert all((ROOT / path).stat().st_size < 400_000 for path in shown)

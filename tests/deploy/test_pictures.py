@@ -1,0 +1,51 @@
+"""Pictures of the dashboards: drawn panel by panel, also of panels without data."""
+
+import time
+
+import numpy as np
+import pytest
+
+from deploy.grafana.asking import Line, Source
+from deploy.grafana.reading import DIRECTORY, panels
+from deploy.grafana.units import written
+
+pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install .[bench]")
+
+
+class Recorded(Source):
+    """Answers without a Prometheus; every third panel has nothing to show."""
+
+    def lines(self, panel):
+        if len(panel.title) % 3 == 0:
+            return []
+        edges = ["0.5", "1.0", "+Inf"] if panel.kind == "heatmap" else ["a", "b"]
+        times = np.linspace(self.until - self.seconds, self.until, 5)
+        return [Line(edge, times, np.arange(5.0) * n) for n, edge in enumerate(edges)]
+
+
+@pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.json")), ids=lambda path: path.stem)
+def test_every_panel_is_in_the_picture(path):
+    from deploy.grafana.pictures import picture
+
+    figure = picture(path, Recorded("", 60, time.time(), 1))
+    said = [text.get_text() for text in figure.texts]
+    assert {panel.title for panel in panels(path)} <= set(said)
+    assert {panel.row for panel in panels(path)} <= set(said)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (200.0, "cps", "200/s"),
+        (0.437, "percentunit", "44%"),
+        (0.9966, "percentunit", "99.66%"),
+        (0.06, "s", "60 ms"),
+        (3 * 2.0**20, "bytes", "3 MiB"),
+        (1536.0, "Bps", "1.5 KiB/s"),
+        (34_000.0, "short", "34 k"),
+        (float("nan"), "short", "–"),
+        (0.0, "s", "0 s"),
+    ],
+)
+def test_a_number_is_written_as_a_person_reads_it(value, unit, text):
+    assert written(value, unit) == text
