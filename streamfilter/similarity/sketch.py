@@ -98,7 +98,8 @@ class Sketcher:
         if len(seed) != SEED_BYTES:
             raise ValueError(f"a seed has {SEED_BYTES} bytes, not {len(seed)}")
         self.scheme = scheme
-        self._fingerprint_key = hashlib.blake2b(seed, person=b"fingerprint").digest()
+        key = hashlib.blake2b(seed, person=b"fingerprint").digest()
+        self._keyed = hashlib.blake2b(digest_size=16, key=key)
         self.normalise = Normaliser(scheme.normalisation)
         self.shingler = Shingler(scheme.shingling, seed=seed)
         self._minhasher = MinHasher(scheme.slots, seed=seed)
@@ -137,11 +138,12 @@ class Sketcher:
 
     def fingerprints(self, chunk: Chunk) -> U8:
         """Return (n, 16) keyed digests of the texts in *chunk*."""
-        key = self._fingerprint_key
-        digests = b"".join(
-            hashlib.blake2b(text, digest_size=16, key=key).digest() for text in chunk.texts()
-        )
-        return np.frombuffer(digests, np.uint8).reshape(-1, 16)
+        digests: list[bytes] = []
+        for text in chunk.texts():
+            state = self._keyed.copy()  # a third quicker than to begin with the key
+            state.update(text)
+            digests.append(state.digest())
+        return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 16)
 
 
 _NO_TOKENS: U32 = np.empty(0, np.uint32)
