@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from deploy.grafana.asking import Line, Source
+from deploy.grafana.pictures import picture
 from deploy.grafana.reading import DIRECTORY, panels
 from deploy.grafana.units import written
-
-pytest.importorskip("matplotlib", reason="pictures need matplotlib: pip install .[bench]")
 
 
 class Recorded(Source):
@@ -25,8 +24,6 @@ class Recorded(Source):
 
 @pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.json")), ids=lambda path: path.stem)
 def test_every_panel_is_in_the_picture(path):
-    from deploy.grafana.pictures import picture
-
     figure = picture(path, Recorded("", 60, time.time(), 1))
     said = [text.get_text() for text in figure.texts]
     assert {panel.title for panel in panels(path)} <= set(said)
