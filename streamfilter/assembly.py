@@ -9,7 +9,10 @@ from dataclasses import asdict
 from streamfilter.config import Config
 from streamfilter.documents import Limits, Reader
 from streamfilter.index.rocks import RocksIndex
+from streamfilter.model import Document, Record
+from streamfilter.pages import Shown
 from streamfilter.policy import MatchPolicy
+from streamfilter.showcase import Showcase
 
 _POLICY_FACT = "policy"
 
@@ -47,6 +50,25 @@ def policy_for(config: Config) -> MatchPolicy:
         short_size=config.verify.short_size,
         sample_modulus=config.similarity.shingle.sample_modulus,
     )
+
+
+def showcase_for(config: Config) -> Showcase:
+    """Return what keeps the latest near-duplicates, with their texts if *config* allows it."""
+    if not config.http.show_payloads:
+        return Showcase()
+    reader = reader_for(config)
+
+    def text_of(record: Record) -> str | None:
+        reading = reader.read(record)
+        return reading.text if isinstance(reading, Document) else None
+
+    return Showcase(text_of)
+
+
+def shown_of(config: Config) -> Shown:
+    """Return what the status tells of *config*."""
+    output, http = config.output, config.http
+    return Shown(config.similarity.threshold, output.mode, http.show_payloads)
 
 
 def note_policy(index: RocksIndex, policy: MatchPolicy) -> list[str]:

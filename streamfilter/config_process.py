@@ -66,6 +66,11 @@ class Http(Section):
         default="127.0.0.1", description="Address to listen on; 0.0.0.0 inside a container."
     )
     port: int = Field(default=9464, ge=0, le=65_535, description="Port; 0 takes any free one.")
+    show_payloads: bool = Field(
+        default=False,
+        description="Show the texts of the latest near-duplicates on the page and in /status: "
+        "whoever reaches the port reads them.",
+    )
     stalled_after: Duration = Field(
         default=duration("60s"), description="The loop was silent for this long: /livez fails."
     )

@@ -1,104 +1,42 @@
-"""The process's window: ``/metrics``, ``/livez``, ``/readyz``, ``/status``; read-only, bounded.
+"""The process's window, on a socket: read-only and bounded. What it shows is `pages`.
 
 Plain HTTP/1.0 from the standard library, one thread a request, at most a few at once, each with
 a deadline for the whole of it: a client that sends a byte a minute must not keep the probes
-waiting. Nothing here asks the broker or the index; it shows what the loop last reported.
+waiting.
 """
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
-import streamfilter
-from streamfilter.health import Health
-from streamfilter.metrics import Metrics
+from streamfilter.pages import Pages
 from streamfilter.stops import ConfigError, Problem
 
 REQUESTS_MAX = 16  # at once; a scraper, two probes and a person need four
 REQUEST_SECONDS_MAX = 10.0
 READ_SECONDS_MAX = 5.0
-
-Answer = tuple[int, str, bytes]
-"""Status code, content type, body."""
-
-
-class Pages:
-    """What each path answers; knows no sockets."""
-
-    def __init__(self, health: Health, metrics: Metrics) -> None:
-        self._health = health
-        self._metrics = metrics
-        self._table: dict[str, Callable[[str], Answer]] = {
-            "/metrics": self._scrape,
-            "/livez": self._live,
-            "/readyz": self._ready,
-            "/status": self._status,
-        }
-
-    def answer(self, path: str, accept: str = "") -> Answer:
-        """Return the answer for *path*, whatever its query."""
-        page = self._table.get(path.partition("?")[0])
-        if page is None:
-            return _json(404, {"error": "no such page", "pages": sorted(self._table)})
-        return page(accept)
-
-    def _scrape(self, accept: str) -> Answer:
-        content_type, body = self._metrics.expose(accept)
-        return 200, content_type, body
-
-    def _live(self, accept: str) -> Answer:
-        live = self._health.liveness
-        told = {
-            "live": live.alive,
-            "reason": live.reason,
-            "heartbeat_age_seconds": round(live.age_seconds, 3),
-            "bound_seconds": live.bound_seconds,
-        }
-        return _json(200 if live.alive else 503, told)
-
-    def _ready(self, accept: str) -> Answer:
-        status, ready = self._health.status, self._health.ready
-        told = {"ready": ready, "state": status.state, "detail": status.detail}
-        return _json(200 if ready else 503, told)
-
-    def _status(self, accept: str) -> Answer:
-        status, live = self._health.status, self._health.liveness
-        told = {
-            "version": streamfilter.__version__,
-            "state": status.state,
-            "detail": status.detail,
-            "ready": self._health.ready,
-            "live": live.alive,
-            "uptime_seconds": round(self._health.uptime_seconds, 1),
-            "scheme": status.scheme,
-            "index_id": status.index_id,
-            "tasks": list(status.tasks),
-            "positions": dict(status.positions),
-            "lag": dict(status.lag),
-            "verdicts": self._metrics.verdicts(),
-            "index_documents": status.documents,
-            "restore_remaining_records": status.restore_remaining,
-        }
-        return _json(200, told)
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""A browser that finds a script in a document's text, by whatever mistake of ours, runs it not."""
 
 
 class Server:
     """Serves `Pages` from a daemon thread until closed."""
 
-    def __init__(self, host: str, port: int, *, health: Health, metrics: Metrics) -> None:
+    def __init__(self, host: str, port: int, *, pages: Pages) -> None:
         """Listen at once, so that a port in use is known before any work begins.
 
         Raises:
             ConfigError: if the address cannot be had.
         """
         try:
-            self._server = _Bounded(host, port, Pages(health, metrics))
+            self._server = _Bounded(host, port, pages)
         except (OSError, UnicodeError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "not an address"
             cure = "choose a free one with --set http.port=…; 0 takes any"
@@ -201,14 +139,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("Referrer-Policy", "no-referrer")
         self.end_headers()
         if with_body:
             self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Write nothing: a probe every few seconds would drown the log."""
-
-
-def _json(code: int, value: object) -> Answer:
-    body = json.dumps(value, indent=2, ensure_ascii=True).encode() + b"\n"
-    return code, "application/json", body

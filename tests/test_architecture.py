@@ -24,6 +24,7 @@ ROOMS = (
     # the edges: the wire, files, judging the judge
     ("kafka", "files", "evaluation"),
     ("http", "systemd", "watchdog", "seeds", "assembly"),
+    ("pages",),
     ("metrics", "batch_report"),
     ("exposition",),
     ("catalogue",),
@@ -36,7 +37,7 @@ ROOMS = (
     ("deduplicator", "collection", "collection_identity"),
     # the filter: true with Kafka replaced by a text file
     ("documents", "envelope", "strict_json"),
-    ("quality",),
+    ("quality", "showcase"),
     ("audit",),
     ("sketchers",),
     ("pipeline", "candidates", "verification", "decision", "policy", "search", "explanation"),

@@ -53,7 +53,7 @@ REAL = "Apache Kafka runs on this machine for as long as you watch; its data is 
     "--http",
     "address",
     metavar="HOST:PORT",
-    help=f"Where /metrics is.  [default: 127.0.0.1:{HTTP_PORT}, or a free port]",
+    help=f"Where the page and /metrics are.  [default: 127.0.0.1:{HTTP_PORT}, or a free port]",
 )
 @click.option(
     "--broker",
@@ -79,7 +79,7 @@ def command(
         stopped = stack.enter_context(_interruptible())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
         sitting = _prepared(stack, plan, directory, real=real)
-        click.echo(f"{REAL if real else EMBEDDED}\nMetrics: {sitting.url}/metrics\n")
+        click.echo(f"{REAL if real else EMBEDDED}\nLook at it: {sitting.url}/\n")
         sitting.run(stopped=stopped, show=Board(sitting).show)
         click.echo("\ncomparing all stories with each other …\n")
         report = judged(sitting.ledger, threshold=THRESHOLD)

@@ -99,7 +99,8 @@ class Sitting:
                 "common": {"bootstrap.servers": self._broker.bootstrap},
                 "session_timeout": "3s",  # the group waits this long for a killed member
             },
-            "http": {"host": host, "port": port},
+            "http": {"host": host, "port": port, "show_payloads": True},
+            "audit": {"arrivals": 1.0},  # half a minute of some hundred stories: all of them
             "batch": {"documents": 200},
             "log": {"format": "text"},
         }

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
+from streamfilter.assembly import showcase_for, shown_of
 from streamfilter.commands import options
 from streamfilter.commands.signals import stop_signals
 from streamfilter.health import Health
 from streamfilter.http import Server
 from streamfilter.metrics import Metrics
+from streamfilter.pages import Pages
 from streamfilter.stops import ExitCode
 from streamfilter.systemd import Notifier
 from streamfilter.watchdog import Watchdog
@@ -43,10 +45,12 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
     config = options.load(files, overrides)
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())
     metrics = Metrics(health)
+    showcase = showcase_for(config)
+    pages = Pages(health, metrics, showcase, shown_of(config))
     told = stop_signals()
     exit_after = config.http.exit_after.total_seconds()
     with (
-        Server(config.http.host, config.http.port, health=health, metrics=metrics) as server,
+        Server(config.http.host, config.http.port, pages=pages) as server,
         Notifier(health),
         Watchdog(health, exit_after=exit_after, stalled=metrics.stalled),
     ):
@@ -55,6 +59,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
             config,
             health=health,
             metrics=metrics,
+            showcase=showcase,
             stopping=told.is_set,
             accept_positions=accept_positions,
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
@@ -74,7 +76,7 @@ class Assembly:
     def service(self, accept_positions: bool) -> Service:
         """Return the service, a member of the group from here on."""
         with stops(), kafka_errors("joining the group"):
-            consumer = clients.consumer(clients.ownership_properties(self.config))
+            consumer = clients.consumer(self._watched(clients.ownership_properties, "owner"))
             membership = GroupMembership(consumer, self.config.changelog_topic)
         watch = TopicsWatch(self.config, self.admin, self.destinations.inputs, self.clock)
         return Service(
@@ -156,6 +158,7 @@ class Assembly:
         changelog = self.topics.get(config.changelog_topic)
         smallest = min([*limits, changelog.message_bytes if changelog else topics.MESSAGE_BYTES])
         sizes = clients.Sizes(message=max(limits), batch=min(BATCH_BYTES_MAX, smallest))
+        watched = self.observer.statistics.watched
         properties = clients.producer_properties(
             config, transactional_id=clients.transactional_id(config, number), sizes=sizes
         )
@@ -164,12 +167,17 @@ class Assembly:
                 Place(config.input.topic, partitions, config.changelog_topic, number),
                 Clients(
                     admin=self.admin,
-                    data=lambda: clients.consumer(clients.data_properties(config)),
-                    reader=lambda: clients.consumer(clients.reader_properties(config)),
-                    producer=lambda: clients.producer(properties),
+                    data=lambda: clients.consumer(self._watched(clients.data_properties, "data")),
+                    reader=lambda: clients.consumer(
+                        self._watched(clients.reader_properties, "restore")
+                    ),
+                    producer=lambda: clients.producer(watched(properties, "producer")),
                     transaction_seconds=config.kafka.transaction_timeout.total_seconds(),
                 ),
             )
+
+    def _watched(self, properties: Callable[[Config], dict[str, Any]], role: str) -> dict[str, Any]:
+        return self.observer.statistics.watched(properties(self.config), role)
 
     def _forwarder(self) -> Forwarder:
         config = self.config

@@ -7,6 +7,7 @@ that a scrape counts a batch whole or not at all.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,11 @@ from streamfilter.index.protocol import Applied, Index
 from streamfilter.kafka.outgoing import Destinations
 from streamfilter.kafka.ports import Clock, Moves, Outgoing
 from streamfilter.kafka.processing import Decided
+from streamfilter.kafka.statistics import Statistics
 from streamfilter.kafka.store import Usage
 from streamfilter.metrics import Metrics
 from streamfilter.model import Positions, Record
+from streamfilter.showcase import Showcase
 
 logger = logging.getLogger("streamfilter.run")
 
@@ -56,10 +59,16 @@ class Observer:
     """Feeds one process's metrics and health."""
 
     def __init__(
-        self, metrics: Metrics, health: Health, clock: Clock, destinations: Destinations
+        self,
+        metrics: Metrics,
+        health: Health,
+        clock: Clock,
+        destinations: Destinations,
+        showcase: Showcase | None = None,
     ) -> None:
         self._metrics, self._health, self._clock = metrics, health, clock
         self._destinations = destinations
+        self._showcase = showcase or Showcase()
         self._positions: dict[str, int] = {}
         self._lag: dict[str, int] = {}
         self._stuck: dict[str, str] = {}
@@ -67,6 +76,7 @@ class Observer:
         """Timestamp of the last committed record, by ``topic/partition``."""
         self._partitions = 0
         self._indexes: WeakKeyDictionary[Index, _Held] = WeakKeyDictionary()
+        self.statistics = Statistics(metrics.kafka)
         self.spent = metrics.spent
         """Says what the engine's thread did since the last call (`catalogue.ACTIVITIES`)."""
 
@@ -85,6 +95,11 @@ class Observer:
         )
         self._metrics.batch(report)
         self._metrics.stages(moved.stages)
+        prepared = moved.decided.prepared
+        ids, rows = prepared.batch.ids, prepared.rows
+        self._showcase.batch(
+            records, moved.decided.outcomes, lambda row: ids[bisect_left(rows, row)]
+        )
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
         to = self._destinations

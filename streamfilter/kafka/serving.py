@@ -22,6 +22,7 @@ from streamfilter.kafka.ports import Clock, LogError, Retriable
 from streamfilter.kafka.topics import Topics
 from streamfilter.metrics import Metrics
 from streamfilter.seeds import read_seed
+from streamfilter.showcase import Showcase
 from streamfilter.stops import ConfigError, Temporary
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ def serve(
     *,
     health: Health,
     metrics: Metrics,
+    showcase: Showcase,
     stopping: Callable[[], bool],
     accept_positions: bool = False,
 ) -> None:
@@ -51,7 +53,7 @@ def serve(
     health.report(scheme=config.scheme().fingerprint)
     start = _Start(config, health, stopping)
     try:
-        assembly = _assemble(config, health, metrics, start)
+        assembly = _assemble(config, health, metrics, showcase, start)
     except _StoppedEarly:
         return
     try:
@@ -93,7 +95,9 @@ class _Start:
         raise _StoppedEarly
 
 
-def _assemble(config: Config, health: Health, metrics: Metrics, start: _Start) -> Assembly:
+def _assemble(
+    config: Config, health: Health, metrics: Metrics, showcase: Showcase, start: _Start
+) -> Assembly:
     """Look at the cluster, say all that is wrong, and return what the service is made of."""
     seed = read_seed(config.index.seed_file) if config.index.seed_file else None
     admin = clients.admin_client(config)
@@ -103,7 +107,7 @@ def _assemble(config: Config, health: Health, metrics: Metrics, start: _Start) -
     for warning in topics.warnings_of(config, found):
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)
-    observer = Observer(metrics, health, start.clock, destinations)
+    observer = Observer(metrics, health, start.clock, destinations, showcase)
     assembly = Assembly(config, admin, found, seed, start.clock, observer, destinations)
     if config.changelog_topic not in found:
         start.patiently(assembly.create_changelog)

@@ -11,6 +11,7 @@ from streamfilter import http as window
 from streamfilter.health import Health, State
 from streamfilter.metrics import BatchReport, Metrics
 from streamfilter.model import Decision, Verdict
+from streamfilter.pages import Pages
 from streamfilter.stops import ConfigError, ExitCode
 
 
@@ -41,7 +42,7 @@ def metrics(health):
 
 @pytest.fixture
 def server(health, metrics):
-    with window.Server("127.0.0.1", 0, health=health, metrics=metrics) as server:
+    with window.Server("127.0.0.1", 0, pages=Pages(health, metrics)) as server:
         yield server
 
 
@@ -109,7 +110,7 @@ def test_other_pages_and_methods_are_refused(server):
 def test_a_port_in_use_is_a_configuration_problem_with_a_cure(server, health, metrics):
     host, port = server.address
     with pytest.raises(ConfigError) as caught:
-        window.Server(host, port, health=health, metrics=metrics)
+        window.Server(host, port, pages=Pages(health, metrics))
     assert caught.value.exit_code == ExitCode.CONFIG
     assert caught.value.problems[0].key == "http.port"
 
@@ -117,7 +118,7 @@ def test_a_port_in_use_is_a_configuration_problem_with_a_cure(server, health, me
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "256.0.0.1", "a" * 300])
 def test_an_address_that_is_none_is_a_configuration_problem(host, health, metrics):
     with pytest.raises(ConfigError):
-        window.Server(host, 0, health=health, metrics=metrics)
+        window.Server(host, 0, pages=Pages(health, metrics))
 
 
 def test_clients_that_never_finish_are_hung_up_on_so_that_probes_get_through(
@@ -157,9 +158,9 @@ def test_a_request_line_or_header_without_end_is_refused(server):
 
 
 def test_closing_frees_the_port_and_ends_the_thread(health, metrics):
-    server = window.Server("127.0.0.1", 0, health=health, metrics=metrics)
+    server = window.Server("127.0.0.1", 0, pages=Pages(health, metrics))
     address = server.address
     server.close()
     assert "http" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}
-    with window.Server(*address, health=health, metrics=metrics) as again:
+    with window.Server(*address, pages=Pages(health, metrics)) as again:
         assert again.address == address

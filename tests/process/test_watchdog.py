@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from streamfilter.health import Cause, Health, State
-from streamfilter.http import Pages
 from streamfilter.metrics import Metrics
+from streamfilter.pages import Pages
 from streamfilter.watchdog import Watchdog
 
 

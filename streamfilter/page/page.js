@@ -1,0 +1,202 @@
+"use strict";
+// Reads /status and shows it. Everything that came from a record is set as text, never as markup.
+
+const EVERY_MS = 1000;
+const WORDS_MAX = 300; // of each text that is compared: the table of the comparison is its square
+const SVG = "http://www.w3.org/2000/svg";
+const NAMES = {
+  unique: "unique", exact_duplicate: "exact duplicate", near_duplicate: "near-duplicate",
+  passthrough: "passed through", dropped: "dropped", rejected: "dead letter",
+};
+const FIGURES = [
+  ["audit_recall", "Recall, audited: duplicates found"],
+  ["recall_by_weights", "Recall, by weights of the pairs found"],
+  ["audit_precision", "Precision, audited: duplicates that are right"],
+  ["precision_by_chances", "Precision, by the doubt in each verdict"],
+];
+
+const at = (id) => document.getElementById(id);
+const counted = (number) => number.toLocaleString("en");
+const share = (value) => (value * 100).toFixed(value > 0.9995 || value < 0.0005 ? 2 : 1) + " %";
+
+function made(tag, attributes = {}, ...inside) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...inside);
+  return element;
+}
+
+function drawn(tag, attributes, text) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+// Two looks at least a second apart make a rate.
+let before = null;
+function rateOf(status, records) {
+  const now = { uptime: status.uptime_seconds, records };
+  if (before === null || now.uptime < before.uptime || now.records < before.records) before = now;
+  const seconds = now.uptime - before.uptime;
+  if (seconds < EVERY_MS / 1000) return null;
+  const rate = (now.records - before.records) / seconds;
+  if (seconds > 10) before = { uptime: before.uptime + seconds / 2, records: before.records + (now.records - before.records) / 2 };
+  return rate;
+}
+
+function showTraffic(status) {
+  const verdicts = Object.entries(status.verdicts);
+  const records = verdicts.reduce((sum, [, count]) => sum + count, 0);
+  const rate = rateOf(status, records);
+  at("rate").textContent = rate === null ? "–" : counted(Math.round(rate));
+  at("records").textContent = counted(records);
+  const lags = Object.values(status.lag);
+  at("lag").textContent = lags.length ? counted(lags.reduce((sum, lag) => sum + lag, 0)) : "–";
+  at("documents").textContent = counted(status.index_documents);
+  at("mode").hidden = status.mode !== "shadow";
+  at("verdicts").replaceChildren(...verdicts.map(([verdict, count]) => made("tr", {},
+    made("th", { scope: "row" }, made("span", { class: "dot " + verdict, "aria-hidden": "true" }), NAMES[verdict] ?? verdict),
+    made("td", { class: "number" }, counted(count)),
+    made("td", { class: "number" }, records ? share(count / records) : "–"))));
+  at("shares").replaceChildren(...verdicts.filter(([, count]) => count).map(([verdict, count]) => {
+    const bar = made("span", { class: verdict });
+    bar.style.flexGrow = count;
+    return bar;
+  }));
+}
+
+function interval(estimate) {
+  const picture = drawn("svg", { viewBox: "0 0 200 24", "aria-hidden": "true" });
+  const x = (value) => 6 + value * 188;
+  picture.append(
+    drawn("line", { class: "axis", x1: x(0), x2: x(1), y1: 12, y2: 12 }),
+    drawn("line", { class: "span", x1: x(estimate.lower), x2: Math.max(x(estimate.upper), x(estimate.lower) + 1), y1: 12, y2: 12 }),
+    drawn("circle", { class: "point", cx: x(estimate.value), cy: 12, r: 5 }));
+  return picture;
+}
+
+function showQuality(quality) {
+  at("quality").replaceChildren(...FIGURES.map(([name, meaning]) => {
+    const found = quality[name];
+    return made("tr", {}, made("th", { scope: "row" }, meaning),
+      made("td", { class: "number" }, found ? share(found.value) : "not yet known"),
+      made("td", { class: "number" }, found ? share(found.lower) + " to " + share(found.upper) : "–"),
+      made("td", { class: "graph" }, found ? interval(found) : "–"));
+  }));
+  at("quality-note").textContent =
+    `The audit could decide about ${counted(quality.audit_decided)} sampled documents (the latest 1,000 count). ` +
+    `The weights: ${counted(quality.matches)} matches found stand for ${counted(Math.round(quality.matches_expected))}. ` +
+    `Expected wrong verdicts: ${quality.wrong_expected}.`;
+}
+
+function showHistogram(found, threshold) {
+  const { edges, confirmed, rejected } = found;
+  const wide = 560, high = 200, floor = high - 30, most = Math.max(1, ...confirmed, ...rejected);
+  const x = (similarity) => 20 + similarity * (wide - 40);
+  const y = (count) => floor - (Math.log1p(count) / Math.log1p(most)) * (floor - 24);
+  const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
+  const label = `Histogram of similarities, logarithmic: ${total(rejected)} pairs rejected below, ` +
+    `${total(confirmed)} confirmed from the threshold ${threshold} on`;
+  const picture = drawn("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label });
+  edges.forEach((edge, place) => {
+    const from = place ? edges[place - 1] : 0;
+    for (const [kind, counts] of [["rejected", rejected], ["confirmed", confirmed]]) {
+      if (!counts[place]) continue;
+      const half = (x(edge) - x(from)) / 2 - 1;
+      const left = x(from) + 1 + (kind === "confirmed" ? half : 0);
+      picture.append(drawn("rect", { class: "bar " + kind, x: left, width: half, y: y(counts[place]), height: floor - y(counts[place]) }));
+    }
+  });
+  picture.append(drawn("line", { class: "axis", x1: x(0), x2: x(1), y1: floor, y2: floor }));
+  for (const tick of [0, 0.2, 0.4, 0.6, 0.8, 1])
+    picture.append(drawn("text", { x: x(tick), y: high - 10, "text-anchor": "middle" }, String(tick)));
+  picture.append(
+    drawn("line", { class: "threshold", x1: x(threshold), x2: x(threshold), y1: 16, y2: floor }),
+    drawn("text", { x: x(threshold), y: 12, "text-anchor": threshold > 0.8 ? "end" : "middle" }, `threshold ${threshold}`));
+  at("histogram").replaceChildren(picture);
+  at("histogram-table").replaceChildren(...edges.map((edge, place) => made("tr", {}, made("th", { scope: "row" }, String(edge)),
+    made("td", { class: "number" }, counted(rejected[place])), made("td", { class: "number" }, counted(confirmed[place])))));
+}
+
+// The longest common subsequence of words; what is in neither is marked on its side.
+function common(left, right) {
+  const wide = right.length + 1, table = new Uint16Array((left.length + 1) * wide);
+  for (let i = left.length - 1; i >= 0; i--)
+    for (let j = right.length - 1; j >= 0; j--)
+      table[i * wide + j] = left[i] === right[j] ? table[(i + 1) * wide + j + 1] + 1
+        : Math.max(table[(i + 1) * wide + j], table[i * wide + j + 1]);
+  const inLeft = new Set(), inRight = new Set();
+  for (let i = 0, j = 0; i < left.length && j < right.length;) {
+    if (left[i] === right[j]) { inLeft.add(i++); inRight.add(j++); }
+    else if (table[(i + 1) * wide + j] >= table[i * wide + j + 1]) i++;
+    else j++;
+  }
+  return [inLeft, inRight];
+}
+
+function textBox(title, words, shared, more) {
+  const box = made("div", { class: "text", tabindex: "0", role: "region", "aria-label": title });
+  words.forEach((word, place) => box.append(shared.has(place) ? word : made("mark", {}, word), " "));
+  if (more) box.append("…");
+  return box;
+}
+
+function pairOf(pair) {
+  const article = made("article", {},
+    made("h3", {}, `${pair.id} is a near-duplicate of ${pair.match_id}`),
+    made("p", {}, `similarity ${pair.similarity.toFixed(3)} (${pair.method}), ${pair.bands} bands shared; ${pair.source}, its original ${pair.match_source}`));
+  if (pair.text === null) return article;
+  const words = (text) => (text ?? "").split(/\s+/).filter(Boolean);
+  const ours = words(pair.text), theirs = words(pair.match_text);
+  const left = theirs.slice(0, WORDS_MAX), right = ours.slice(0, WORDS_MAX);
+  const [inLeft, inRight] = pair.match_text === null ? [new Set(), new Set(right.keys())] : common(left, right);
+  article.append(made("div", { class: "texts" },
+    pair.match_text === null ? made("p", {}, "The original is no longer at hand: only recently forwarded texts are.")
+      : textBox("The original " + pair.match_id, left, inLeft, theirs.length > WORDS_MAX),
+    textBox("The near-duplicate " + pair.id, right, inRight, ours.length > WORDS_MAX)));
+  return article;
+}
+
+let shown = "";
+function showLatest(pairs, payloads) {
+  const now = JSON.stringify(pairs);
+  if (now === shown || at("latest").contains(document.activeElement)) return; // whoever reads is not disturbed
+  shown = now;
+  at("latest-note").textContent = pairs.length === 0 ? "None so far."
+    : payloads ? "The original on the left; words that only one side has are marked."
+      : "Texts are not shown: http.show_payloads is off.";
+  at("latest").replaceChildren(...pairs.map(pairOf));
+}
+
+function show(status) {
+  at("state").textContent = status.state;
+  at("state").className = "state " + (status.ready && status.live ? "good" : "bad");
+  at("detail").textContent = status.detail;
+  at("about").textContent = `version ${status.version}, up ${Math.round(status.uptime_seconds)} s`;
+  showTraffic(status);
+  showQuality(status.quality);
+  showHistogram(status.similarities, status.threshold);
+  showLatest(status.latest, status.show_payloads);
+}
+
+async function look() {
+  try {
+    const answer = await fetch("status", { cache: "no-store" });
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    show(await answer.json());
+  } catch (error) {
+    at("state").textContent = "no answer";
+    at("state").className = "state bad";
+    at("detail").textContent = "The process does not answer; what is below is its last word.";
+  }
+}
+
+let paused = false;
+at("pause").addEventListener("click", () => {
+  paused = !paused;
+  at("pause").setAttribute("aria-pressed", String(paused));
+  if (!paused) look();
+});
+look();
+setInterval(() => { if (!paused && !document.hidden) look(); }, EVERY_MS);

@@ -1,0 +1,124 @@
+"""The latest near-duplicates, for people to look at: what was withheld, and for what.
+
+Without a way to read texts only ids and numbers are kept. With one (``http.show_payloads``) the
+values of recently forwarded records stay in memory, bounded in bytes, so that a duplicate can be
+shown beside its original if that is not long gone: the index itself keeps no text.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamfilter.model import Decision, Malformed, Match, Record, Source, Unjudged, Verdict
+
+PAIRS_MAX = 12
+TEXT_CHARACTERS_MAX = 2_000
+"""Of each text that is shown."""
+ORIGINALS_BYTES_MAX = 16 * 1024 * 1024
+"""Of the values of forwarded records."""
+
+Read = Callable[[Record], str | None]
+"""The text of a record; None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A near-duplicate and its best match."""
+
+    document_id: str
+    decision: Decision
+    record: Record
+    original: Record | None
+
+
+class Showcase:
+    """Keeps what was decided last; written by the engine's thread, read by any."""
+
+    def __init__(self, read: Read | None = None) -> None:
+        """Show texts as *read* gives them; None: no text is kept or shown."""
+        self._read = read
+        self._lock = threading.Lock()
+        self._pairs: deque[_Pair] = deque(maxlen=PAIRS_MAX)
+        self._originals: OrderedDict[Source, Record] = OrderedDict()
+        self._bytes = 0
+
+    def batch(
+        self,
+        records: Sequence[Record],
+        outcomes: Sequence[Decision | Unjudged | Malformed],
+        document_id: Callable[[int], str],
+    ) -> None:
+        """Take a batch: an outcome for each record, and the id of the document in a row."""
+        with self._lock:
+            if self._read is not None:
+                for record, outcome in zip(records, outcomes, strict=True):
+                    if _is(outcome, Verdict.UNIQUE):
+                        self._remember(record)
+            for row in _latest(outcomes):
+                decision, record = outcomes[row], records[row]
+                assert isinstance(decision, Decision)
+                assert decision.match is not None
+                original = self._originals.get(decision.match.source)
+                kept = record if self._read is not None else _bare(record)
+                self._pairs.append(_Pair(document_id(row), decision, kept, original))
+
+    def _remember(self, record: Record) -> None:
+        self._originals[record.source] = record
+        self._bytes += len(record.value or b"")
+        while self._bytes > ORIGINALS_BYTES_MAX:
+            _, gone = self._originals.popitem(last=False)
+            self._bytes -= len(gone.value or b"")
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return the pairs for ``/status``, the latest first; texts are null where not shown."""
+        with self._lock:
+            pairs = list(reversed(self._pairs))
+        return [self._told(pair) for pair in pairs]
+
+    def _told(self, pair: _Pair) -> dict[str, Any]:
+        match = pair.decision.match
+        assert isinstance(match, Match)
+        return {
+            "id": pair.document_id,
+            "match_id": match.document_id,
+            "similarity": round(match.similarity, 6),
+            "method": pair.decision.method,
+            "bands": match.bands,
+            "source": _place(pair.record.source),
+            "match_source": _place(match.source),
+            "text": self._text(pair.record),
+            "match_text": self._text(pair.original),
+        }
+
+    def _text(self, record: Record | None) -> str | None:
+        if record is None or self._read is None:
+            return None
+        text = self._read(record)
+        return None if text is None else text[:TEXT_CHARACTERS_MAX]
+
+
+def _latest(outcomes: Sequence[Decision | Unjudged | Malformed]) -> list[int]:
+    """Return the rows of the last near-duplicates, in their order."""
+    rows: list[int] = []
+    for row in range(len(outcomes) - 1, -1, -1):
+        if _is(outcomes[row], Verdict.NEAR_DUPLICATE):
+            rows.append(row)
+            if len(rows) == PAIRS_MAX:
+                break
+    return rows[::-1]
+
+
+def _is(outcome: Decision | Unjudged | Malformed, verdict: Verdict) -> bool:
+    return isinstance(outcome, Decision) and outcome.verdict is verdict
+
+
+def _bare(record: Record) -> Record:
+    return Record(record.source, None, None)
+
+
+def _place(source: Source) -> str:
+    return f"{source.topic}/{source.partition} at {source.offset}"

@@ -1,0 +1,126 @@
+"""The page for people, in a real browser, with texts that would like to be more than text."""
+
+import html
+import json
+import re
+import urllib.request
+
+import numpy as np
+import pytest
+
+from streamfilter.audit import Audited
+from streamfilter.health import Health, State
+from streamfilter.http import POLICY, Server
+from streamfilter.metrics import BatchReport, Metrics
+from streamfilter.model import Decision, Match, Record, Source, Verdict
+from streamfilter.pages import STATIC, Pages, Shown
+from streamfilter.pipeline import Counts
+from streamfilter.showcase import ORIGINALS_BYTES_MAX, PAIRS_MAX, Showcase
+from streamfilter.similarity.scheme import Scheme
+from tests.http.browser import dom
+
+HOSTILE = (
+    '<script>document.title="pwned"</script> <img src=x onerror=\'document.title="pwned"\'> '
+    "</article><h1>pwned</h1> &lt;b&gt; javascript:alert(1) \u202e \x00 ${document.title} {{7*7}}"
+)
+ORIGINAL = "The quick brown fox jumps over the lazy dog and goes home"
+COPY = f"The quick red fox jumps over the lazy dog and goes home {HOSTILE}"
+
+
+def source(offset: int) -> Source:
+    return Source("docs", 0, offset)
+
+
+def record(offset: int, text: str) -> Record:
+    return Record(source(offset), None, text.encode())
+
+
+def near(offset: int) -> Decision:
+    match = Match(f"<i>{offset}</i>", 0.9167, 11, source(offset), offset)
+    return Decision(Verdict.NEAR_DUPLICATE, (match,), "exact_jaccard")
+
+
+def read(record: Record) -> str | None:
+    return None if record.value is None else record.value.decode()
+
+
+@pytest.fixture
+def pages():
+    health = Health()
+    health.enter(State.RUNNING)
+    health.report(lag={"docs/0": 3}, documents=1)
+    metrics = Metrics(health)
+    metrics.describe(Scheme(16, 6), threshold=0.8)
+    decisions = [Decision(Verdict.UNIQUE), near(0)]
+    counts = Counts(np.array([0, 1]), np.array([0.9167]), np.array([0.4, 0.55]))
+    metrics.batch(BatchReport.of(decisions, counts=[counts], audited=Audited(
+        arrivals=90, true_positive=40, false_negative=10, true_negative=40)))  # fmt: skip
+    showcase = Showcase(read)
+    records = [record(0, ORIGINAL), record(1, COPY)]
+    showcase.batch(records, decisions, lambda row: f"doc-{row} {HOSTILE}")
+    return Pages(health, metrics, showcase, Shown(0.8, "shadow", payloads=True))
+
+
+def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stays_text(
+    pages, tmp_path
+):
+    with Server("127.0.0.1", 0, pages=pages) as server:
+        found = dom("http://{}:{}/".format(*server.address), tmp_path)
+    assert "<title>streamfilter</title>" in found
+    body = found.partition("<body>")[2]
+    assert not re.search(r"<(script|img|h1>pwned|i>)", body)
+    assert html.escape("<script>document.title=", quote=False) in body
+    assert body.count("</article>") == 1
+    text = html.unescape(re.sub(r"<[^>]*>", "", body))
+    assert re.search(r"streamfilter\s+running", text)
+    assert "Shadow mode" in text
+    assert "near-duplicate150.0 %" in text
+    assert "80.0 %67.0 % to 88.8 %" in text  # Wilson, 40 of 50
+    assert "similarity 0.917 (exact_jaccard), 11 bands shared; docs/0 at 1" in text
+    marked = re.findall(r"<mark>(.*?)</mark>", body)
+    assert {"brown", "red"} <= set(marked)
+    assert "quick" not in marked
+    assert re.search(r'role="img" aria-label="[^"]*2 pairs rejected below, 1 confirmed', body)
+
+
+def test_what_the_page_needs_comes_from_the_process_itself_and_nothing_else_may_run(pages):
+    with Server("127.0.0.1", 0, pages=pages) as server:
+        url = "http://{}:{}".format(*server.address)
+        for path, (_, content_type) in STATIC.items():
+            with urllib.request.urlopen(url + path) as answer:
+                assert answer.headers["Content-Type"] == content_type
+                assert answer.headers["Content-Security-Policy"] == POLICY
+                told = answer.read().decode()
+                # The name of SVG's vocabulary is no address.
+                hosts = re.findall(r"(?:https?:)?//[\w.-]+\.\w+", told)
+                assert set(hosts) <= {"http://www.w3.org"}
+                assert not re.search(r"innerHTML|insertAdjacent|document\.write|eval\(", told)
+                assert not re.search(r"<[^>]+\son\w+=|<style|style=", told)
+    assert "'unsafe" not in POLICY
+    assert "default-src 'none'" in POLICY
+
+
+def test_without_leave_no_text_is_kept_or_told(pages):
+    showcase = Showcase()
+    showcase.batch([record(0, ORIGINAL), record(1, COPY)], [Decision(Verdict.UNIQUE), near(0)], str)
+    shown = Pages(pages.health, pages.metrics, showcase)
+    status = shown.answer("/status")[2].decode()
+    assert "quick" not in status
+    assert json.loads(status)["latest"][0]["text"] is None
+    assert json.loads(status)["show_payloads"] is False
+
+
+def test_the_showcase_is_bounded_in_pairs_and_bytes_and_shows_the_latest_first():
+    showcase = Showcase(read)
+    large = "x" * (ORIGINALS_BYTES_MAX // 4)
+    unique = [Decision(Verdict.UNIQUE)]
+    for offset in range(6):
+        showcase.batch([record(offset, large)], unique, str)
+    rows = range(PAIRS_MAX + 5)
+    showcase.batch([record(100 + row, "copy") for row in rows], [near(5)] * len(rows), str)
+    told = showcase.told()
+    assert [pair["id"] for pair in told] == [str(row) for row in reversed(rows)][:PAIRS_MAX]
+    assert told[0]["match_text"].startswith("xxx")
+    assert len(told[0]["match_text"]) == 2_000
+    showcase.batch([record(200, "copy")], [near(0)], str)  # offset 0 is long gone
+    assert showcase.told()[0]["match_text"] is None
