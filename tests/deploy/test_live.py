@@ -142,6 +142,20 @@ def test_four_in_five_expressions_of_the_dashboards_have_data(demo):
     assert len(empty) <= NEEDS_TIME * len(TARGETS), empty
 
 
+@pytest.mark.parametrize(
+    "fed",
+    [
+        "rocksdb_estimate_num_keys",
+        "kafka_received_bytes_total",
+        "activity_seconds_total",
+        "matches_expected_total",
+        "audit_comparisons_total",
+    ],
+)
+def test_a_series_is_fed_and_not_only_there(demo, fed):
+    assert max(demo.prometheus.values(f"streamfilter_{fed}")) > 0
+
+
 def test_every_selector_of_dashboards_and_rules_finds_a_series(demo):
     asked = {
         selector.text
