@@ -73,6 +73,12 @@ class SchemeMismatch(Stop):
     exit_code = ExitCode.CONFIG
 
 
+class Refused(Stop):
+    """The brokers know us and refuse: a right or a credential is missing."""
+
+    exit_code = ExitCode.CONFIG
+
+
 class Temporary(Stop):
     """Nothing is wrong with us; try again later."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,8 +45,18 @@ class Sizes:
     """Largest batch of records that every topic takes."""
 
 
+_refusals: deque[KafkaError] = deque(maxlen=1)
+
+
+def refusal() -> KafkaError | None:
+    """Return why a broker did not let us in, as last heard of; calls only say "timed out"."""
+    return _refusals[-1] if _refusals else None
+
+
 def _noticed(error: KafkaError) -> None:
     """Log what librdkafka reports on the side; what matters comes back from the calls too."""
+    if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+        _refusals.append(error)
     _librdkafka.warning("%s: %s", error.name(), error.str())
 
 
@@ -113,7 +124,8 @@ def reader_properties(config: Config) -> Properties:
     """Return the properties of a private consumer of the changelog."""
     return {
         **_reading_properties(config, "restore"),
-        "group.id": f"{config.kafka.group}.restore",
+        # Never joined or committed to; another name would need a right of its own.
+        "group.id": config.kafka.group,
         "enable.partition.eof": True,
     }
 

@@ -22,7 +22,8 @@ from streamfilter.kafka.ports import (
     OutcomeUnknown,
     Retriable,
 )
-from streamfilter.stops import ExitCode, Stop, Temporary
+from streamfilter.stops import ExitCode, Refused, Stop, Temporary
+from streamfilter.stops import Fenced as FencedStop
 
 FENCED = frozenset(
     {
@@ -71,6 +72,13 @@ AGAIN = frozenset(
         KafkaError.NOT_CONTROLLER,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError._NOENT,  # ListOffsets while a partition has no leader
     }
 )
 
@@ -82,6 +90,8 @@ def classify(error: KafkaError) -> type[LogError]:
         return Fenced
     if code in DENIED:
         return Denied
+    if code == KafkaError.FENCED_INSTANCE_ID and not error.txn_requires_abort():
+        return Fenced  # outside a transaction it is the end of the member, and of the process
     if error.fatal():
         return OutcomeUnknown
     if error.txn_requires_abort():
@@ -116,7 +126,11 @@ def as_stop(error: LogError) -> Stop:
     if isinstance(error, Retriable):
         return Temporary(f"{error}; the broker may be away: try again later")
     if isinstance(error, Denied):
-        return Stop(f"{error}; grant this right or mend the credentials", exit_code=ExitCode.CONFIG)
+        return Refused(f"{error}; grant this right or mend the credentials")
+    if isinstance(error, Fenced):
+        return FencedStop(f"{error}; another process has our place")
+    if isinstance(error, InputLost):
+        return Stop(str(error), exit_code=ExitCode.CONFIG)
     return Stop(str(error))
 
 

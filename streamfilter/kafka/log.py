@@ -22,9 +22,9 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.kafka.bounded import bounded
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.ports import (
@@ -36,13 +36,11 @@ from streamfilter.kafka.ports import (
     Retriable,
     StartAt,
 )
+from streamfilter.kafka.questions import OffsetSpec, committed, list_offsets, raise_why_purged
 from streamfilter.kafka.reader import Reader, gets_a_record
 from streamfilter.kafka.records import record_of
 from streamfilter.model import Positions, Record
 
-OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported without types
-
-CALL_SECONDS = 10.0  # offsets, metadata, admin: a caller repeats what is retriable
 QUEUE_FULL_SECONDS = 0.1
 UNREAD_SECONDS = 5.0
 
@@ -97,20 +95,15 @@ class KafkaLog:
         """Return the group's stable offsets (step 2)."""
         wanted = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
         doing = f"reading the group's offsets of {self._place.input_topic}"
-        with kafka_errors(doing):
-            found = self._data.committed(wanted, timeout=CALL_SECONDS)
-        for each in found:
-            if each.error is not None:
-                raise translated(each.error, doing)
-        return {each.partition: each.offset for each in found if each.offset >= 0}
+        return committed(self._data, wanted, doing)
 
     def changelog_bounds(self) -> Bounds:
         """Return the changelog's first offset and its end, read uncommitted (step 3)."""
         spot = [TopicPartition(self._place.changelog, self._place.task)]
         # Not get_watermark_offsets: under read_committed it returns the last stable offset.
         level = IsolationLevel.READ_UNCOMMITTED
-        start = self._list_offsets(spot, OffsetSpec.earliest(), level)
-        end = self._list_offsets(spot, OffsetSpec.latest(), level)
+        start = self._offsets(spot, OffsetSpec.earliest(), level)
+        end = self._offsets(spot, OffsetSpec.latest(), level)
         return Bounds(start[self._place.task], end[self._place.task])
 
     def start_positions(self, start: StartAt) -> Positions:
@@ -118,23 +111,18 @@ class KafkaLog:
         spots = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
         level = IsolationLevel.READ_COMMITTED
         if start == "earliest":
-            return self._list_offsets(spots, OffsetSpec.earliest(), level)
-        ends = self._list_offsets(spots, OffsetSpec.latest(), level)
+            return self._offsets(spots, OffsetSpec.earliest(), level)
+        ends = self._offsets(spots, OffsetSpec.latest(), level)
         if not isinstance(start, datetime):
             return ends
         spec = OffsetSpec.for_timestamp(round(start.timestamp() * 1000))
-        found = self._list_offsets(spots, spec, level)
+        found = self._offsets(spots, spec, level)
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
-    def _list_offsets(
+    def _offsets(
         self, spots: Sequence[TopicPartition], spec: Any, level: IsolationLevel
     ) -> Positions:
-        topic = spots[0].topic
-        with kafka_errors(f"asking for the offsets of {topic}"):
-            futures = self._clients.admin.list_offsets(
-                dict.fromkeys(spots, spec), isolation_level=level, request_timeout=CALL_SECONDS
-            )
-            return {spot.partition: future.result().offset for spot, future in futures.items()}
+        return list_offsets(self._clients.admin, spots, spec, level)
 
     def read_changelog(self, start: int, end: int) -> Reader:
         """Return a private reader of the changelog (step 5)."""
@@ -229,6 +217,8 @@ class KafkaLog:
         if self._last is None:
             return -1
         error, offset = self._last
+        if error is not None and error.code() == KafkaError._PURGE_QUEUE:
+            raise_why_purged(self._open, f"producing to an output or {self._place.changelog}")
         if error is not None:
             # Not the error's own class: a lost record always costs its transaction, and if the
             # producer is fenced the abort will say so.
@@ -239,8 +229,13 @@ class KafkaLog:
         """Make the next offsets a part of the transaction (step 11)."""
         topic = self._place.input_topic
         offsets = [TopicPartition(topic, p, o) for p, o in positions.items()]
-        with kafka_errors(f"sending the offsets of {topic}"):
-            self._open.send_offsets_to_transaction(offsets, member.token, self._seconds)
+        producer, doing = self._open, f"sending the offsets of {topic}"
+
+        def send() -> None:
+            producer.send_offsets_to_transaction(offsets, member.token, self._seconds)
+
+        with kafka_errors(doing):
+            bounded(send, seconds=self._seconds, doing=doing)
 
     def commit(self) -> None:
         """Commit the transaction (step 12)."""
@@ -258,7 +253,7 @@ class KafkaLog:
         """Return whether a consumer made for this gets a record at or after *positions*."""
         topic = self._place.input_topic
         spots = [TopicPartition(topic, p) for p in positions]
-        ends = self._list_offsets(spots, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        ends = self._offsets(spots, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
         behind = [TopicPartition(topic, p, o) for p, o in positions.items() if ends[p] > o]
         if not behind:
             return False

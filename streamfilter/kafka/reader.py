@@ -13,7 +13,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.ports import Entry, OutcomeUnknown, Retriable
+from streamfilter.kafka.ports import Denied, Entry, OutcomeUnknown, Retriable
 
 
 class Reader:
@@ -63,7 +63,7 @@ class Reader:
         trouble = translated(error, self._what)
         if isinstance(trouble, Retriable):
             return  # the consumer goes on by itself
-        raise OutcomeUnknown(str(trouble))
+        raise trouble if isinstance(trouble, Denied) else OutcomeUnknown(str(trouble))
 
     def close(self) -> None:
         """Close the consumer."""

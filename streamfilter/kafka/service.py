@@ -29,8 +29,8 @@ from streamfilter.kafka.ports import (
 from streamfilter.kafka.standby import Standbys
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.transactor import Step
-from streamfilter.stops import ExitCode, SchemeMismatch, Stop, Temporary
 from streamfilter.stops import Fenced as FencedStop
+from streamfilter.stops import SchemeMismatch, Temporary
 
 STANDBY_SECONDS = 0.25
 """How long a poll of the membership waits while there is nothing else to do."""
@@ -221,7 +221,7 @@ def _stops() -> Iterator[None]:
     try:
         yield
     except (Denied, InputLost) as error:
-        raise Stop(str(error), exit_code=ExitCode.CONFIG) from error
+        raise as_stop(error) from error
     except (IndexLocked, IndexUnavailable) as error:
         raise Temporary(str(error)) from error
     except IndexFault as error:

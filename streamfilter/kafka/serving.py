@@ -19,11 +19,12 @@ from streamfilter.kafka.errors import as_stop
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations
 from streamfilter.kafka.ports import Clock, LogError, Retriable
+from streamfilter.kafka.rights import explained, too_late
 from streamfilter.kafka.topics import Topics
 from streamfilter.metrics import Metrics
 from streamfilter.seeds import read_seed
 from streamfilter.showcase import Showcase
-from streamfilter.stops import ConfigError, Temporary
+from streamfilter.stops import ConfigError
 
 T = TypeVar("T")
 
@@ -52,14 +53,15 @@ def serve(
     )
     health.report(scheme=config.scheme().fingerprint)
     start = _Start(config, health, stopping)
-    try:
-        assembly = _assemble(config, health, metrics, showcase, start)
-    except _StoppedEarly:
-        return
-    try:
-        assembly.service(accept_positions).run(stopping)
-    finally:
-        assembly.worker.close()
+    with explained(config):
+        try:
+            assembly = _assemble(config, health, metrics, showcase, start)
+        except _StoppedEarly:
+            return
+        try:
+            assembly.service(accept_positions).run(stopping)
+        finally:
+            assembly.worker.close()
 
 
 class _StoppedEarly(Exception):
@@ -88,7 +90,7 @@ class _Start:
             except Retriable as error:
                 self.health.enter(State.STARTING, str(error))
                 if self.clock.monotonic() > deadline:
-                    raise Temporary(f"no broker answered: {error}") from error
+                    raise too_late(error) from error
                 self.clock.sleep(ASK_AGAIN_SECONDS)
             except LogError as error:
                 raise as_stop(error) from error

@@ -68,7 +68,11 @@ def describe(config: Config, admin: AdminClient) -> dict[str, Topic]:
     """
     # All topics are asked for: asking for one by name creates it on brokers that allow that.
     with kafka_errors("asking the brokers for their topics"):
-        metadata = admin.list_topics(timeout=CALL_SECONDS).topics
+        try:
+            metadata = admin.list_topics(timeout=CALL_SECONDS).topics
+        except KafkaException:
+            admin.poll(0)  # serves the callback that hears of wrong passwords and certificates
+            raise
     found = {
         topic: len(metadata[topic].partitions)
         for topic in roles(config).values()
@@ -126,8 +130,11 @@ def problems_of(config: Config, topics: Topics) -> list[Problem]:
 
 def _cure_of_missing(role: str, topic: str) -> str:
     if role == "input.topic":
-        return "check the name; streamfilter never creates its input"
-    return f"`streamfilter check --connect --apply` creates it, or create {topic!r} yourself"
+        return "check the name, and the right to READ it; streamfilter never creates its input"
+    return (
+        f"`streamfilter check --connect --apply` creates it, or create {topic!r} yourself; "
+        "brokers also hide a topic from a user without the right to WRITE it"
+    )
 
 
 def _problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list[Problem]:

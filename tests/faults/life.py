@@ -36,6 +36,7 @@ TRANSACTION_SECONDS = 5
 SOCKET_SECONDS = 2
 PROGRESS_SECONDS = 60
 """Without a committed record for this long, after all faults are over, it does not live."""
+STALLED_SECONDS = 20
 TICK_SECONDS = 0.1
 FENCED, TEMPORARY = 76, 75
 PROTOCOLS: dict[str, Callable[[int], dict[str, str]]] = {
@@ -126,6 +127,9 @@ class Life:
         return {
             "index": index,
             "batch": {"documents": self.batch},
+            # librdkafka's send_offsets_to_transaction may outlast its timeout for ever (seen after
+            # a lost coordinator): then only the process's own watch ends it.
+            "http": {"stalled_after": f"{STALLED_SECONDS}s"},
             # A small memtable, so that flushes and compactions run all the time.
             "memory": {"memtable": "4Mi", "index_cache": "8Mi", "miss_filter": "1Mi"},
             "kafka": {

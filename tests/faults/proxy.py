@@ -25,6 +25,7 @@ ADD_OFFSETS, END_TXN, TXN_OFFSETS, PRODUCE, FETCH, HEARTBEAT = 25, 26, 28, 0, 1,
 CHUNK_BYTES = 16 * 1024
 QUEUE_CHUNKS = 64
 CALL_SECONDS = 20
+CLOSE_SECONDS = 2
 _HEAD = struct.Struct(">ih")
 
 
@@ -176,10 +177,9 @@ class Proxy:
     async def _stop(self) -> None:
         self._server.close()
         await self._cut()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        # Not cancelled but waited for: asyncio complains of accepting tasks that are cancelled.
+        if left := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(left, timeout=CLOSE_SECONDS)
 
     async def _become(self, weather: Weather) -> None:
         self._weather = weather

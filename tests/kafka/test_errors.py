@@ -26,6 +26,9 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
         (KafkaError._FENCED, FATAL, Fenced),
         (KafkaError.INVALID_PRODUCER_EPOCH, FATAL, Fenced),
         (KafkaError.PRODUCER_FENCED, ABORT, Fenced),
+        # somebody else has our group.instance.id
+        (KafkaError.FENCED_INSTANCE_ID, PLAIN, Fenced),
+        (KafkaError.FENCED_INSTANCE_ID, FATAL, Fenced),
         # the group moved: this transaction is lost, the producer lives
         (KafkaError.ILLEGAL_GENERATION, ABORT, Abortable),
         (KafkaError.UNKNOWN_MEMBER_ID, ABORT, Abortable),
@@ -41,6 +44,11 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
         (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, PLAIN, Retriable),
         (KafkaError.UNSTABLE_OFFSET_COMMIT, PLAIN, Retriable),
         (KafkaError.LEADER_NOT_AVAILABLE, PLAIN, Retriable),
+        # brokers that have not heard of the newest leader yet, or have none
+        (KafkaError.UNKNOWN_LEADER_EPOCH, PLAIN, Retriable),
+        (KafkaError.FENCED_LEADER_EPOCH, PLAIN, Retriable),
+        (KafkaError.NOT_ENOUGH_REPLICAS, PLAIN, Retriable),
+        (KafkaError._NOENT, PLAIN, Retriable),
         # refused by name
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, PLAIN, Denied),
         (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, FATAL, Denied),
@@ -77,3 +85,5 @@ def test_what_the_binding_raises_otherwise_leaves_the_outcome_unknown(error: Exc
 def test_a_broker_that_is_away_is_temporary_and_a_refusal_is_the_operators() -> None:
     assert as_stop(Retriable("x")).exit_code is ExitCode.TEMPORARY
     assert as_stop(Denied("x")).exit_code is ExitCode.CONFIG
+    assert as_stop(Fenced("x")).exit_code is ExitCode.FENCED
+    assert as_stop(InputLost("x")).exit_code is ExitCode.CONFIG

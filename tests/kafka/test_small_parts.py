@@ -1,14 +1,18 @@
 """Partitioner, group metadata, kill points, the breaker: small things with known answers."""
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from streamfilter.kafka.bounded import bounded
 from streamfilter.kafka.breaker import RECORDS_MIN, WINDOW_RECORDS, Breaker
 from streamfilter.kafka.group_metadata import parse_member
 from streamfilter.kafka.partitioner import murmur2, partition_for
+from streamfilter.kafka.ports import Abortable, OutcomeUnknown
 from streamfilter.killpoints import VARIABLE
 from streamfilter.model import Record, Source
 
@@ -100,4 +104,38 @@ def test_a_kill_point_kills_at_the_nth_pass() -> None:
 def test_a_kill_point_that_does_not_exist_is_refused() -> None:
     process = killed("batch.typo", 1)
     assert process.returncode == 1
-    assert "known: start.producer" in process.stderr
+    assert "known: start.given, start.producer" in process.stderr
+    assert "POINT:N:stop" in killed("batch.consumed:1:slowly", 1).stderr
+
+
+def test_a_kill_point_may_stop_the_process_instead_until_it_is_let_go_on() -> None:
+    program = "from streamfilter.killpoints import kill_point as k; k('batch.consumed'); print(1)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, VARIABLE: "batch.consumed:1:stop"},
+        stdout=subprocess.PIPE,
+    )
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    process.send_signal(signal.SIGCONT)
+    assert process.communicate(timeout=30)[0] == b"1\n"
+
+
+def test_a_call_that_outlasts_its_timeout_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamfilter.kafka.bounded.GRACE_SECONDS", 0.05)
+    free = threading.Event()
+    with pytest.raises(OutcomeUnknown, match=r"asking: no answer within 0\.05 s"):
+        bounded(lambda: free.wait(30), seconds=0.05, doing="asking")
+    free.set()
+
+
+def test_a_call_in_time_returns_or_raises_what_it_does() -> None:
+    done: list[int] = []
+    bounded(lambda: done.append(1), seconds=5, doing="asking")
+    assert done == [1]
+    with pytest.raises(Abortable, match="gone"):
+        bounded(_gone, seconds=5, doing="asking")
+
+
+def _gone() -> None:
+    raise Abortable("gone")

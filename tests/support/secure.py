@@ -58,8 +58,9 @@ class Authority:
         place = self.directory / name
         key, request, extensions = (place.with_suffix(each) for each in (".key", ".csr", ".ext"))
         extensions.write_text("subjectAltName=IP:127.0.0.1\n")
+        # A running broker takes no certificate with another subject than its first.
         _openssl(
-            "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
+            "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=broker",
             "-keyout", key, "-out", request,
         )  # fmt: skip
         _openssl(

@@ -48,7 +48,8 @@ class RealKafka:
 
         Args:
             nodes: 1, or 3 (replication factor 3, two in sync).
-            properties: broker settings that overrule server.properties.
+            properties: broker settings that overrule server.properties, with the same
+                placeholders (``$proxied_port``).
             port: where clients find the first node; a free one by default.
 
         Raises:
@@ -135,7 +136,9 @@ class RealKafka:
     def _server_properties(self, node: Node) -> str:
         template = (resources.files(__package__) / "server.properties").read_text(encoding="utf-8")
         voters = (f"{n.number}@127.0.0.1:{n.ports.controller}" for n in self.nodes)
-        text = Template(template).substitute(
+        # In a properties file the last line of a key wins.
+        text = template + "".join(f"{key}={value}\n" for key, value in self._properties.items())
+        return Template(text).substitute(
             node_id=node.number,
             voters=",".join(voters),
             port=node.ports.client,
@@ -146,8 +149,6 @@ class RealKafka:
             replication=min(3, len(self.nodes)),
             in_sync=min(2, len(self.nodes)),
         )
-        # In a properties file the last line of a key wins.
-        return text + "".join(f"{key}={value}\n" for key, value in self._properties.items())
 
     @staticmethod
     def _why(node: Node, happened: str) -> str:

@@ -1,0 +1,199 @@
+"""TLS, SCRAM and ACLs on a real broker: what is missing is named, and no secret is told.
+
+The rights in `rights_of` are all that the filter needs: with them it works, without any of them
+it stops and names the resource.
+"""
+
+import random
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from streamfilter.kafka.broker.real import RealKafka
+from tests.kafka.story import records, texts
+from tests.support.filter_process import FilterProcess
+from tests.support.secure import (
+    Authority,
+    Right,
+    grant,
+    revoke,
+    secure_properties,
+    set_password,
+)
+from tests.support.stage import Stage
+
+SEED, CONFIG = 20_261_126, 78
+READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
+
+
+class Secured:
+    """The broker, its authority, and how to start a filter as some user."""
+
+    def __init__(self, kafka: RealKafka, authority: Authority) -> None:
+        self.kafka, self.authority = kafka, authority
+        self.bootstrap = kafka.bootstrap
+        self.password = f"pass-{secrets.token_hex(12)}"
+
+    def rights_of(self, stage: Stage) -> dict[str, Right]:
+        topic = ResourceType.TOPIC
+        return {
+            "input": Right(topic, stage.input, READ),
+            "unique": Right(topic, stage.unique, WRITE),
+            "duplicates": Right(topic, stage.duplicates, WRITE),
+            "dead_letter": Right(topic, stage.dead_letter, WRITE),
+            "changelog read": Right(topic, stage.changelog, READ),
+            "changelog write": Right(topic, stage.changelog, WRITE),
+            "changelog create": Right(topic, stage.changelog, CREATE),
+            "group": Right(ResourceType.GROUP, stage.group, READ),
+            "transactions": Right(ResourceType.TRANSACTIONAL_ID, f"{stage.group}.0", WRITE),
+        }
+
+    def user(self, stage: Stage, *, without: str = "") -> str:
+        """Return a new user with every right but the one named *without*."""
+        user = f"user-{secrets.token_hex(4)}"
+        set_password(self.bootstrap, user, self.password)
+        rights = self.rights_of(stage)
+        grant(self.bootstrap, user, [right for name, right in rights.items() if name != without])
+        return user
+
+    def start(
+        self, stage: Stage, user: str, password: str | None = None, state: str = "state"
+    ) -> FilterProcess:
+        common = {
+            "bootstrap.servers": f"127.0.0.1:{self.kafka.nodes[0].ports.proxied}",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password or self.password,
+            "ssl.ca.location": str(self.authority.certificate),
+        }
+        times = {"session_timeout": "2s", "transaction_timeout": "4s", "start_timeout": "8s"}
+        stage.produce(records(texts(random.Random(SEED), 40)))
+        kafka = {"group": stage.group, "common": common, **times}
+        return stage.start(state=state, kafka=kafka)
+
+    def ended(self, process: FilterProcess, *words: str, code: int = CONFIG) -> None:
+        """Check how it ended, that it said *words*, and that it told no password."""
+        assert process.wait_for_exit() == code, process.told("ended otherwise")
+        said = process.log.read_text()
+        last = "\n".join(said.splitlines()[-12:])
+        assert all(word.lower() in last.lower() for word in words), last
+        assert self.password not in said
+
+
+@pytest.fixture(scope="module")
+def secured(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    authority = Authority.made(tmp_path_factory.mktemp("authority"))
+    with RealKafka(properties=secure_properties(authority.issue("broker"))) as broker:
+        yield Secured(broker, authority)
+
+
+@pytest.fixture
+def stage(secured: Secured, tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(secured.bootstrap, tmp_path)
+    yield stage
+    stage.close()
+
+
+def test_with_exactly_these_rights_it_works(secured: Secured, stage: Stage) -> None:
+    process = secured.start(stage, secured.user(stage))
+    stage.drain(process)
+    told = f"{process.get('/metrics')}{process.get('/status')}{process.get('/readyz')}"
+    assert secured.password not in told
+    assert process.terminate() == 0
+    assert sum(map(len, stage.outputs().values())) == 40
+
+
+CI = {"unique", "group"}
+
+
+def marked(names: list[str]) -> list[object]:
+    """Return parameters of which most wait for the second command."""
+    return [name if name in CI else pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
+MISSING = [
+    "input",
+    "unique",
+    "duplicates",
+    "dead_letter",
+    "changelog read",
+    "changelog write",
+    "changelog create",
+    "group",
+    "transactions",
+]
+
+
+@pytest.mark.parametrize("right", marked(MISSING))
+def test_a_missing_right_is_a_stop_that_names_resource_and_operation(
+    secured: Secured, stage: Stage, right: str
+) -> None:
+    if right == "changelog read":  # only who restores reads it
+        first = secured.start(stage, secured.user(stage))
+        stage.drain(first)
+        assert first.terminate() == 0
+    wanted = secured.rights_of(stage)[right]
+    process = secured.start(stage, secured.user(stage, without=right), state="other")
+    secured.ended(process, wanted.name, wanted.operation.name)
+
+
+REVOKED = ["input", "unique", "changelog write", "group", "transactions"]
+
+
+@pytest.mark.parametrize("right", marked(REVOKED))
+def test_a_right_revoked_at_run_time_is_a_stop_that_names_it(
+    secured: Secured, stage: Stage, right: str
+) -> None:
+    user = secured.user(stage)
+    process = secured.start(stage, user)
+    stage.drain(process)
+    wanted = secured.rights_of(stage)[right]
+    revoke(secured.bootstrap, user, [wanted])
+    stage.produce(records(texts(random.Random(SEED + 1), 20), first=1_000))
+    secured.ended(process, wanted.name, wanted.operation.name)
+
+
+def test_a_wrong_password_is_a_stop_that_does_not_repeat_it(secured: Secured, stage: Stage) -> None:
+    wrong = f"wrong-{secrets.token_hex(12)}"
+    process = secured.start(stage, secured.user(stage), wrong)
+    secured.ended(process, "authentication")
+    assert wrong not in process.log.read_text()
+
+
+@pytest.mark.long
+def test_an_expired_certificate_is_a_stop_that_says_so(
+    secured: Secured, stage: Stage, request: pytest.FixtureRequest
+) -> None:
+    present = _keystore(secured, secured.authority.issue("expired", days=-1))
+    request.addfinalizer(lambda: present(secured.authority.issue("renewed")))
+    process = secured.start(stage, secured.user(stage))
+    secured.ended(process, "certificate verify failed", code=75)
+
+
+def _keystore(secured: Secured, first: Path) -> Callable[[Path], None]:
+    """Give the running broker another certificate; return what does it again."""
+
+    def present(keystore: Path) -> None:
+        admin = AdminClient({"bootstrap.servers": secured.bootstrap})
+        entry = ConfigEntry(
+            "listener.name.proxied.ssl.keystore.location",
+            str(keystore),
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        node = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([node]).values():
+            future.result(30)
+
+    present(first)
+    return present
