@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import asdict
+from typing import Any
 
 from streamfilter.config import Config
 from streamfilter.documents import Limits, Reader
@@ -25,6 +26,8 @@ def reader_for(config: Config) -> Reader:
         config.input.format,
         text_pointer=config.input.text,
         id_pointer=config.input.id,
+        fields=tuple(config.input.fields),
+        held_out=config.input.held_out,
         limits=Limits(
             document_bytes=config.limits.document,
             text_characters=config.limits.text_characters,
@@ -39,7 +42,7 @@ def policy_for(config: Config) -> MatchPolicy:
     """Return what counts as a duplicate as *config* says."""
     return MatchPolicy(
         threshold=config.similarity.threshold,
-        method=config.verify.method,
+        method="fields" if config.input.format == "fields" else config.verify.method,
         max_candidates=config.verify.max_candidates,
         short_text=config.input.short_text,
         agree=config.verify.agree,
@@ -49,6 +52,7 @@ def policy_for(config: Config) -> MatchPolicy:
         short_threshold=config.verify.short_threshold,
         short_size=config.verify.short_size,
         sample_modulus=config.similarity.shingle.sample_modulus,
+        fields=config.scheme().field_kinds,
     )
 
 
@@ -78,10 +82,10 @@ def note_policy(index: RocksIndex, policy: MatchPolicy) -> list[str]:
     the index, and an operator may change it: it holds from then on, but a record that is read
     again may then get another verdict than the one it had.
     """
-    present = asdict(policy)
+    present = _as_read(policy)
     known = json.loads(index.fact(_POLICY_FACT) or "null")
     if known is not None:
-        known = asdict(MatchPolicy()) | known  # an index from before a setting had its default
+        known = _as_read(MatchPolicy()) | known  # from before a setting had its default
     if known == present:
         return []
     index.remember(_POLICY_FACT, json.dumps(present, sort_keys=True).encode())
@@ -97,3 +101,9 @@ def note_policy(index: RocksIndex, policy: MatchPolicy) -> list[str]:
             "; ".join(changes),
         )
     return changes
+
+
+def _as_read(policy: MatchPolicy) -> dict[str, Any]:
+    """Return the policy as JSON gives it back: tuples are lists."""
+    read: dict[str, Any] = json.loads(json.dumps(asdict(policy)))
+    return read

@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from streamfilter import config_process as process
 from streamfilter import config_sections as sections
 from streamfilter.config_checks import check_meaning
+from streamfilter.config_input import Input
 from streamfilter.config_problems import explain, without
 from streamfilter.config_sources import Settings, read_settings
 from streamfilter.config_types import TOPIC
@@ -35,7 +36,7 @@ class Config(BaseSettings):
         frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
     )
 
-    input: sections.Input = sections.Input()
+    input: Input = Input()
     output: sections.Output = sections.Output()
     similarity: sections.Similarity = sections.Similarity()
     verify: sections.Verify = sections.Verify()
@@ -80,6 +81,8 @@ class Config(BaseSettings):
         Raises:
             ValueError: if no shape reaches the recall (`load_config` has checked that).
         """
+        if self.input.format == "fields":
+            return Scheme.of_fields(self.input.fields)
         similarity = self.similarity
         bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
         if bands is None and rows is None:

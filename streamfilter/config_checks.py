@@ -89,6 +89,26 @@ def _format(config: Config) -> Iterator[Problem]:
     if config.input.format == "json" and config.input.text == config.input.id:
         yield Problem("input.id", f"{config.input.id} is also input.text",
                       "point at a field of its own, or use null: the source position")  # fmt: skip
+    yield from _records(config)
+
+
+def _records(config: Config) -> Iterator[Problem]:
+    """Records have fields, and nothing that is for texts alone."""
+    given, records = config.input, config.input.format == "fields"
+    if records and not given.fields:
+        yield Problem("input.fields", "format fields has no fields to compare",
+                      "name some, such as /name: words and /phone: digits")  # fmt: skip
+    if not records and (given.fields or given.held_out):
+        key = "fields" if given.fields else "held_out"
+        yield Problem(f"input.{key}", f"has no meaning with input.format {given.format}",
+                      "set input.format: fields, or leave it out")  # fmt: skip
+    if given.held_out in given.fields:
+        yield Problem("input.held_out", f"{given.held_out} is also one of input.fields",
+                      "take a field that is not compared, or leave it out")  # fmt: skip
+    verify = config.verify
+    if records and (verify.method != "exact" or verify.containment or verify.short_threshold):
+        yield Problem("verify", "records are compared field by field, not by sets of shingles",
+                      "leave method, containment and short_threshold out")  # fmt: skip
 
 
 def _properties(config: Config) -> Iterator[Problem]:
@@ -132,7 +152,8 @@ def _sizes(config: Config) -> Iterator[Problem]:
 _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
     *config_shapes.CHECKS,
-    (("input.format", "input.text", "input.id"), _format),
+    (("input.format", "input.text", "input.id", "input.fields", "input.held_out", "verify"),
+     _format),
     (("kafka.common", "kafka.consumer", "kafka.producer"), _properties),
     (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
       "batch.latency"), _timeouts),

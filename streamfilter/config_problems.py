@@ -22,7 +22,6 @@ _MAPPING_WANTED = ("model_type", "model_attributes_type", "dict_type")
 _NOT_BUILT: dict[tuple[str, ...], str] = {
     ("input", "tombstones", "forget"): "forgetting by tombstone is not built yet; use forward "
     "or drop",
-    ("input", "format", "fields"): "format fields is not built yet; use json or text",
     ("input", "format", "avro"): "format avro is not built yet; use json or text",
     ("input", "format", "cloudevents"): "format cloudevents is not built yet; use json or text",
 }

@@ -9,47 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from streamfilter.config_types import Pointer, Ratio, Section, Topic
-
-
-class Input(Section):
-    """What is read, and how a record becomes a document."""
-
-    topic: Topic = Field(default="documents", description="Topic to read.")
-    format: Literal["json", "text"] = Field(
-        default="json",
-        description="json: text and id by JSON Pointer; text: the whole value is the text.",
-    )
-    text: Pointer = Field(
-        default="/text", description="JSON Pointer to the text, through objects only."
-    )
-    id: Pointer | None = Field(
-        default="/id",
-        description="JSON Pointer to the document's id. null: its source position is its id; "
-        "so it is with format text.",
-    )
-    start: Literal["earliest", "latest"] | AwareDatetime = Field(
-        default="earliest",
-        description="Where a new group begins: earliest, latest, or a time with its zone "
-        "(2026-01-31T00:00:00Z). Later starts go on where the last transaction ended.",
-    )
-    tombstones: Literal["forward", "drop"] = Field(
-        default="forward",
-        description="Records with a null value. forget (delete the id from the index) is not "
-        "built yet.",
-    )
-    empty_text: Literal["forward", "exact_only", "drop"] = Field(
-        default="forward",
-        description="Nothing is left of the text: forward it unjudged, judge it (all empty texts "
-        "are equal), or drop it.",
-    )
-    short_text: Literal["forward", "exact_only", "drop"] = Field(
-        default="forward",
-        description="A text shorter than one shingle, too little to be a story: forward it "
-        "unjudged, let only an equal text make it a duplicate, or drop it.",
-    )
+from streamfilter.config_types import Ratio, Section, Topic
 
 
 class Output(Section):

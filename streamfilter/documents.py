@@ -9,7 +9,7 @@ document where the fast way was too strict. Any bytes give a reading, never an e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -27,6 +27,7 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
+from streamfilter.record_fields import FieldsReader
 from streamfilter.strict_json import (
     Integer,
     Path,
@@ -91,6 +92,8 @@ class Reader:
         *,
         text_pointer: str = "/text",
         id_pointer: str | None = "/id",
+        fields: Sequence[str] = (),
+        held_out: str | None = None,
         limits: Limits | None = None,
         empty_text: str = "forward",
         tombstones: str = "forward",
@@ -98,9 +101,12 @@ class Reader:
         """Prepare the decoder.
 
         Args:
-            format: ``json`` (text and id by JSON Pointer) or ``text`` (the value is the text).
+            format: ``json`` (text and id by JSON Pointer), ``text`` (the value is the text) or
+                ``fields`` (a record: its fields, joined, are the text).
             text_pointer: where the text is, as RFC 6901 has it, such as ``/body/text``.
             id_pointer: where the id is; None makes it ``topic-partition-offset``.
+            fields: for records, where each field is.
+            held_out: for records, where the field is that takes no part, or None.
             limits: sizes beyond which a record is a dead letter.
             empty_text: ``forward``, ``drop``, or ``exact_only`` to judge empty texts too.
             tombstones: ``forward`` or ``drop`` records without a value.
@@ -108,14 +114,17 @@ class Reader:
         Raises:
             ValueError: for anything not listed above; the message names the cure.
         """
-        if format not in ("json", "text"):
-            raise ValueError(f"input.format is {format!r}; use json or text")
+        if format not in ("json", "text", "fields"):
+            raise ValueError(f"input.format is {format!r}; use json, text or fields")
         if tombstones == "exact_only":
             raise ValueError("tombstones is 'exact_only', but they have no text; use forward")
         self.limits = limits or Limits()
         self._empty = _policy("empty_text", empty_text, Reason.EMPTY)
         self._tombstone = _policy("tombstones", tombstones, Reason.TOMBSTONE)
         self._read_value = self._read_text if format == "text" else self._read_json
+        if format == "fields":
+            record = FieldsReader(fields, id_pointer=id_pointer, held_out=held_out)
+            self._read_value = lambda value: self._read_record(value, record)
         self._text_path = parse_pointer(text_pointer)
         self._id_path = None if id_pointer is None else parse_pointer(id_pointer)
         self._fast = _fast_decoder(self._text_path, self._id_path)
@@ -149,6 +158,11 @@ class Reader:
     def _read_text(self, value: bytes) -> Fields:
         """Take the whole value as the text."""
         return decode_utf8(value), None
+
+    def _read_record(self, value: bytes, record: FieldsReader) -> Fields:
+        """Take the fields of a record, joined, for the text."""
+        check_depth(value, self.limits.depth)
+        return record.read(value)
 
     def _read_json(self, value: bytes) -> Fields:
         """Take text and id out of a JSON object, the fast way if it will do."""

@@ -113,7 +113,7 @@ class Match:
 
     document_id: str
     similarity: float
-    """Jaccard similarity in [0, 1], by the decision's ``method``."""
+    """Jaccard similarity in [0, 1] (of records: their score), by the decision's ``method``."""
     bands: int
     """How many bands the two share; 0 for an exact duplicate."""
     source: Source

@@ -244,6 +244,7 @@ class _Judging:
             set_sizes=sketches.set_sizes[rows],
             tokens=sketches.tokens[gather + np.arange(starts[-1])],
             token_starts=starts,
+            payloads=[sketches.payloads[row] for row in rows.tolist()] if sketches.payloads else (),
         )
         return Additions(documents, sketches.keys[rows], _rows_of(buckets, self._unique))
 

@@ -19,7 +19,7 @@ F64 = NDArray[np.float64]
 HOPELESS_DEVIATIONS = 3.5
 """How many standard errors an estimate may lie below the threshold and still be compared."""
 
-METHODS = ("exact", "signature", "sketch")
+METHODS = ("exact", "signature", "sketch", "fields")
 CONTAINED = ("shorter", "arriving")
 
 
@@ -29,7 +29,8 @@ class MatchPolicy:
 
     threshold: float = 0.8
     method: str = "exact"
-    """``exact`` (on sets), ``signature`` (the estimate alone) or ``sketch`` (agreeing slots)."""
+    """``exact`` (on sets), ``signature`` (the estimate alone), ``sketch`` (agreeing slots) or
+    ``fields`` (records: their score)."""
     max_candidates: int = 8
     short_text: str = "forward"
     """A text shorter than one shingle: ``forward`` (unjudged), ``exact_only`` or ``drop``."""
@@ -45,6 +46,8 @@ class MatchPolicy:
     """The threshold rises towards *short_threshold* below *short_size* shingles."""
     sample_modulus: int = 1
     """The scheme's; above 1 no set is whole."""
+    fields: tuple[str, ...] = ()
+    """With the method ``fields``: the kind of each field, in the scheme's order."""
 
     def __post_init__(self) -> None:
         for name in ("threshold", "containment", "short_threshold"):
@@ -57,8 +60,10 @@ class MatchPolicy:
             raise ValueError(f"contained is {self.contained!r}; use {' or '.join(CONTAINED)}")
         if not 1 <= self.agree <= self.of:
             raise ValueError(f"{self.agree} of {self.of} slots cannot agree; use 1 to {self.of}")
-        if self.method == "sketch" and self.by_size:
-            raise ValueError("the sketch rule counts slots and knows no sizes; use method exact")
+        if (self.method == "fields") != bool(self.fields):
+            raise ValueError("the method fields goes with records, and records with it")
+        if self.method in ("sketch", "fields") and self.by_size:
+            raise ValueError(f"the method {self.method} knows no sizes of sets; use method exact")
 
     @property
     def by_size(self) -> bool:
@@ -84,6 +89,8 @@ class MatchPolicy:
 
     def hopeful(self, estimated: F64, ours: I64, theirs: I64, *, slots: int) -> NDArray[np.bool_]:
         """Return which pairs a look at the sets might confirm, by what signatures estimate."""
+        if self.method == "fields":
+            return np.ones(len(estimated), np.bool_)  # one equal field says nothing of the others
         least = self.wanted(ours, theirs)
         if self.containment is not None:
             inside, outside = self._roles(ours, theirs)

@@ -6,6 +6,7 @@ candidate is compared, none is cut off by ``max_candidates``, and each says how 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, collect, hits_of
+from streamfilter.entities.scoring import compare_records
 from streamfilter.index.protocol import I64, U8, U32, U64, Buckets, Documents, Flags
 from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.exact import Compared, Samples, jaccard
@@ -50,6 +52,10 @@ class Sketched(Protocol):
     @property
     def token_starts(self) -> I64:
         """(n + 1,) where each sample begins."""
+
+    @property
+    def payloads(self) -> Sequence[bytes]:
+        """Of records, what they are compared by."""
 
 
 class Readable(Protocol):
@@ -146,6 +152,12 @@ def similarities(
     left: Sketched, left_rows: I64, right: Sketched, right_rows: I64, policy: MatchPolicy
 ) -> Compared:
     """Return the similarity of each pair (left[left_rows[p]], right[right_rows[p]])."""
+    if policy.method == "fields":
+        return compare_records(
+            [left.payloads[row] for row in left_rows.tolist()],
+            [right.payloads[row] for row in right_rows.tolist()],
+            policy.fields,
+        )
     one, other = (Samples(each.tokens, each.token_starts, each.set_sizes) for each in (left, right))
     return jaccard(one, left_rows, other, right_rows)
 

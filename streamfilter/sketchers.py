@@ -18,13 +18,13 @@ def scheme_of(canonical: str) -> Scheme:
             (a list of stop words has changed, say).
     """
     told: dict[str, Any] = json.loads(canonical)
-    shingling = {key: _plain(value) for key, value in told["shingling"].items()}
+    shingling = {key: _plain(value) for key, value in told.pop("shingling", {}).items()}
+    normalisation = Normalisation(**told.pop("normalisation", {}))
     known = {field.name for field in fields(Shingling)}
-    top = {key: told[key] for key in told.keys() - {"shingling", "normalisation"}}
     scheme = Scheme(
-        **top,
+        **{key: _plain(value) for key, value in told.items()},
         shingling=Shingling(**{key: shingling[key] for key in shingling.keys() & known}),
-        normalisation=Normalisation(**told["normalisation"]),
+        normalisation=normalisation,
     )
     if scheme.as_json() != canonical:
         raise ValueError("this version of streamfilter makes other tokens than the index holds")

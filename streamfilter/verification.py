@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, ranks
+from streamfilter.entities.scoring import compare_records
 from streamfilter.index.protocol import Documents
 from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, jaccard
@@ -133,6 +134,11 @@ class Verifier:
         rows[~ours] = stored[at[~ours]]
         return rows
 
+    def _payload(self, at: int) -> bytes:
+        """Return the payload of row *at* of stored + own documents."""
+        stored = len(self._stored)
+        return self._stored.payloads[at] if at < stored else self._sketches.payloads[at - stored]
+
     def _equal_texts(self, candidates: Candidates, at: I64, known: Flags) -> Flags:
         """Return the oldest candidate of each row that has the very same normalised text."""
         equal = candidates.same_text & known
@@ -158,7 +164,7 @@ class Verifier:
         """Return similarity, whole?, sample of each pair; only *chosen* ones are compared."""
         similarity, whole = estimated.copy(), np.zeros(len(rows), bool)
         sample = np.full(len(rows), self._slots(), np.int64)
-        if self.policy.method != "exact" or not chosen.any():
+        if self.policy.method not in ("exact", "fields") or not chosen.any():
             return similarity, whole, sample
         keys = rows[chosen] * len(self._all.set_sizes) + at[chosen]
         self._compare(keys)
@@ -176,7 +182,14 @@ class Verifier:
         if not fresh.size:
             return
         rows, at = np.divmod(fresh, len(self._all.set_sizes))
-        result = jaccard(self._ours, rows, self._all, at)
+        if self.policy.method == "fields":
+            result = compare_records(
+                [self._sketches.payloads[row] for row in rows.tolist()],
+                [self._payload(place) for place in at.tolist()],
+                self.policy.fields,
+            )
+        else:
+            result = jaccard(self._ours, rows, self._all, at)
         columns = (fresh, result.similarity, result.whole, result.union)
         order = np.argsort(np.concatenate((self._compared[0], fresh)), kind="stable")
         joined = zip(self._compared, columns, strict=True)

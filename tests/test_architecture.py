@@ -32,15 +32,18 @@ ROOMS = (
     ("config", "config_reference"),
     ("config_checks", "config_process", "config_sections", "config_sources"),
     ("config_problems", "config_shapes", "config_yaml"),
+    ("config_input",),
     ("config_types",),
     # the library: what `from streamfilter import Deduplicator` gives
     ("deduplicator", "collection", "collection_identity"),
     # the filter: true with Kafka replaced by a text file
-    ("documents", "envelope", "strict_json"),
+    ("documents", "record_fields", "envelope", "strict_json"),
     ("quality", "showcase"),
     ("audit",),
     ("sketchers",),
     ("pipeline", "candidates", "verification", "decision", "policy", "search", "explanation"),
+    # records instead of texts: what their fields are worth
+    ("entities",),
     # the mathematics, and the memory: neither knows the other
     ("similarity", "index"),
     # the nouns, and what needs nothing: the standard library only
@@ -51,6 +54,7 @@ LIBRARIES = {
     "confluent_kafka": {"kafka"},
     "rocksdict": {"index"},
     "bm25s": {"similarity"},  # its stop-word lists
+    "rapidfuzz": {"entities"},
     "xxhash": {"similarity", "bench"},  # there: the rivals' hash function
     "prometheus_client": {"exposition"},
     "click": {"cli", "commands"},

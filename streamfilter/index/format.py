@@ -1,7 +1,8 @@
 """Bytes on disk: a document's record and a bucket's value.
 
-A document is a fixed header, the signature, the id and the tokens, one after the other and
-little-endian; its ordinal is the key, not part of the value. The same bytes travel as the
+A document is a fixed header, the signature, the id, the tokens and, where the top bit of
+``n_tokens`` says so, a payload behind its 4-byte length, one after the other and little-endian;
+its ordinal is the key, not part of the value. The same bytes travel as the
 payload of the changelog's document record, so these functions are pure and know no database.
 A bucket is its ordinals, 5 bytes each, and, once it was full, a 4-byte count of those that
 came later: the length modulo 5 tells which.
@@ -32,11 +33,14 @@ ID_BYTES_MAX = 0xFFFF
 BUCKET_CAP_MAX = 255  # `Buckets.counts` is a column of bytes
 SECONDS_MAX = 0xFFFF_FFFF
 
+PAYLOAD = 0x8000
+"""Bit of ``n_tokens``: a payload follows the tokens. Documents that are texts have none."""
+
 _LIMITS = {
     "batch": 0xFFFF_FFFF,
     "partition": 0xFFFF,
     "set_size": 0xFFFF_FFFF,
-    "n_tokens": 0xFFFF,
+    "n_tokens": 0x7FFF,
     "id_len": ID_BYTES_MAX,
 }
 
@@ -86,6 +90,8 @@ def encode_documents(documents: Documents) -> list[bytes]:
     for name, column in columns.items():
         _require_fits(name, column)
         fixed[name] = column
+    if documents.payloads:
+        fixed["n_tokens"] |= PAYLOAD
     fixed["offset"] = documents.offsets
     fixed["seconds"] = whole_seconds(documents.timestamps)
     fixed["fingerprint"] = documents.fingerprints
@@ -93,9 +99,15 @@ def encode_documents(documents: Documents) -> list[bytes]:
     head, width = fixed.tobytes(), fixed.dtype.itemsize
     tokens = np.ascontiguousarray(documents.tokens, dtype="<u4").tobytes()
     ends = (4 * documents.token_starts).tolist()
-    return [
+    values = [
         b"".join((head[i * width : (i + 1) * width], ids[i], tokens[ends[i] : ends[i + 1]]))
         for i in range(len(ids))
+    ]
+    if not documents.payloads:
+        return values
+    return [
+        value + len(payload).to_bytes(4, "little") + payload
+        for value, payload in zip(values, documents.payloads, strict=True)
     ]
 
 
@@ -124,8 +136,12 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
         raise FormatError(f"a document's record is shorter than its fixed part of {width} bytes")
     fixed = np.frombuffer(b"".join([value[:width] for value in values]), layout)
     id_ends = width + fixed["id_len"].astype(np.int64)
-    sizes = fixed["n_tokens"].astype(np.int64)
-    _check_lengths(lengths, id_ends + 4 * sizes, fixed)
+    sizes = (fixed["n_tokens"] & ~np.uint16(PAYLOAD)).astype(np.int64)
+    payloads: list[bytes] = []
+    if (fixed["n_tokens"] & PAYLOAD).any():
+        values, payloads = _without_payloads(values, (id_ends + 4 * sizes).tolist(), fixed)
+        lengths = np.fromiter(map(len, values), np.int64, len(values))
+    _check_lengths(lengths, id_ends + 4 * sizes, sizes, fixed)
     ends = id_ends.tolist()
     tokens = np.frombuffer(
         b"".join([value[end:] for value, end in zip(values, ends, strict=True)]), "<u4"
@@ -145,13 +161,26 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
         set_sizes=fixed["set_size"].astype(np.int64),
         tokens=tokens.astype(np.uint32),
         token_starts=starts,
+        payloads=payloads,
     )
 
 
-def _check_lengths(lengths: I64, expected: I64, fixed: NDArray[np.void]) -> None:
+def _without_payloads(
+    values: Sequence[bytes], ends: list[int], fixed: NDArray[np.void]
+) -> tuple[list[bytes], list[bytes]]:
+    """Return the records up to their *ends*, and the payloads behind."""
+    if not (fixed["n_tokens"] & PAYLOAD).all():
+        raise FormatError("some documents have a payload and others have none")
+    payloads = [value[end + 4 :] for value, end in zip(values, ends, strict=True)]
+    for value, end, payload in zip(values, ends, payloads, strict=True):
+        if int.from_bytes(value[end : end + 4], "little") != len(payload) or len(value) < end + 4:
+            raise FormatError("a document's payload has not the length that it says")
+    return [value[:end] for value, end in zip(values, ends, strict=True)], payloads
+
+
+def _check_lengths(lengths: I64, expected: I64, sampled: I64, fixed: NDArray[np.void]) -> None:
     if not np.array_equal(lengths, expected):
         raise FormatError("a document's record has not the length that its header says")
-    sampled = fixed["n_tokens"]
     if (sampled > fixed["set_size"]).any() or ((sampled == 0) != (fixed["set_size"] == 0)).any():
         raise FormatError("a document's token sample does not go with the size of its set")
 

@@ -50,6 +50,8 @@ class Documents:
     the smallest distinct 32-bit tokens, at most 1,024 a document."""
     token_starts: I64
     """(n + 1,) sample i is tokens[token_starts[i]:token_starts[i + 1]]."""
+    payloads: Sequence[bytes] = ()
+    """What records are compared by, one for each document; of texts, nothing."""
 
     def __len__(self) -> int:
         return len(self.ordinals)

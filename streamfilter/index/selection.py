@@ -34,6 +34,7 @@ def documents_at(documents: Documents, rows: NDArray[np.intp]) -> Documents:
         set_sizes=documents.set_sizes[rows],
         tokens=documents.tokens[slices(documents.token_starts[:-1][rows], sizes)],
         token_starts=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        payloads=[documents.payloads[i] for i in rows.tolist()] if documents.payloads else (),
     )
 
 

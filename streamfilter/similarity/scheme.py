@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import comb
 from typing import Any
@@ -99,6 +100,8 @@ class Scheme:
     layout: str = "bands"
     """``bands``: each band has rows of its own; ``random``: each of ``bands`` keys is made of
     ``rows`` slots chosen at random, so there may be more of them than slots allow bands."""
+    fields: tuple[str, ...] = ()
+    """For records: ``pointer kind`` of each field, a band of 8 rows each; empty for texts."""
 
     def __post_init__(self) -> None:
         if self.layout not in LAYOUTS:
@@ -126,7 +129,22 @@ class Scheme:
         fields = asdict(self) | {"shingling": self.shingling.as_fields()}
         if self.layout == "bands":
             del fields["layout"]  # as it was before there was another
+        if self.fields:
+            del fields["shingling"], fields["normalisation"]  # a record has neither
+        else:
+            del fields["fields"]
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, str]) -> Scheme:
+        """Return the scheme of records with these fields, by pointer, and their kinds."""
+        named = tuple(f"{pointer} {kind}" for pointer, kind in fields.items())
+        return cls(len(named), 8, 8 * len(named), fields=named)
+
+    @property
+    def field_kinds(self) -> tuple[str, ...]:
+        """Return the kind of each field of a record."""
+        return tuple(field.rpartition(" ")[2] for field in self.fields)
 
     @property
     def fingerprint(self) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from streamfilter.similarity.bands import Bander
 from streamfilter.similarity.hashing import I64, U8, U64
 from streamfilter.similarity.minhash import MinHasher
+from streamfilter.similarity.records import RecordColumns, RecordSketcher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
 from streamfilter.similarity.shingles import Shingler, Tokens
 from streamfilter.similarity.text import Chunk, Normaliser
@@ -49,6 +50,8 @@ class Sketches:
     """Token samples one after the other: the smallest distinct 32-bit tokens of each text."""
     token_starts: I64
     """(n + 1,) sample i is tokens[token_starts[i]:token_starts[i + 1]], strictly rising."""
+    payloads: Sequence[bytes] = ()
+    """Of records, what is needed to compare them; of texts, nothing."""
 
     def __len__(self) -> int:
         return len(self.set_sizes)
@@ -65,6 +68,8 @@ class Sketches:
             self.token_starts.astype("<i8"),
             self.tokens.astype("<u4"),
         )
+        if self.payloads:
+            raise ValueError("sketches of records are not sent to other processes yet")
         return head + b"".join(np.ascontiguousarray(column).tobytes() for column in columns)
 
     @classmethod
@@ -102,13 +107,17 @@ class Sketcher:
         self._keyed = hashlib.blake2b(digest_size=16, key=key)
         self.normalise = Normaliser(scheme.normalisation)
         self.shingler = Shingler(scheme.shingling, seed=seed)
+        kinds = scheme.field_kinds
+        self.records = RecordSketcher(kinds, seed=seed) if kinds else None
         self._minhasher = MinHasher(scheme.slots, seed=seed)
         self._bander = Bander(
             scheme.bands, scheme.rows, seed=seed, layout=scheme.layout, slots=scheme.slots
         )
 
     def sketch(self, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts*, in order."""
+        """Return the sketches of *texts* (records: joined), in order."""
+        if self.records is not None:
+            return self._records(self.records.columns(texts))
         n = len(texts)
         fingerprints = np.zeros((n, 16), np.uint8)
         signatures = np.zeros((n, self.scheme.slots), np.uint8)
@@ -127,6 +136,18 @@ class Sketcher:
         flat = np.concatenate(samples) if n else _NO_TOKENS
         keys = self.keys_of(signatures, fingerprints)
         return Sketches(fingerprints, signatures, keys, set_sizes, flat, starts)
+
+    def _records(self, columns: RecordColumns) -> Sketches:
+        starts = np.concatenate(([0], np.cumsum(columns.set_sizes)))
+        return Sketches(
+            columns.fingerprints,
+            columns.signatures,
+            self.keys_of(columns.signatures, columns.fingerprints),
+            columns.set_sizes,
+            np.concatenate([_NO_TOKENS, *columns.samples]),
+            starts,
+            columns.payloads,
+        )
 
     def keys_of(self, signatures: U8, fingerprints: U8) -> U64:
         """Return (n, bands + 1) keys as a function of stored columns: restore needs no text."""

@@ -1,0 +1,115 @@
+"""Validation by a field that took no part: how many of the matches are true?
+
+Take a number that is closer for records of one entity than for any two, such as the date of
+creation. With x its mean difference among the matched, x_true among records known to be the same
+(all fields equal), and x_random among random pairs, the matched are a mixture of both, and the
+share of true ones is (x_random - x) / (x_random - x_true).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.similarity.records import SEPARATOR
+
+F64 = NDArray[np.float64]
+Z = 1.959964
+"""Of a 95 % interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Differences of the held-out field, as sums: pools can be added."""
+
+    pairs: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, differences: Iterable[float]) -> Pool:
+        """Return the pool of these differences; those that are not known (NaN) are left out."""
+        values = np.abs(np.array(list(differences), np.float64))
+        values = values[~np.isnan(values)]
+        return cls(len(values), float(values.sum()), float((values**2).sum()))
+
+    def __add__(self, other: Pool) -> Pool:
+        return Pool(
+            self.pairs + other.pairs, self.total + other.total, self.squares + other.squares
+        )
+
+    @property
+    def mean(self) -> float:
+        """Return the mean difference; needs a pair."""
+        return self.total / self.pairs
+
+    @property
+    def error(self) -> float:
+        """Return the squared standard error of the mean; needs two pairs."""
+        spread = max(self.squares / self.pairs - self.mean**2, 0.0)
+        return spread / (self.pairs - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """The three pools of one batch, or of a whole run."""
+
+    matched: Pool = field(default_factory=Pool)
+    """Near-duplicates and their best matches."""
+    identical: Pool = field(default_factory=Pool)
+    """Records with all fields equal."""
+    random: Pool = field(default_factory=Pool)
+    """Pairs of records of one batch, as they came to stand in it."""
+
+    def __add__(self, other: HeldOut) -> HeldOut:
+        return HeldOut(
+            self.matched + other.matched,
+            self.identical + other.identical,
+            self.random + other.random,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ValidShare:
+    """The estimated share of true matches among the matched, with its 95 % interval."""
+
+    share: float
+    low: float
+    high: float
+
+
+def valid_share(held_out: HeldOut) -> ValidShare | None:
+    """Return the share of true matches; None while a pool has less than two pairs.
+
+    None as well if random pairs are not farther apart than true ones: such a field tells nothing.
+    The share is not cut to [0, 1]: a value outside says how far the estimate can err.
+    """
+    pools = (held_out.matched, held_out.identical, held_out.random)
+    if min(pool.pairs for pool in pools) < 2:
+        return None
+    x, true, random = (pool.mean for pool in pools)
+    reach = random - true
+    if reach <= 0:
+        return None
+    share = (random - x) / reach
+    # First derivatives by x, x_true and x_random; the pools are independent.
+    parts = (1 / reach, share / reach, (1 - share) / reach)
+    weighed = zip(parts, pools, strict=True)
+    error = sqrt(sum(part**2 * pool.error for part, pool in weighed))
+    return ValidShare(share, share - Z * error, share + Z * error)
+
+
+def held_out_values(payloads: Sequence[bytes]) -> F64:
+    """Return the held-out number of each payload, NaN where there is none."""
+    told = [payload.decode().rpartition(SEPARATOR)[2] for payload in payloads]
+    return np.array([float(value) if value else np.nan for value in told], np.float64)
+
+
+def random_pool(values: F64) -> Pool:
+    """Return the pool of pairs half a batch apart: neighbours may be of one entity."""
+    half = len(values) // 2
+    return Pool.of(values[:half] - values[half : 2 * half])

@@ -1,0 +1,126 @@
+"""Records as sets: each field is a token and a band of its own.
+
+Two records are candidates if they agree exactly in at least one field. So a record's signature is
+the hashes of its fields, eight bytes each, and a band is the eight bytes of one: the bands, keys
+and stored columns of texts serve records unchanged. What a candidate is worth is decided on the
+fields themselves, which travel along as a payload.
+
+An absent field agrees with nothing: its place is taken by a hash of the whole record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.similarity.hashing import I64, U8, WORD
+
+U32 = NDArray[np.uint32]
+
+SEPARATOR = "\x1f"
+"""Between the fields of a record as one text: ASCII has had a character for it since 1963."""
+
+FIELD_KINDS = ("words", "digits", "exact")
+
+_NOT_WORDS = re.compile(r"[\W_]+")
+
+
+def _words(value: str) -> str:
+    return _NOT_WORDS.sub(" ", unicodedata.normalize("NFKC", value).casefold()).strip()
+
+
+def _digits(value: str) -> str:
+    return "".join(str(unicodedata.digit(each)) for each in value if each.isdigit())
+
+
+def _exact(value: str) -> str:
+    return unicodedata.normalize("NFKC", value).strip()
+
+
+_NORMALISERS: dict[str, Callable[[str], str]] = {
+    "words": _words,
+    "digits": _digits,
+    "exact": _exact,
+}
+
+
+def join_fields(values: Sequence[str], held_out: str = "") -> str:
+    """Return a record as one text: its fields, then the one that takes no part."""
+    return SEPARATOR.join(value.replace(SEPARATOR, " ") for value in (*values, held_out))
+
+
+def split_fields(text: str, count: int) -> list[str]:
+    """Return the *count* fields of a joined record and its held-out one.
+
+    Raises:
+        ValueError: *text* is another record, or none.
+    """
+    parts = text.split(SEPARATOR)
+    if len(parts) != count + 1:
+        raise ValueError(f"a record has {count} fields and one more, not {len(parts)}")
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """What is sketched of n records of F fields."""
+
+    fingerprints: U8
+    """(n, 16) keyed digest of all fields but the held-out one."""
+    signatures: U8
+    """(n, 8 F) keyed hashes of the fields."""
+    set_sizes: I64
+    """(n,) how many different tokens the fields that are there make."""
+    samples: list[U32]
+    payloads: list[bytes]
+    """The normalised record, held-out field and all, as UTF-8."""
+
+
+class RecordSketcher:
+    """Sketches joined records with fields of these kinds, under one secret seed."""
+
+    def __init__(self, kinds: Sequence[str], *, seed: bytes) -> None:
+        self.kinds = tuple(kinds)
+        self._normalisers = [_NORMALISERS[kind] for kind in kinds]
+        self._key = hashlib.blake2b(seed, person=b"record").digest()
+
+    def normalised(self, text: str) -> list[str]:
+        """Return the record's normalised fields, then its held-out one as it is."""
+        *values, held_out = split_fields(text, len(self.kinds))
+        pairs = zip(self._normalisers, values, strict=True)
+        return [*(normalise(value) for normalise, value in pairs), held_out]
+
+    def columns(self, texts: Sequence[str]) -> RecordColumns:
+        """Return the columns of joined records."""
+        count, width = len(texts), len(self.kinds)
+        hashes = np.zeros((count, width), np.uint64)
+        fingerprints = np.zeros((count, 16), np.uint8)
+        samples: list[U32] = []
+        payloads: list[bytes] = []
+        for row, text in enumerate(texts):
+            *values, held_out = self.normalised(text)
+            whole = self._digest(b"record", join_fields(values).encode(), 16)
+            fingerprints[row] = np.frombuffer(whole, np.uint8)
+            hashes[row] = [self._field(place, value, whole) for place, value in enumerate(values)]
+            there = [place for place, value in enumerate(values) if value]
+            samples.append(np.unique((hashes[row, there] >> np.uint64(32)).astype(np.uint32)))
+            payloads.append(join_fields(values, held_out).encode())
+        sizes = np.fromiter(map(len, samples), np.int64, count)
+        signatures = hashes.astype("<u8").view(np.uint8).reshape(count, width * WORD)
+        signatures[sizes == 0] = 0
+        return RecordColumns(fingerprints, signatures, sizes, samples, payloads)
+
+    def _field(self, place: int, value: str, whole: bytes) -> int:
+        """Return 64 bits of a field; of an absent one, bits that no other record has."""
+        told = value.encode() if value else whole
+        person = b"%s %d" % (b"field" if value else b"absent", place)
+        return int.from_bytes(self._digest(person, told, WORD), "little")
+
+    def _digest(self, person: bytes, data: bytes, size: int) -> bytes:
+        return hashlib.blake2b(data, digest_size=size, key=self._key, person=person).digest()
