@@ -26,7 +26,7 @@ ROOMS = (
     ("http", "systemd", "watchdog", "seeds", "assembly"),
     ("pages",),
     ("metrics", "batch_report"),
-    ("exposition",),
+    ("exposition", "metrics_reference"),
     ("catalogue",),
     ("logs",),
     ("config", "config_reference"),

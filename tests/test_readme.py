@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter.metrics_reference import table
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 FILES = sorted(p for p in (ROOT / "streamfilter").rglob("*.py") if p.name != "__init__.py")
@@ -31,6 +33,10 @@ def test_the_file_map_names_every_file_and_no_other():
         elif found := re.match(r"- `(\w+\.py)` \S", line):
             named.add(folder + found.group(1))
     assert named == {str(path.relative_to(ROOT)) for path in FILES}
+
+
+def test_the_table_of_metrics_is_the_catalogue():
+    assert table() in section("Metrics")
 
 
 def test_nothing_is_left_to_be_filled_in():

@@ -9,10 +9,10 @@ const NAMES = {
   passthrough: "passed through", dropped: "dropped", rejected: "dead letter",
 };
 const FIGURES = [
-  ["audit_recall", "Recall, audited: duplicates found"],
-  ["recall_by_weights", "Recall, by weights of the pairs found"],
-  ["audit_precision", "Precision, audited: duplicates that are right"],
-  ["precision_by_chances", "Precision, by the doubt in each verdict"],
+  ["audit_recall", "Recall, audited"],
+  ["recall_by_weights", "Recall, by weights"],
+  ["audit_precision", "Precision, audited"],
+  ["precision_by_chances", "Precision, by doubt"],
 ];
 
 const at = (id) => document.getElementById(id);
@@ -85,6 +85,7 @@ function showQuality(quality) {
       made("td", { class: "graph" }, found ? interval(found) : "–"));
   }));
   at("quality-note").textContent =
+    "Recall: how many of the duplicates are found. Precision: how many of those found are duplicates. " +
     `The audit could decide about ${counted(quality.audit_decided)} sampled documents (the latest 1,000 count). ` +
     `The weights: ${counted(quality.matches)} matches found stand for ${counted(Math.round(quality.matches_expected))}. ` +
     `Expected wrong verdicts: ${quality.wrong_expected}.`;
@@ -92,7 +93,7 @@ function showQuality(quality) {
 
 function showHistogram(found, threshold) {
   const { edges, confirmed, rejected } = found;
-  const wide = 560, high = 200, floor = high - 30, most = Math.max(1, ...confirmed, ...rejected);
+  const wide = 1000, high = 230, floor = high - 30, most = Math.max(1, ...confirmed, ...rejected);
   const x = (similarity) => 20 + similarity * (wide - 40);
   const y = (count) => floor - (Math.log1p(count) / Math.log1p(most)) * (floor - 24);
   const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
@@ -103,9 +104,10 @@ function showHistogram(found, threshold) {
     const from = place ? edges[place - 1] : 0;
     for (const [kind, counts] of [["rejected", rejected], ["confirmed", confirmed]]) {
       if (!counts[place]) continue;
-      const half = (x(edge) - x(from)) / 2 - 1;
-      const left = x(from) + 1 + (kind === "confirmed" ? half : 0);
-      picture.append(drawn("rect", { class: "bar " + kind, x: left, width: half, y: y(counts[place]), height: floor - y(counts[place]) }));
+      const shared = confirmed[place] && rejected[place] ? 2 : 1;
+      const width = (x(edge) - x(from) - 2) / shared;
+      const left = x(from) + 1 + (shared === 2 && kind === "confirmed" ? width : 0);
+      picture.append(drawn("rect", { class: "bar " + kind, x: left, width, y: y(counts[place]), height: floor - y(counts[place]) }));
     }
   });
   picture.append(drawn("line", { class: "axis", x1: x(0), x2: x(1), y1: floor, y2: floor }));
@@ -113,7 +115,7 @@ function showHistogram(found, threshold) {
     picture.append(drawn("text", { x: x(tick), y: high - 10, "text-anchor": "middle" }, String(tick)));
   picture.append(
     drawn("line", { class: "threshold", x1: x(threshold), x2: x(threshold), y1: 16, y2: floor }),
-    drawn("text", { x: x(threshold), y: 12, "text-anchor": threshold > 0.8 ? "end" : "middle" }, `threshold ${threshold}`));
+    drawn("text", { x: x(threshold), y: 12, "text-anchor": "middle" }, `threshold ${threshold}`));
   at("histogram").replaceChildren(picture);
   at("histogram-table").replaceChildren(...edges.map((edge, place) => made("tr", {}, made("th", { scope: "row" }, String(edge)),
     made("td", { class: "number" }, counted(rejected[place])), made("td", { class: "number" }, counted(confirmed[place])))));
