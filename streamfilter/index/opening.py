@@ -114,9 +114,12 @@ def _reopened(
         )
     except FormatError as error:
         raise IndexDamaged(f"{path}: {error}") from error
-    if index.fact(_IDENTITY_FACT) != marker.identity:
-        index.close()
-        raise IndexDamaged(f"{path}: the database belongs to another index than its marker")
+    try:
+        if index.fact(_IDENTITY_FACT) != marker.identity:
+            raise IndexDamaged(f"{path}: the database belongs to another index than its marker")
+    except BaseException:
+        index.close()  # else RocksDB's lock would outlive us, and the wipe that follows
+        raise
     return index
 
 

@@ -231,6 +231,16 @@ class Store:
                 family.flush(True)
                 family.compact_range(None, None)
 
+    def flush(self) -> None:
+        """Write what is only in RAM and in the log into tables; unlike a close, it says if not.
+
+        Raises:
+            DiskFull: there is no space for it.
+        """
+        with rocks_errors(self.path):
+            for family in self._families.values():
+                family.flush(True)
+
     def close(self) -> None:
         """Release the database and its lock; later calls do nothing."""
         if not self._families:

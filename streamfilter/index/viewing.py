@@ -62,6 +62,14 @@ class IndexView:
             ordinals = np.array([int.from_bytes(key, "big") for key, _ in chunk], np.int64)
             yield decode_documents(ordinals, [value for _, value in chunk], self._slots)
 
+    def entries(self, family: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the keys and values of a family of `store.FAMILIES`, in rising order.
+
+        Raises:
+            IndexDamaged: a block cannot be read; nothing is skipped silently.
+        """
+        return self._store.items(family)
+
     def ordinals_of(self, document_id: str) -> list[int]:
         """Return under which ordinals *document_id* is stored: reads all documents."""
         return [

@@ -2,11 +2,15 @@
 
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from streamfilter.kafka.broker.real import RealKafka
 from tests.kafka.story import records, texts, verdicts
 from tests.support.faulty import FaultyProcess
+from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 
 SEED = 20_261_130
@@ -54,35 +58,67 @@ def test_a_hang_that_silences_every_thread_of_ours_still_ends_the_process(stage:
     assert "membership.py" in process.log.read_text()
 
 
-def test_a_broker_that_answers_nothing_is_waited_for_and_nobody_is_killed(
-    tmp_path: Path, kafka: RealKafka
-) -> None:
+SETTINGS = {
+    "kafka": {"transaction_timeout": "2s"},
+    "http": {"stalled_after": "12s", "stuck_after": "5s", "exit_after": "1s"},
+    "batch": {"documents": 20},
+}
+
+
+@pytest.fixture
+def own(kafka: RealKafka) -> Iterator[RealKafka]:
+    """A broker that only this test pauses."""
     with RealKafka() as own:
-        stage = Stage(own.bootstrap, tmp_path)
-        process = stage.start(
-            kafka={"transaction_timeout": "2s"},
-            http={"stalled_after": "14s", "stuck_after": "5s", "exit_after": "1s"},
-            batch={"documents": 20},
+        yield own
+
+
+def owner_of(pair: list[FilterProcess]) -> FilterProcess:
+    pair[0].wait_for(
+        lambda _: any(p.status().get("state") == "running" for p in pair), what="an owner"
+    )
+    return next(p for p in pair if p.status()["tasks"])
+
+
+def test_a_broker_that_answers_nothing_is_waited_for_and_nobody_is_killed(
+    tmp_path: Path, own: RealKafka
+) -> None:
+    stage = Stage(own.bootstrap, tmp_path)
+    try:
+        pair = [stage.start(state=name, **SETTINGS) for name in ("one", "another")]
+        stage.produce(records(texts(random.Random(SEED + 1), 1_500)))
+        pair[0].wait_for(
+            lambda _: any(sum(p.status().get("positions", {}).values()) for p in pair),
+            what="some progress",
         )
-        try:
-            stage.produce(records(texts(random.Random(SEED + 1), 2_000)))
-            process.wait_for(
-                lambda s: sum(s.get("positions", {}).values()) > 0, what="some progress"
-            )
-            own.nodes[0].pause()
-            seen = []
-            until = time.monotonic() + 20
-            while time.monotonic() < until:
-                seen.append(process.status()["live"])
-                time.sleep(0.5)
-            own.nodes[0].resume()
-            assert set(seen) == {True}, process.told("was not live while its broker was away")
-            stage.drain(process)
-            assert process.terminate() == 0
-            assert len(verdicts(stage)) == 2_000
-            waiting = stage.start(kafka={"transaction_timeout": "2s"})
-            waiting.wait_for_state("running")
-            own.nodes[0].pause()
-            assert waiting.terminate() == 0, waiting.told("did not end while its broker was away")
-        finally:
-            stage.close()
+        own.nodes[0].pause()
+        seen = []
+        until = time.monotonic() + 16
+        while time.monotonic() < until:
+            seen += [process.status().get("live") for process in pair]
+            time.sleep(0.5)
+        own.nodes[0].resume()
+        assert set(seen) == {True}, [p.told("was not live while no broker was") for p in pair]
+        stage.drain(owner_of(pair))
+        assert [process.terminate() for process in pair] == [0, 0]
+        assert len(verdicts(stage)) == 1_500
+    finally:
+        stage.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [0, 4])
+def test_who_is_told_to_stop_while_no_broker_answers_ends_well(
+    tmp_path: Path, own: RealKafka, after: int
+) -> None:
+    stage = Stage(own.bootstrap, tmp_path)
+    try:
+        pair = [stage.start(state=name) for name in ("one", "another")]
+        owner_of(pair)
+        stage.produce(records(texts(random.Random(SEED + 2), 200)))
+        own.nodes[0].pause()
+        time.sleep(after)
+        for process in pair:
+            assert process.terminate() == 0, process.told("did not end without a broker")
+    finally:
+        own.nodes[0].resume()
+        stage.close()

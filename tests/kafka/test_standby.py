@@ -4,6 +4,9 @@ import random
 import re
 from collections.abc import Callable
 
+import pytest
+
+from streamfilter.cli import main
 from tests.kafka.story import index_of, records, texts, verdicts
 from tests.kafka.test_takeover import SETTINGS, one_and_another, replayed
 from tests.support.filter_process import FilterProcess
@@ -102,3 +105,29 @@ def test_a_cold_standby_reads_nothing_until_it_takes_over(stage: Stage) -> None:
     waiting.wait_for_state("running")
     assert restored(waiting)[0] > 20
     assert waiting.terminate() == 0
+
+
+def test_a_backup_of_a_running_index_and_the_changelogs_tail_give_the_verdicts_of_one_life(
+    make_stage: Callable[..., Stage], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = make_stage(partitions=2)
+    stories = texts(random.Random(SEED + 4), 400)
+    stage.produce(records(stories[:200], partitions=2))
+    process = stage.start(state="one", **SETTINGS)
+    stage.drain(process)
+    seed_file = f"index.seed_file={stage.directory / 'seed'}"
+    backup, again = str(stage.directory / "backup"), str(stage.directory / "again")
+    assert main(["backup", "--state", str(stage.directory / "one"), backup, "-s", seed_file]) == 0
+    stage.produce(records(stories[200:300], partitions=2, first=200))
+    stage.drain(process)
+    assert process.terminate() == 0
+    assert main(["restore", backup, "--state", again]) == 0
+    assert main(["verify", "--state", again, "-s", seed_file]) == 0, capsys.readouterr().out
+    brought_back = stage.start(state="again", **SETTINGS)
+    stage.produce(records(stories[300:], partitions=2, first=300))
+    stage.drain(brought_back)
+    assert 3 < restored(brought_back)[0] < 200, "the copy, and only the tail after it, was used"
+    assert brought_back.terminate() == 0
+    found = verdicts(stage)
+    assert len(found) == 400
+    assert found == replayed(make_stage, stage)

@@ -1,0 +1,33 @@
+"""``restore``: an index out of a backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from streamfilter.commands.options import as_json, output_option
+from streamfilter.commands.states import failing, line, state_option, told
+from streamfilter.index.backup import restore
+
+EPILOG = """\b
+Example:
+  streamfilter restore backups/2026-11-22 --state state/
+\b
+The directory must be new or empty. Every byte is held against the sum that the backup wrote. Then
+start the service: it reads from the changelog what came after the backup.
+"""
+
+
+@click.command(epilog=EPILOG)
+@output_option
+@state_option
+@click.argument("backup", type=click.Path(path_type=Path))
+def command(output: str, state: Path, backup: Path) -> None:
+    """Bring the index in BACKUP back into a new state directory."""
+    with failing():
+        copied = restore(backup, state)
+    if output == "json":
+        click.echo(as_json({"state": str(state), "indexes": [told(each) for each in copied]}))
+    else:
+        click.echo("\n".join(line(each) for each in copied))

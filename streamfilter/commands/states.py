@@ -1,0 +1,52 @@
+"""What `verify`, `backup` and `restore` share: the state directory, and faults as ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from streamfilter.index.backup import Copied
+from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked, IndexUnavailable
+from streamfilter.stops import SchemeMismatch, Temporary
+
+state_option = click.option(
+    "--state",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The service's index.path.",
+)
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Turn the index's faults inside the block into ends of the process."""
+    try:
+        yield
+    except (DiskFull, IndexLocked, IndexUnavailable) as fault:
+        raise Temporary(str(fault)) from fault
+    except IndexFault as fault:
+        raise SchemeMismatch(str(fault)) from fault
+
+
+def told(copied: Copied) -> dict[str, object]:
+    """Return what was copied, for JSON."""
+    return {
+        "name": copied.name,
+        "index_id": copied.index_id,
+        "documents": copied.documents,
+        "changelog_offset": copied.progress.changelog_offset,
+        "files": copied.files,
+        "bytes": copied.bytes,
+    }
+
+
+def line(copied: Copied) -> str:
+    """Return the same, for a person."""
+    return (
+        f"{copied.name}: {copied.documents:,} documents, {copied.bytes / 1e6:,.1f} MB, "
+        f"as of changelog offset {copied.progress.changelog_offset}"
+    )

@@ -1,0 +1,143 @@
+"""Is an index whole? All of it is read, with its checksums, and held against itself.
+
+| what                  | must hold                                                             |
+|-----------------------|-----------------------------------------------------------------------|
+| every block           | its checksum; nothing is skipped in silence                           |
+| every family          | the same stamp of the last write (`store.py`)                         |
+| progress              | can be read; counts the documents that are there                      |
+| a document            | can be read, below the next ordinal, of a batch below the next one    |
+| a document's keys     | are in their buckets, unless those are full                           |
+| a bucket              | can be read, rises, keeps its cap, lists only documents that exist    |
+| batches and spans     | can be read, and are below the next batch                             |
+
+Whether it is the *latest* state only the changelog knows: a lost end of the log leaves an older
+index that is whole, and its changelog offset tells how old.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+
+from streamfilter.index.buckets import written
+from streamfilter.index.errors import FormatError, IndexDamaged
+from streamfilter.index.format import decode_buckets
+from streamfilter.index.journal import decode_mark, decode_span
+from streamfilter.index.protocol import U8, U64, Additions, Documents, Flags, Progress
+from streamfilter.index.store import BANDS, BATCHES, META, SPANS
+from streamfilter.index.viewing import IndexView
+
+PROBLEMS_MAX = 20
+"""Of each kind that are told; the rest is counted."""
+CHUNK = 20_000
+
+KeysOf = Callable[[U8, U8], U64]
+"""Signatures (n, k) and fingerprints (n, 16) to keys (n, c); it is the scheme's and the seed's."""
+
+
+@dataclass(slots=True)
+class Inspection:
+    """What was found in one index."""
+
+    progress: Progress
+    documents: int = 0
+    buckets: int = 0
+    batches: int = 0
+    problems: list[str] = field(default_factory=list)
+    """Empty: the index is whole."""
+
+    def note(self, problem: str) -> None:
+        """Add a problem, up to a bound."""
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(problem)
+
+
+def inspect(view: IndexView, keys_of: KeysOf) -> Inspection:
+    """Read all of *view* and return what is wrong with it; raises nothing about the data."""
+    found = Inspection(view.progress)
+    stored = np.zeros(view.progress.next_ordinal, np.bool_)
+    with _noted(found, "documents"):
+        for documents in view.scan():
+            _documents(view, documents, found, stored)
+            _listed(view, documents, found, keys_of)
+    if found.documents != len(view):
+        found.note(f"progress counts {len(view)} documents, {found.documents} can be read")
+    with _noted(found, "buckets"):
+        entries = view.entries(BANDS)
+        while chunk := list(islice(entries, CHUNK)):
+            _buckets(view, chunk, found, stored)
+    with _noted(found, "facts"):
+        deque(view.entries(META), maxlen=0)
+        if view.fact("identity") != view.identity.encode():
+            found.note("the database belongs to another index than its marker")
+    with _noted(found, "batches"):
+        for key, value in view.entries(BATCHES):
+            _below(found, "batch", decode_mark(int.from_bytes(key, "big"), value).number)
+            found.batches += 1
+        for key, value in view.entries(SPANS):
+            _below(found, "a span's batch", decode_span(key, value)[1])
+    return found
+
+
+@contextmanager
+def _noted(found: Inspection, what: str) -> Iterator[None]:
+    """Turn what cannot be read inside the block into a problem of *what*."""
+    try:
+        yield
+    except (IndexDamaged, FormatError) as error:
+        found.note(f"{what}: {error}")
+
+
+def _below(found: Inspection, what: str, number: int) -> None:
+    if number >= found.progress.next_batch:
+        found.note(f"{what} {number} is not below the next batch, {found.progress.next_batch}")
+
+
+def _documents(view: IndexView, documents: Documents, found: Inspection, stored: Flags) -> None:
+    found.documents += len(documents)
+    ordinals = documents.ordinals
+    for ordinal in ordinals[ordinals >= len(stored)].tolist():
+        found.note(f"document {ordinal} is not below the next ordinal, {len(stored)}")
+    stored[ordinals[ordinals < len(stored)]] = True
+    for batch in np.unique(documents.batches[documents.batches >= view.progress.next_batch]):
+        _below(found, "a document's batch", int(batch))
+
+
+def _listed(view: IndexView, documents: Documents, found: Inspection, keys_of: KeysOf) -> None:
+    """Look every document up by its own keys."""
+    keys = keys_of(documents.signatures, documents.fingerprints)
+    present = written(Additions(documents, keys))
+    buckets = view.probe(keys, present)
+    owners = np.repeat(np.arange(buckets.counts.size), buckets.counts.ravel())
+    rows = owners // keys.shape[1]
+    listed = np.zeros(buckets.counts.size, np.bool_)
+    listed[owners[buckets.ordinals == documents.ordinals[rows]]] = True
+    # A bucket that lost a member to forgetting has room, and does not know whom it turned away:
+    # only an index behind a changelog, which forgets nothing yet, can be held to it.
+    excused = buckets.counts >= (view.bucket_cap if view.progress.changelog_offset >= 0 else 0)
+    missing = present & ~listed.reshape(keys.shape) & ~excused
+    for row in np.flatnonzero(missing.any(axis=1)).tolist():
+        found.note(f"document {documents.ordinals[row]} is not in the bucket of one of its keys")
+
+
+def _buckets(
+    view: IndexView, chunk: list[tuple[bytes, bytes]], found: Inspection, stored: Flags
+) -> None:
+    found.buckets += len(chunk)
+    lists = decode_buckets([value for _, value in chunk])
+    owners = np.repeat(np.arange(len(chunk)), lists.counts)
+    known = lists.ordinals < len(stored)
+    known[known] = stored[lists.ordinals[known]]
+    for at in np.flatnonzero(~known).tolist():
+        name = chunk[int(owners[at])][0].hex()
+        found.note(f"bucket {name} lists document {lists.ordinals[at]}, which is not there")
+    falls = (np.diff(lists.ordinals) <= 0) & (np.diff(owners) == 0)
+    for at in np.flatnonzero(falls).tolist():
+        found.note(f"bucket {chunk[int(owners[at])][0].hex()} does not rise")
+    for at in np.flatnonzero(lists.counts > view.bucket_cap).tolist():
+        found.note(f"bucket {chunk[at][0].hex()} lists more than {view.bucket_cap} documents")
