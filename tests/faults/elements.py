@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from streamfilter.kafka.broker.jars import BrokerUnavailableError
 from tests.faults.life import SOCKET_SECONDS
 from tests.faults.nemesis import Fault, Nemesis
 from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, Weather
@@ -103,11 +104,24 @@ def _outage(nemesis: Nemesis, begin: Callable, end: Callable) -> bool:  # type: 
         return False
     node = nemesis.rng.choice(life.kafka.nodes)
     seconds = nemesis.rng.choice((1.0, 5.0, 5.0, 12.0))
-    # A node that starts needs time to catch up, more so while others use the machine.
+    # A node that is back needs time to catch up before the next one may go.
     life.whole_at = time.monotonic() + seconds + 25.0
     begin(node)
-    nemesis.later(seconds, lambda: end(node))
+
+    def restore() -> None:
+        end(node)
+        _until_ready(nemesis)
+
+    nemesis.later(seconds, restore)
     return True
+
+
+def _until_ready(nemesis: Nemesis) -> None:
+    """Keep a plan open until every broker answers: so long nobody can be blamed for waiting."""
+    try:
+        nemesis.life.kafka.wait_until_ready(timeout_seconds=0.0)
+    except BrokerUnavailableError:
+        nemesis.later(1.0, lambda: _until_ready(nemesis))
 
 
 NETWORK_FAULTS = (

@@ -94,6 +94,8 @@ class Nemesis:
             self.life.tend()
             self._do_what_is_due()
             self._thaw()
+            if self._plans:
+                self.life.forgive()
             if self.life.silent_seconds > PROGRESS_SECONDS:
                 self.life.find("E", "stuck", f"nothing for {PROGRESS_SECONDS} s; {self._logs()}")
             worker = self.life.owner() if time.monotonic() >= next_at else None
@@ -104,6 +106,7 @@ class Nemesis:
         while self._plans:
             self._do_what_is_due()
             self.life.wait(0.2)
+        self.life.forgive()
 
     def _is_free(self, worker: Worker) -> bool:
         """Return whether it is our turn: an armed worker dies by itself, if its point comes."""

@@ -14,7 +14,7 @@ from tests.faults.nemesis import PROCESS_FAULTS, Nemesis
 from tests.faults.proxy import Proxy
 from tests.faults.tally import ROWS
 
-STORM_SECONDS, SOAK_SECONDS = 8.0, 45.0
+STORM_SECONDS, SOAK_SECONDS = 6.0, 35.0
 LONGER = 10
 """So many times as long is the long run's share."""
 
@@ -70,7 +70,7 @@ def test_a_soak_on_three_nodes_with_every_fault_at_once(
         proxies = [Proxy.of(node) for node in cluster.nodes]
         for proxy in proxies:
             proxy.__enter__()
-        with Life(cluster, tmp_path, rng, proxies=proxies, rate=300.0, batch=100) as life:
+        with Life(cluster, tmp_path, rng, proxies=proxies, rate=100.0) as life:
             rage(life, Nemesis(life, faults_for(life, set(ROWS)), armed_share=0.4), seconds)
         for proxy in proxies:
             proxy.__exit__(None, None, None)
