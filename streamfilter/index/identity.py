@@ -108,7 +108,7 @@ def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
         )
         check = bytes.fromhex(fields["seed_check"]) if external else identity.seed_check
         slots = identity.slots
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):  # JSON's 1e999 is infinite
         # Without a cause on purpose: the original error may quote the seed.
         raise FormatError("an identity lacks a field, or has a broken one") from None
     if slots < 1:

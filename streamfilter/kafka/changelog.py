@@ -17,13 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfilter.index.errors import FormatError
-from streamfilter.index.format import decode_documents, encode_documents
+from streamfilter.index.format import ORDINAL_MAX, decode_documents, encode_documents
 from streamfilter.index.protocol import Documents
 from streamfilter.model import BatchMark, Positions, Span
 
 VERSION = 1
 HEADER, DOCUMENT, BATCH = 1, 2, 3
 KINDS = (HEADER, DOCUMENT, BATCH)
+NUMBER_MAX = (1 << 63) - 1
+"""Highest number of a batch or an ordinal: columns that judge by them are signed."""
 
 _PREFIX = struct.Struct("<BB")
 _ORDINAL = struct.Struct("<Q")
@@ -113,6 +115,8 @@ def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Docume
     if any(len(body) < _ORDINAL.size for body in bodies):
         raise FormatError("a document's changelog record is too short for its ordinal")
     ordinals = np.array([_ORDINAL.unpack_from(body)[0] for body in bodies], np.uint64)
+    if ordinals.max(initial=0) > ORDINAL_MAX:
+        raise FormatError("a document's changelog record has an impossible ordinal")
     stored = [body[_ORDINAL.size :] for body in bodies]
     return decode_documents(ordinals.astype(np.int64), stored, slots)
 
@@ -144,6 +148,8 @@ def decode_batch(value: bytes) -> Batch:
     if len(body) != _BATCH.size + count * _SPAN.size:
         raise FormatError("a batch's changelog record has not the length that it says")
     spans = tuple(Span(*fields) for fields in _SPAN.iter_unpack(body[_BATCH.size :]))
+    if number > NUMBER_MAX or after > NUMBER_MAX:
+        raise FormatError("a batch's changelog record has impossible numbers")
     if first > after or any(not 0 <= span.start <= span.end for span in spans):
         raise FormatError("a batch's changelog record counts backwards")
     if len({span.partition for span in spans}) != len(spans):

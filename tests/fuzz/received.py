@@ -1,0 +1,106 @@
+"""What others send us: records, texts, envelopes. No bytes may raise but what is documented."""
+
+from __future__ import annotations
+
+import json
+
+from streamfilter import envelope
+from streamfilter.documents import Limits, Reader
+from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
+from streamfilter.similarity.scheme import Scheme, Shingling
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.text import GROWTH_MAX
+from tests.fuzz.pieces import Target, cut, joined
+
+LIMITS = Limits(document_bytes=4_000, text_characters=600, depth=8)
+SOURCE = Source("t", 0, 1)
+
+
+def reader(**settings: str) -> Reader:
+    return Reader(limits=LIMITS, empty_text="exact_only", **settings)  # type: ignore[arg-type]
+
+
+FAST = reader(text_pointer="/a/text", id_pointer="/id")
+SLOW = reader(text_pointer="/a/text", id_pointer="/id")
+SLOW._fast = None  # only the standard library's way: the definition
+PLAIN = reader(format="text")
+
+
+def read_record(value: bytes) -> None:
+    record = Record(SOURCE, None, value)
+    fast, slow = FAST.read(record), SLOW.read(record)
+    for reading in (fast, slow, PLAIN.read(record)):
+        assert isinstance(reading, Document | Unjudged | Malformed)
+        if isinstance(reading, Malformed):
+            assert reading.code is not ErrorCode.INTERNAL, reading
+            assert len(reading.message) < 500
+        if isinstance(reading, Document):
+            assert len(reading.text) <= LIMITS.text_characters
+            reading.text.encode()
+    assert fast == slow, (fast, slow)
+
+
+SKETCHERS = [
+    Sketcher(Scheme(4, 4, slots=16, shingling=Shingling(kind, size)), seed=bytes(16))
+    for kind, size in (("word", 3), ("char", 5), ("stopword", 2))
+]
+
+
+def sketch_texts(data: bytes) -> None:
+    """The sketch of a text depends on no neighbour, and normalising grows it boundedly."""
+    texts = [each.decode("utf-8", "surrogatepass" if i % 2 else "replace") for i, each in
+             enumerate(_decodable(cut(data, 4)))]  # fmt: skip
+    sketcher = SKETCHERS[len(data) % len(SKETCHERS)]
+    together = sketcher.sketch(texts)
+    for i, text in enumerate(texts):
+        alone = sketcher.sketch([text])
+        assert (alone.keys[0] == together.keys[i]).all(), (texts, i)
+        assert (alone.fingerprints[0] == together.fingerprints[i]).all(), (texts, i)
+        assert alone.set_sizes[0] == together.set_sizes[i]
+        normal = sketcher.normalise(text)
+        assert len(normal.decode("utf-8", "surrogatepass")) <= GROWTH_MAX * max(1, len(text))
+
+
+def _decodable(pieces: list[bytes]) -> list[bytes]:
+    return [each.decode("utf-8", "replace").encode() for each in pieces]
+
+
+def read_envelope(data: bytes) -> None:
+    try:
+        read = envelope.decode(data)
+        _ = read.value
+    except ValueError:
+        read = None
+    if read is not None and read.source is not None:
+        assert read.source.source.topic == read.source.topic
+    told = {"verdict": "unique", "id": "x"}
+    written = envelope.decode(envelope.encode(envelope.with_payload(told, data)))
+    assert written.value == data
+
+
+WORDS = (b'{"a":{"text":"', b'"},"id":', b"\\u", b"d800", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"NaN",
+         b"null", b"1e999", b"\\u0000", b'"id"', b'"text"', b"\\", b"[[[[[")  # fmt: skip
+RECORDS = (
+    b'{"a":{"text":"some words here"},"id":"x"}',
+    b'\xef\xbb\xbf{"id":12345678901234567890,"a":{"b":[{}],"text":"\\ud83d\\ude00 \\u0000"}}',
+    b'{"a":1,"a":{"text":5,"text":"last"},"id":{},"id":-0,"n":[1.5e3,true,false,null]}',
+)
+MIXED = "Ｃａｆé ﷺ 東京タワー ราคา \u200b naïve ẞ İ \u0301".encode()
+ENVELOPE = {
+    "verdict": "near_duplicate", "id": "c", "source": {"topic": "t", "partition": 0, "offset": 3},
+    "matches": [{"id": "a", "similarity": 0.9, "topic": "t", "partition": 0, "offset": 1}],
+    "payload": "AAEC", "payload_encoding": "base64",
+}  # fmt: skip
+
+TARGETS = {
+    "documents": Target(read_record, RECORDS, WORDS),
+    "texts": Target(
+        sketch_texts,
+        (
+            joined(b"the old mill by the river", MIXED, b"\0", b""),
+            joined(MIXED, b"a b c", MIXED),
+        ),
+        tuple(chr(point).encode() for point in (0x130, 0xFDFA, 0x345, 0x0E33, 0x1E9E, 0xAC00)),
+    ),
+    "envelope": Target(read_envelope, (json.dumps(ENVELOPE).encode(), b"\xff\x00")),
+}

@@ -1,0 +1,182 @@
+"""What we wrote ourselves, and a disk or a topic gives back: refused by name, or read exactly."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from streamfilter.index.errors import FormatError, IndexMismatch
+from streamfilter.index.format import (
+    ORDINAL_MAX,
+    Lists,
+    decode_buckets,
+    decode_documents,
+    encode_buckets,
+    encode_documents,
+)
+from streamfilter.index.identity import decode_identity
+from streamfilter.index.journal import (
+    Standing,
+    decode_mark,
+    decode_span,
+    decode_standing,
+    encode_mark,
+    encode_standing,
+    span_entries,
+)
+from streamfilter.index.protocol import Progress
+from streamfilter.kafka.changelog import (
+    BATCH,
+    DOCUMENT,
+    HEADER,
+    Batch,
+    decode_batch,
+    decode_changelog_documents,
+    decode_header,
+    encode_batch,
+    encode_changelog_documents,
+    encode_header,
+    kind_of,
+)
+from streamfilter.kafka.group_metadata import MAGIC, parse_member
+from streamfilter.model import BatchMark, Span
+from tests.fuzz.pieces import Target, cut, joined
+from tests.index import samples
+
+SLOTS = samples.SLOTS
+
+
+def read_documents(data: bytes) -> None:
+    values = cut(data, 4)
+    try:
+        found = decode_documents(np.arange(len(values)), values, SLOTS)
+    except FormatError:
+        return
+    assert encode_documents(found) == values
+
+
+def read_buckets(data: bytes) -> None:
+    values = [each or None for each in cut(data, 6)]
+    try:
+        lists = decode_buckets(values)
+    except FormatError:
+        return
+    stored = lists.counts > 0
+    written = encode_buckets(Lists(lists.counts[stored], lists.ordinals, lists.overflows[stored]))
+    assert written == [each for each in values if each]
+
+
+def read_identity(data: bytes) -> None:
+    try:
+        identity = decode_identity(data)
+    except (FormatError, IndexMismatch):
+        return
+    assert decode_identity(identity.encode()) == identity
+    assert identity.seed.hex() not in repr(identity)
+
+
+def read_journal(data: bytes) -> None:
+    first, second, third, fourth = [*cut(data, 4), b"", b"", b""][:4]
+    try:
+        standing = decode_standing(first)
+        assert decode_standing(encode_standing(standing)) == standing
+    except FormatError:
+        pass
+    try:
+        mark = decode_mark(7, second)
+        assert encode_mark(mark) == second
+        assert [decode_span(*entry) for entry in span_entries(mark)] == [
+            (span, 7) for span in mark.spans if span.start < span.end
+        ]
+    except FormatError:
+        pass
+    with suppress(FormatError):
+        decode_span(third, fourth)
+
+
+def read_changelog(data: bytes) -> None:
+    values = cut(data, 3)
+    try:
+        kinds = {kind_of(value) for value in values}
+    except FormatError:
+        kinds = {HEADER, DOCUMENT, BATCH}
+    if kinds & {HEADER}:
+        _header(values[0])
+    if kinds & {DOCUMENT}:
+        _documents(values)
+    if kinds & {BATCH}:
+        _batch(values[0])
+
+
+def _header(value: bytes) -> None:
+    try:
+        identity = decode_header(value)
+    except FormatError:
+        return
+    assert encode_header(identity) == value
+    read_identity(identity)
+
+
+def _documents(values: list[bytes]) -> None:
+    try:
+        found = decode_changelog_documents(values, slots=SLOTS)
+    except FormatError:
+        return
+    assert found.ordinals.min() >= 0
+    assert found.ordinals.max() <= ORDINAL_MAX
+    assert encode_changelog_documents(found) == values
+
+
+def _batch(value: bytes) -> None:
+    try:
+        batch = decode_batch(value)
+    except FormatError:
+        return
+    assert encode_batch(batch) == value
+    mark = batch.stored_mark
+    np.array([mark.number, mark.first_ordinal, mark.next_ordinal], np.int64)  # what judging needs
+    span_entries(mark)
+    progress = Progress(0, b"", batch.positions, mark.number + 1, mark.next_ordinal)
+    assert decode_standing(encode_standing(Standing(progress, 1))).progress == progress
+
+
+def read_member(data: bytes) -> None:
+    try:
+        member = parse_member(data)
+    except ValueError:
+        return
+    assert b"\0" not in member.member_id.encode()
+
+
+SAMPLE = samples.documents([3, 4, 5, 6], unsigned=[4])
+MARK = BatchMark(7, 10, 14, (Span(0, 5, 9), Span(1, 0, 3)))
+STANDING = Standing(Progress(12, b"h" * 16, {0: 9, 1: 3}, 8, 14, 1_700), 9)
+BUCKETS = encode_buckets(
+    Lists(np.array([2, 1, 1]), np.array([1, 9, 4, 2**40 - 1]), np.array([3, 0, 0]))
+)
+((SPAN_KEY, SPAN_VALUE), *_) = span_entries(MARK)
+IDENTITY = samples.identity().encode()
+
+TARGETS = {
+    "index": Target(read_documents, (joined(*encode_documents(SAMPLE)),)),
+    "buckets": Target(read_buckets, (joined(*BUCKETS, b""), joined(b"", *BUCKETS))),
+    "identity": Target(
+        read_identity,
+        (IDENTITY, samples.identity(external_seed=True).encode()),
+        (b'"seed":', b'"format":1', b'"slots":', b"null", b"1e999", b'"scheme":{"slots":8}'),
+    ),
+    "journal": Target(
+        read_journal,
+        (joined(encode_standing(STANDING), encode_mark(MARK), SPAN_KEY, SPAN_VALUE),),
+    ),
+    "changelog": Target(
+        read_changelog,
+        (
+            encode_header(IDENTITY),
+            joined(*encode_changelog_documents(samples.documents([1, 2, 3]))),
+            encode_batch(Batch(MARK, 1_700)),
+        ),
+    ),
+    "member": Target(read_member, (MAGIC + b"\x05\0\0\0group\0member\0tail",), (MAGIC,)),
+}

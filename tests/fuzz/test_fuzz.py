@@ -1,0 +1,84 @@
+"""A few seconds of fuzzing for each reader of bytes; the long run is ``python -m tests.fuzz``."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamfilter.index.errors import FormatError
+from streamfilter.index.identity import decode_identity
+from streamfilter.kafka.changelog import (
+    Batch,
+    decode_batch,
+    decode_changelog_documents,
+    encode_batch,
+    encode_changelog_documents,
+)
+from streamfilter.model import BatchMark, Span
+from tests.fuzz import received, stored, written
+from tests.fuzz.pieces import Target, cut, joined
+from tests.index import samples
+
+ROOT = Path(__file__).parents[2]
+TARGETS: dict[str, Target] = {**received.TARGETS, **stored.TARGETS, **written.TARGETS}
+SEARCHED = ("documents", "configuration", "index", "changelog", "envelope")
+SECONDS = 2
+SEED = 20_261_122
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_the_search_begins_with_keeps_the_promises(name: str) -> None:
+    target = TARGETS[name]
+    for seed in target.seeds:
+        target.check(seed)
+        for end in range(len(seed)):
+            target.check(seed[:end] if end % 7 == 0 else seed[:end] + b"\xff" + seed[end + 1 :])
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_a_search_guided_by_coverage_finds_no_input_that_breaks_a_promise(name: str) -> None:
+    pytest.importorskip("atheris", reason="Atheris has wheels for Linux only")
+    command = [sys.executable, "-m", "tests.fuzz", name, f"--seconds={SECONDS}", f"--seed={SEED}"]
+    ran = subprocess.run(
+        command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=300, check=False
+    )
+    told = (ran.stdout + ran.stderr).decode(errors="replace")
+    assert ran.returncode == 0, f"seed {SEED}:\n{told[-4_000:]}"
+    executed = re.search(r"number_of_executed_units: (\d+)", told)
+    assert executed, told[-4_000:]
+    assert int(executed[1]) > len(TARGETS[name].seeds)
+
+
+def test_pieces_are_cut_where_they_were_joined() -> None:
+    assert cut(joined(b"ab", b"", b"c"), 3) == [b"ab", b"", b"c"]
+    assert cut(b"", 3) == [b""]
+
+
+def test_an_identity_with_an_infinite_number_is_refused() -> None:
+    fields = samples.identity().encode()
+    for broken in (
+        fields.replace(b'"slots":16', b'"slots":1e999'),
+        fields.replace(b'"created":1700000000000', b'"created":1e999'),
+    ):
+        assert broken != fields
+        with pytest.raises(FormatError):
+            decode_identity(broken)
+
+
+def test_an_ordinal_that_no_index_can_hold_is_refused() -> None:
+    (record,) = encode_changelog_documents(samples.documents([5]))
+    for ordinal in (1 << 40, 1 << 63, (1 << 64) - 1):
+        broken = record[:2] + ordinal.to_bytes(8, "little") + record[10:]
+        with pytest.raises(FormatError, match="ordinal"):
+            decode_changelog_documents([broken], slots=samples.SLOTS)
+
+
+@pytest.mark.parametrize("numbers", [(1 << 63, 0, 0), (0, 0, 1 << 63), (0, 1 << 63, 1 << 63)])
+def test_a_batch_with_numbers_beyond_the_index_is_refused(numbers: tuple[int, int, int]) -> None:
+    batch = Batch(BatchMark(*numbers, (Span(0, 0, 1),)), -1)
+    with pytest.raises(FormatError, match="numbers"):
+        decode_batch(encode_batch(batch))
