@@ -1,0 +1,1 @@
+"""What an attacker or a careless operator could do, and cannot."""

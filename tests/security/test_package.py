@@ -1,0 +1,51 @@
+"""What no line of the package may do, read from its syntax trees."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from streamfilter.config import Config
+from streamfilter.kafka.outgoing import PREFIX, _headers
+
+PACKAGE = Path(__file__).parents[2] / "streamfilter"
+FILES = sorted(PACKAGE.rglob("*.py"))
+BANNED_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "joblib", "telnetlib"}
+BANNED_CALLS = {"eval", "exec", "compile", "__import__"}
+
+
+def modules_of(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_is_unpickled_evaluated_or_given_to_a_shell(path):
+    tree = ast.parse(path.read_text())
+    assert not modules_of(tree) & BANNED_MODULES
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        assert name not in BANNED_CALLS, ast.unparse(node)
+        assert name not in ("os.system", "os.popen", "yaml.unsafe_load", "yaml.full_load")
+        for keyword in node.keywords:
+            is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+            assert not (is_true and keyword.arg in ("shell", "allow_pickle")), ast.unparse(node)
+        if name == "yaml.load":
+            assert [k.arg for k in node.keywords] == ["Loader"]
+
+
+def test_the_window_is_on_loopback_unless_told_otherwise():
+    assert Config().http.host == "127.0.0.1"
+
+
+def test_every_header_of_ours_has_our_prefix():
+    assert [name for name, _ in _headers([("id", 1), ("error.code", "x")])] == [
+        f"{PREFIX}id", f"{PREFIX}error.code"
+    ]  # fmt: skip

@@ -1,0 +1,82 @@
+"""The poison that is too large for a table of strings: bounded work, a code, and the next record.
+
+The short poison is in tests/documents/test_reading.py, its way over a real broker in
+tests/kafka/test_records.py.
+"""
+
+import json
+
+import pytest
+
+from streamfilter.documents import Limits, Reader
+from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.processing import prepare, read
+from streamfilter.model import Document, ErrorCode, Headers, Malformed, Record, Source
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher
+
+LIMIT = 1_048_588
+FORWARDER = Forwarder(
+    Destinations("u", "d", "x", 1, dict.fromkeys("udx", 1), dict.fromkeys("udx", LIMIT)),
+    Style(shadow=False, duplicates_mode="annotate", scheme="00000000", threshold=0.8),
+)
+READER = Reader(limits=Limits(document_bytes=2_000_000, text_characters=100_000, depth=64))
+TEXT = b'{"id":"a","text":"some plain words"}'
+
+
+def text_of(characters: str) -> bytes:
+    return json.dumps({"id": "a", "text": characters}, ensure_ascii=False).encode()
+
+
+def record(value: bytes | None, headers: Headers = (), trouble: str | None = None) -> Record:
+    return Record(Source("in", 0, 7), b"k", value, headers, headers_error=trouble)
+
+
+POISON: dict[str, tuple[Record, ErrorCode]] = {
+    "depth 100,000": (record(b'{"id":1,"text":' + b"[" * 100_000), ErrorCode.TOO_DEEP),
+    "ten megabytes": (record(text_of("x" * 10_000_000)), ErrorCode.TOO_LARGE),
+    "a million ligatures": (record(text_of("\ufdfa" * 600_000)), ErrorCode.TOO_LARGE),
+    "a text over its limit": (record(text_of("\ufdfa" * 100_001)), ErrorCode.TOO_LARGE),
+    "a huge integer": (record(b'{"text":"a","id":' + b"9" * 1_000_000 + b"}"), ErrorCode.TOO_LARGE),
+    "a header of a megabyte": (record(TEXT, (("h", b"x" * LIMIT),)), ErrorCode.TOO_LARGE),
+    "20,000 headers": (record(TEXT, (("name", b"v" * 40),) * 20_000), ErrorCode.TOO_LARGE),
+    "a header name that is no UTF-8": (record(TEXT, (), "not UTF-8"), ErrorCode.BAD_HEADER),
+}
+
+
+@pytest.mark.parametrize("name", POISON)
+def test_large_poison_is_a_dead_letter_that_says_where_it_came_from(name):
+    poison, code = POISON[name]
+    (reading,) = read([poison], READER, FORWARDER)
+    assert isinstance(reading, Malformed)
+    assert reading.code is code
+    letter = FORWARDER.unjudged(poison, reading)
+    assert letter is not None
+    told = dict(letter.headers)
+    assert told["__streamfilter.error.code"] == code.value.encode()
+    assert told["__streamfilter.error.offset"] == b"7"
+    assert letter.value in (poison.value, None)
+    size = sum(len(n) + len(v or b"") for n, v in letter.headers) + len(letter.value or b"")
+    assert size <= LIMIT
+
+
+def test_poison_of_every_kind_in_one_batch_leaves_its_neighbours_alone():
+    records = [record(TEXT), *(each for each, _ in POISON.values()), record(TEXT)]
+    readings = read(records, READER, FORWARDER)
+    prepared = prepare(records, readings, Sketcher(Scheme(16, 6), seed=bytes(16)))
+    assert prepared.rows == [0, len(records) - 1]
+    assert prepared.rejected == len(POISON)
+
+
+def test_repeated_header_names_and_twenty_thousand_small_ones_pass_unharmed():
+    headers: Headers = (("h", None), ("h", b"1"), ("h", b"1"), *((("n", b""),) * 20_000))
+    whole = record(TEXT, headers)
+    (reading,) = read([whole], READER, FORWARDER)
+    assert isinstance(reading, Document)
+    assert FORWARDER._forward(whole).headers == headers
+
+
+def test_a_text_within_its_limit_grows_eighteenfold_at_most():
+    sketcher = Sketcher(Scheme(16, 6), seed=bytes(16))
+    grown = sketcher.normalise("\ufdfa" * 10_000)
+    assert len(grown.decode()) == 180_000
