@@ -33,7 +33,11 @@ class Config(BaseSettings):
     """Everything an operator may want another value of."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
+        frozen=True,
+        extra="forbid",
+        case_sensitive=True,  # or `Output` is taken for `output`, and its mistakes are nowhere
+        hide_input_in_errors=True,
+        validate_default=True,
     )
 
     input: Input = Input()

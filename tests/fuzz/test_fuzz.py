@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter.config import read_config
 from streamfilter.index.errors import FormatError
 from streamfilter.index.identity import decode_identity
 from streamfilter.kafka.changelog import (
@@ -82,3 +83,9 @@ def test_a_batch_with_numbers_beyond_the_index_is_refused(numbers: tuple[int, in
     batch = Batch(BatchMark(*numbers, (Span(0, 0, 1),)), -1)
     with pytest.raises(FormatError, match="numbers"):
         decode_batch(encode_batch(batch))
+
+
+def test_a_section_in_other_letters_is_an_unknown_key_and_not_an_exception(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("input: {topic: news}\noutPut:\n  unique:ext:s.\n")
+    assert any("outPut" in str(problem) for problem in read_config([path], {}).problems)

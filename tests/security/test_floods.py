@@ -1,0 +1,126 @@
+"""Floods: whatever arrives, candidates, comparisons and buckets stay bounded, and are counted.
+
+Counts, not seconds. The attacker knows the algorithm and every setting, but not the seed.
+"""
+
+import random
+
+import numpy as np
+import pytest
+
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import Changes, Progress
+from streamfilter.model import Source, Verdict
+from streamfilter.pipeline import Batch, MatchPolicy, judge
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher
+
+SCHEME = Scheme(16, 6)
+CAP = 8
+KEYS = SCHEME.bands + 1
+POLICY = MatchPolicy()
+BATCH = 2_000
+
+
+class Flood:
+    """An index under a flood, and the most that any document of it cost."""
+
+    def __init__(self, seed: bytes = bytes(range(16))) -> None:
+        self.sketcher = Sketcher(SCHEME, seed=seed)
+        self.index = MemoryIndex(slots=SCHEME.slots, bucket_cap=CAP)
+        self.verdicts: list[Verdict] = []
+        self.candidates_max = self.verified = self.skipped = self.overflows = 0
+
+    def take(self, texts: list[str]) -> None:
+        sketches, first = self.sketcher.sketch(texts), len(self.verdicts)
+        n = len(texts)
+        batch = Batch(
+            [f"d{first + i}" for i in range(n)], np.zeros(n, np.int64),
+            np.arange(first, first + n), np.zeros(n, np.int64),
+        )  # fmt: skip
+        told = judge(
+            batch, sketches, index=self.index, policy=POLICY, number=first, first_ordinal=first,
+            locate=lambda p, o: Source("t", p, o), bucket_cap=CAP,
+        )  # fmt: skip
+        progress = Progress(next_ordinal=first + n, next_batch=first + 1)
+        applied = self.index.apply(Changes(progress, told.additions))
+        self.verdicts += [each.verdict for each in told.decisions]
+        counts = told.counts
+        self.candidates_max = max(self.candidates_max, int(counts.candidates.max()))
+        self.verified += len(counts.confirmed) + len(counts.rejected)
+        self.skipped += counts.skipped
+        self.overflows += applied.overflows
+        assert counts.candidates.max() <= CAP * KEYS
+        buckets = self.index.probe(sketches.keys)
+        assert buckets.counts.max() <= CAP
+
+
+def flood_of(texts: list[str]) -> Flood:
+    flood = Flood()
+    for start in range(0, len(texts), BATCH):
+        flood.take(texts[start : start + BATCH])
+    return flood
+
+
+def words(rng: random.Random, count: int) -> str:
+    return " ".join(f"w{rng.randrange(100_000)}" for _ in range(count))
+
+
+@pytest.mark.parametrize("number", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_equal_texts_cost_one_candidate_each_and_one_document_of_memory(number):
+    text = words(random.Random(1), 60)
+    flood = Flood()
+    for start in range(0, number, BATCH):
+        flood.take([text] * min(BATCH, number - start))
+    assert flood.verdicts[0] is Verdict.UNIQUE
+    assert set(flood.verdicts[1:]) == {Verdict.EXACT_DUPLICATE}
+    assert len(flood.index) == 1
+    assert flood.candidates_max <= 1
+    assert flood.overflows == 0
+
+
+def test_texts_of_one_template_fill_buckets_that_count_what_they_leave_out():
+    rng = random.Random(2)
+    template = words(rng, 60)
+    texts = [f"{template} {words(rng, 30)}" for _ in range(400)]
+    flood = flood_of(texts)
+    assert flood.verdicts.count(Verdict.UNIQUE) > 300
+    assert flood.overflows > 0
+    assert flood.candidates_max <= CAP * KEYS
+    assert flood.verified <= len(texts) * CAP * KEYS
+
+
+def colliding(seed: bytes, number: int) -> list[str]:
+    """Texts made to share the first band key of *seed*: tried, not computed."""
+    rng, sketcher = random.Random(3), Sketcher(SCHEME, seed=seed)
+    found: list[str] = []
+    base = words(rng, 40)
+    target = sketcher.sketch([base]).keys[0, 0]
+    while len(found) < number:
+        tried = [f"{base} {words(rng, 20)}" for _ in range(200)]
+        hits = sketcher.sketch(tried).keys[:, 0] == target
+        found += [text for text, hit in zip(tried, hits.tolist(), strict=True) if hit]
+    return found[:number]
+
+
+def fullest(flood: Flood, texts: list[str]) -> int:
+    """Return how many of *texts* share the most popular band key."""
+    keys = flood.sketcher.sketch(texts).keys[:, : SCHEME.bands]
+    return int(np.unique(keys, return_counts=True)[1].max())
+
+
+def test_texts_that_collide_under_a_guessed_seed_do_not_under_the_secret_one():
+    guessed = bytes(16)
+    texts = colliding(guessed, 60)
+    known = Sketcher(SCHEME, seed=guessed).sketch(texts).keys[:, : SCHEME.bands]
+    aimed = int(np.unique(known, return_counts=True)[1].max())
+    flood = flood_of(texts)
+    assert fullest(flood, texts) < aimed
+    assert flood.candidates_max <= CAP * KEYS
+
+
+def test_one_token_more_each_time_is_bounded_too():
+    growing = [" ".join(f"t{n}" for n in range(i, i + 40)) for i in range(400)]
+    flood = flood_of(growing)
+    assert flood.candidates_max <= CAP * KEYS
+    assert flood.verified <= len(growing) * CAP * KEYS
