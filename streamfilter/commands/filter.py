@@ -75,7 +75,8 @@ def command(
     if output == "json" and STDIN in (unique, duplicates, dead_letter):
         raise click.UsageError("-o json and an output both want standard output; name a file")
     config = config_of(similarity)
-    job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name)
+    shadow = config.output.mode == "shadow"
+    job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name, shadow)
     started = time.monotonic()
     try:
         with _progress(inputs) as advanced:

@@ -18,9 +18,17 @@ from streamfilter.stops import BrokenInput
 
 
 class Placement:
-    """Writes each record to exactly one place, and counts it."""
+    """Writes each record to exactly one place, and counts it by its verdict."""
 
-    def __init__(self, outputs: Outputs, *, scheme: str, threshold: float, payload: bool) -> None:
+    def __init__(
+        self,
+        outputs: Outputs,
+        *,
+        scheme: str,
+        threshold: float,
+        payload: bool,
+        shadow: bool = False,
+    ) -> None:
         """Prepare to write.
 
         Args:
@@ -28,12 +36,14 @@ class Placement:
             scheme: fingerprint of the scheme, for the evidence.
             threshold: the similarity from which a match counts, for the evidence.
             payload: whether a duplicate carries its original line.
+            shadow: every readable line is forwarded; the evidence of what would be withheld is
+                written beside it, without the line.
         """
         self.outputs = outputs
         self.summary = Summary()
         self._scheme = scheme
         self._threshold = threshold
-        self._payload = payload
+        self._payload, self._shadow = payload and not shadow, shadow
 
     def judged(self, record: Record, document: Document, decision: Decision) -> None:
         """Place a record that was judged."""
@@ -48,12 +58,14 @@ class Placement:
         )
         if self._payload:
             evidence = envelope.with_payload(evidence, record.value)
+        if self._shadow:
+            self.outputs.unique.write(record.value or b"")
         self.outputs.duplicates.write(envelope.encode(evidence))
         self.summary.count(decision.verdict)
 
     def unjudged(self, record: Record, outcome: Unjudged | Decision) -> None:
         """Place a record that is forwarded or dropped as it stands."""
-        if outcome.verdict is not Verdict.DROPPED:
+        if self._shadow or outcome.verdict is not Verdict.DROPPED:
             self.outputs.unique.write(record.value or b"")
         self.summary.count(outcome.verdict, outcome.reason)
 

@@ -32,6 +32,8 @@ class Job:
     """Directory of the index; None forgets it with the run."""
     stdin_name: str = STDIN
     """What the state directory knows standard input by."""
+    shadow: bool = False
+    """Every readable line becomes a unique one; duplicates are told of beside them."""
 
 
 def no_progress(_: int) -> None:
@@ -57,6 +59,7 @@ def filter_files(
             scheme=sketcher.scheme.fingerprint,
             threshold=config.similarity.threshold,
             payload=config.output.duplicates_mode != "reference",
+            shadow=job.shadow,
         )
         Engine(
             settings=Settings(

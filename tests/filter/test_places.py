@@ -36,6 +36,20 @@ def test_every_line_is_in_exactly_one_place_byte_for_byte(desk: Desk) -> None:
     assert withheld, "the stories must have duplicates"
 
 
+def test_in_shadow_mode_every_readable_line_is_forwarded_and_the_verdicts_stay(desk: Desk) -> None:
+    lines = [*lines_of(stories(300)), *BROKEN, b'{"text":" ","id":"empty"}']
+    path = write(desk.path / "in", lines)
+    assert desk.run(path) == 0
+    diverted = desk.records(desk.duplicates)
+    desk.clear()
+    assert desk.run(path, set="output.mode=shadow") == 0
+    assert desk.unique.read_bytes().splitlines() == [line for line in lines if line not in BROKEN]
+    for record in diverted:
+        del record["payload"], record["payload_encoding"]
+    assert desk.records(desk.duplicates) == diverted
+    assert diverted
+
+
 def test_a_duplicate_carries_its_evidence(desk: Desk) -> None:
     text = "the quick brown fox jumps over the lazy dog and runs away into the dark green wood"
     path = write(
