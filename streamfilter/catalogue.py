@@ -19,6 +19,7 @@ STAGES = ("poll", "read", "sketch", "judge", "produce", "commit", "apply")
 """The steps of one batch, in their order; ``judge`` probes, verifies and decides."""
 
 DESTINATIONS = ("unique", "duplicates", "dead_letter", "changelog")
+POOLS = ("matched", "identical", "random")
 VERIFICATIONS = ("confirmed", "rejected", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
@@ -142,6 +143,12 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("audit_comparisons_total", "Pairs of an audited arrival and a reference document that were compared."),
     _counter("audit_results_total", "Audited verdicts by result.", "result", AUDITED),
     _gauge("audit_reference_documents", "Documents in the reference set."),
+    # records only (input.format: fields, input.held_out)
+    _counter("held_out_pairs_total", "Pairs of records by pool: near-duplicates, records with all fields equal, random ones.", "pool", POOLS),
+    _counter("held_out_difference_total", "Sum of their differences in the held-out field (days, for dates).", "pool", POOLS),
+    _unknown("held_out_valid_share", "Estimated share of true matches among the near-duplicate records, since the start."),
+    _unknown("held_out_valid_share_lower", "Lower end of its 95 % interval."),
+    _unknown("held_out_valid_share_upper", "Upper end of its 95 % interval."),
     _unknown("audit_recall", "Share of the audited true duplicates that were found, of the latest 1,000."),
     _unknown("audit_recall_lower", "Lower end of its 95 % interval (Wilson)."),
     _unknown("audit_recall_upper", "Upper end of its 95 % interval (Wilson)."),

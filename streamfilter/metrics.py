@@ -29,6 +29,7 @@ from streamfilter.catalogue import (
     Kind,
     Metric,
 )
+from streamfilter.entities.held_out import NO_POOLS, valid_share
 from streamfilter.exposition import Exposition, Family, Histogram, Key, Series
 from streamfilter.health import Cause, Health, State
 from streamfilter.model import DUPLICATES, Verdict
@@ -67,6 +68,7 @@ class Metrics:
         """Unix time since which the input's furthest behind partition waits."""
         self._shadow = False
         self._quality = Quality()
+        self._held_out = NO_POOLS
         self._infos: dict[str, tuple[str, ...]] = {}
         self._numbers: dict[Key, float] = {}
         self._histograms: dict[Key, Histogram] = {}
@@ -108,7 +110,8 @@ class Metrics:
             self._infos["scheme_info"] = tuple(map(str, shape))
             self._infos["output_info"] = (mode, duplicates_mode)
             self._shadow = mode == "shadow"
-            self._quality.curve = curve_of(scheme)
+            # Records meet by equal fields: no curve tells how likely that was.
+            self._quality.curve = None if scheme.fields else curve_of(scheme)
 
     def batch(self, report: BatchReport) -> None:
         """Count one batch, after its commit: all of it in one scrape, or nothing."""
@@ -161,6 +164,11 @@ class Metrics:
         verified = {"confirmed": len(counts.confirmed), "rejected": len(counts.rejected)}
         others = {"skipped": counts.skipped, "missing": counts.missing}
         self._add_each("verifications_total", verified | others)
+        self._held_out += counts.held_out
+        for name, pool in counts.held_out.pools.items():
+            self._add("held_out_pairs_total", pool.pairs, name)
+            self._add("held_out_difference_total", pool.total, name)
+        self._show("held_out_valid_share", valid_share(self._held_out))
 
     def stages(self, seconds: Mapping[str, float]) -> None:
         """Observe one batch's time in each of `catalogue.STAGES`."""

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, Overlay, collect, hits_of, merge
 from streamfilter.decision import decide
+from streamfilter.entities.held_out import NO_POOLS, HeldOut, Pool, held_out_values, random_pool
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
 from streamfilter.model import (
+    DUPLICATES,
     BatchMark,
     Decision,
     Positions,
@@ -43,6 +45,12 @@ SHORT = {
     "forward": Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),
     "drop": Decision(Verdict.DROPPED, reason=Reason.SHORT),
 }
+
+
+WIDTH_MIN, WIDTH_GROWTH = 64, 4
+"""A round looks at this many rows, or at so many times what the last one settled. Nearly always
+that is all. Texts made from one template depend on each other in a chain, and looking at all of
+them every time would cost the square of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,8 @@ class Counts:
     """Candidates beyond ``max_candidates``."""
     missing: int = 0
     """Candidates whose record the index no longer has."""
+    held_out: HeldOut = NO_POOLS
+    """Of records: differences of the field that took no part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +143,24 @@ def judge(
     judging = _Judging(batch, sketches, stored, policy, locate, first_ordinal)
     undecided: Flags = np.asarray(present.any(axis=1))
     judging.leave_short(~undecided, policy)
+    width = len(undecided)
     while undecided.any():
-        undecided = judging.round(known, overlay, undecided)
+        looked = _first(undecided, width)
+        settled = looked & ~judging.round(known, overlay, looked)
+        undecided &= ~settled
+        width = max(WIDTH_MIN, WIDTH_GROWTH * int(settled.sum()))
     additions = None if alone else judging.additions(buckets, number)
     return Judgement(judging.decisions, additions, judging.counts())
+
+
+def _first(undecided: Flags, width: int) -> Flags:
+    """Return the first *width* of the *undecided* rows: they depend on no later one."""
+    rows = np.flatnonzero(undecided)
+    if len(rows) <= width:
+        return undecided
+    looked = np.zeros_like(undecided)
+    looked[rows[:width]] = True
+    return looked
 
 
 def _present(sketches: Sketches, policy: MatchPolicy) -> Flags:
@@ -258,6 +282,25 @@ class _Judging:
             rejected=np.concatenate([*rejected, np.zeros(0)]),
             skipped=sum(int((s & o.skipped).sum()) for o, s in self._outcomes),
             missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
+            held_out=self._held_out() if self._sketches.payloads else NO_POOLS,
+        )
+
+    def _held_out(self) -> HeldOut:
+        own = held_out_values(self._sketches.payloads)
+        stored = held_out_values(self._stored.payloads)
+        found: dict[Verdict, list[float]] = {each: [] for each in DUPLICATES}
+        for row, decision in enumerate(self.decisions):
+            if decision.match is not None:
+                at = decision.match.ordinal
+                if at >= self._first:
+                    value = own[at - self._first]
+                else:
+                    value = stored[np.searchsorted(self._stored.ordinals, at)]
+                found[decision.verdict].append(float(own[row] - value))
+        return HeldOut(
+            matched=Pool.of(found[Verdict.NEAR_DUPLICATE]),
+            identical=Pool.of(found[Verdict.EXACT_DUPLICATE]),
+            random=random_pool(own),
         )
 
 

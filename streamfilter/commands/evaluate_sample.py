@@ -9,13 +9,16 @@ from typing import Any
 
 from streamfilter.assembly import reader_for
 from streamfilter.commands.curve_picture import Dot, Dots, Line, save_picture
+from streamfilter.commands.evaluate_records import records_as_json, records_as_text
 from streamfilter.config import Config
 from streamfilter.evaluation import Report, Truth, evaluate
+from streamfilter.evaluation.records import RecordSample, measure_records
 from streamfilter.evaluation.sample import Sample, measure
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.sampling import copy_first, documents_of
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.stops import ExitCode, Stop
 
 SEED = bytes(16)
 """Measuring needs no secret; a fixed seed makes the answer the same every time."""
@@ -26,7 +29,7 @@ class Sampled:
     """The verdicts of a run over the sample, and the pairs themselves."""
 
     report: Report
-    sample: Sample
+    sample: Sample | RecordSample
 
 
 def evaluate_sample(
@@ -41,13 +44,7 @@ def evaluate_sample(
         copy_first(inputs, Path(path), records=records)
         found = list(documents_of([path], config, strict=False))
         ids, texts = [id_ for id_, _ in found], [text for _, text in found]
-        sample = measure(
-            ids,
-            texts,
-            Sketcher(config.scheme(), seed=SEED),
-            threshold=config.similarity.threshold,
-            recall=config.similarity.recall,
-        )
+        sample = _measured(config, ids, texts)
         filter_files(config, Job([path], unique, duplicates, dead))
         run = read_run(
             [path], reader, unique=unique, duplicates=duplicates, dead_letter=dead,
@@ -64,8 +61,18 @@ def evaluate_sample(
     return Sampled(report, sample)
 
 
-def sample_as_json(sample: Sample) -> dict[str, Any]:
+def _measured(config: Config, ids: list[str], texts: list[str]) -> Sample | RecordSample:
+    """Compare all pairs, of texts or of records."""
+    sketcher, threshold = Sketcher(config.scheme(), seed=SEED), config.similarity.threshold
+    if config.input.format == "fields":
+        return measure_records(ids, texts, sketcher, threshold=threshold)
+    return measure(ids, texts, sketcher, threshold=threshold, recall=config.similarity.recall)
+
+
+def sample_as_json(sample: Sample | RecordSample) -> dict[str, Any]:
     """Return the sample's findings as JSON values."""
+    if isinstance(sample, RecordSample):
+        return records_as_json(sample)
     shape = sample.shape
     return {
         "documents": sample.documents,
@@ -98,8 +105,10 @@ def sample_as_json(sample: Sample) -> dict[str, Any]:
     }
 
 
-def sample_as_text(sample: Sample) -> str:
+def sample_as_text(sample: Sample | RecordSample) -> str:
     """Return the sample's findings as lines for a terminal."""
+    if isinstance(sample, RecordSample):
+        return records_as_text(sample)
     lines = [
         f"bands          {sample.shape}: {sample.found:,} of {sample.similar:,} pairs from "
         f"{sample.threshold:g} on meet, {sample.similar - sample.found:,} do not (false negatives)",
@@ -121,12 +130,15 @@ def sample_as_text(sample: Sample) -> str:
     return "\n".join([*lines, "", f"recommended    {sample.recommendation}"])
 
 
-def draw(sample: Sample, path: Path) -> None:
+def draw(sample: Sample | RecordSample, path: Path) -> None:
     """Draw the measured curve over the theoretical one.
 
     Raises:
-        Stop: the file cannot be written.
+        Stop: the file cannot be written; or records have no such curve.
     """
+    if isinstance(sample, RecordSample):
+        message = "records meet by equal fields and have no S-curve; leave --plot out"
+        raise Stop(message, exit_code=ExitCode.USAGE)
     dots = [Dot(each.similarity, each.share, *each.interval) for each in sample.curve]
     save_picture(
         path,

@@ -15,6 +15,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import SEPARATOR
 
 F64 = NDArray[np.float64]
@@ -65,6 +66,11 @@ class HeldOut:
     random: Pool = field(default_factory=Pool)
     """Pairs of records of one batch, as they came to stand in it."""
 
+    @property
+    def pools(self) -> dict[str, Pool]:
+        """Return the pools by name."""
+        return {"matched": self.matched, "identical": self.identical, "random": self.random}
+
     def __add__(self, other: HeldOut) -> HeldOut:
         return HeldOut(
             self.matched + other.matched,
@@ -73,20 +79,16 @@ class HeldOut:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ValidShare:
-    """The estimated share of true matches among the matched, with its 95 % interval."""
-
-    share: float
-    low: float
-    high: float
+NO_POOLS = HeldOut()
+"""Of texts."""
 
 
-def valid_share(held_out: HeldOut) -> ValidShare | None:
-    """Return the share of true matches; None while a pool has less than two pairs.
+def valid_share(held_out: HeldOut) -> Estimate | None:
+    """Return the share of true matches with its 95 % interval.
 
-    None as well if random pairs are not farther apart than true ones: such a field tells nothing.
-    The share is not cut to [0, 1]: a value outside says how far the estimate can err.
+    None while a pool has less than two pairs, and if random pairs are not farther apart than true
+    ones: such a field tells nothing. The share is not cut to [0, 1]: a value outside says how far
+    the estimate can err.
     """
     pools = (held_out.matched, held_out.identical, held_out.random)
     if min(pool.pairs for pool in pools) < 2:
@@ -100,7 +102,7 @@ def valid_share(held_out: HeldOut) -> ValidShare | None:
     parts = (1 / reach, share / reach, (1 - share) / reach)
     weighed = zip(parts, pools, strict=True)
     error = sqrt(sum(part**2 * pool.error for part, pool in weighed))
-    return ValidShare(share, share - Z * error, share + Z * error)
+    return Estimate(share, share - Z * error, share + Z * error)
 
 
 def held_out_values(payloads: Sequence[bytes]) -> F64:

@@ -57,12 +57,12 @@ def field_points(left: Sequence[bytes], right: Sequence[bytes], kinds: Sequence[
     theirs = [split_fields(payload.decode(), len(kinds)) for payload in right]
     for place, kind in enumerate(kinds):
         one, other = [row[place] for row in ours], [row[place] for row in theirs]
-        points[:, place] = _points(one, other, kind)
+        points[:, place] = points_of(one, other, kind)
     return points
 
 
-def _points(one: list[str], other: list[str], kind: str) -> F64:
-    """Return the points of one field for each pair of values."""
+def points_of(one: Sequence[str], other: Sequence[str], kind: str) -> F64:
+    """Return the points of one field for each pair of normalised values."""
     equal = np.fromiter(map(str.__eq__, one, other), np.bool_, len(one))
     there = np.fromiter(map(bool, one), np.bool_, len(one))
     there &= np.fromiter(map(bool, other), np.bool_, len(other))
@@ -72,9 +72,7 @@ def _points(one: list[str], other: list[str], kind: str) -> F64:
             one, other, scorer=OSA.normalized_similarity, score_cutoff=WORDS_FLOOR / POINTS
         )
         # Sorting words undoes another order, and makes one of a slip in a first letter.
-        sorted_ = process.cpdist(
-            one, other, scorer=fuzz.token_sort_ratio, score_cutoff=WORDS_FLOOR
-        )
+        sorted_ = process.cpdist(one, other, scorer=fuzz.token_sort_ratio, score_cutoff=WORDS_FLOOR)
         near = np.maximum(near, sorted_)
     elif kind == "digits":
         near = POINTS * process.cpdist(
@@ -86,7 +84,7 @@ def _points(one: list[str], other: list[str], kind: str) -> F64:
     return np.where(there, np.where(equal, POINTS, less), 0.0)
 
 
-def _same_local(one: list[str], other: list[str]) -> NDArray[np.bool_]:
+def _same_local(one: Sequence[str], other: Sequence[str]) -> NDArray[np.bool_]:
     """Return which pairs of numbers end in the same local number."""
     same = (
         len(a) >= LOCAL_DIGITS and len(b) >= LOCAL_DIGITS and a[-LOCAL_DIGITS:] == b[-LOCAL_DIGITS:]

@@ -1,0 +1,117 @@
+"""Brute force over records: every pair is scored, whether or not it shares a field.
+
+What the filter can find are the pairs that agree in one field; this shows what that costs, and
+what the held-out field says of the matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.entities.held_out import (
+    HeldOut,
+    Pool,
+    held_out_values,
+    random_pool,
+    valid_share,
+)
+from streamfilter.entities.scoring import POINTS, points_of
+from streamfilter.evaluation.brute_force import Pairs
+from streamfilter.evaluation.measured_curve import met_of
+from streamfilter.similarity.estimators import Estimate
+from streamfilter.similarity.records import split_fields
+from streamfilter.similarity.sketch import Sketcher
+
+FLOOR = 0.3
+"""Pairs of a lower score are of no interest: one equal field of three is .33."""
+
+EXAMPLES = 5
+NOBODY = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class MissedRecords:
+    """Two records that score high and agree in no field."""
+
+    id: str
+    other: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSample:
+    """What brute force found among records."""
+
+    records: int
+    threshold: float
+    similar: int
+    """Pairs at or above the threshold."""
+    found: int
+    """How many of them agree in a field."""
+    false_candidates: int
+    """Pairs that agree in a field and score too low."""
+    missed: tuple[MissedRecords, ...]
+    pairs: Pairs
+    held_out: HeldOut
+    valid: Estimate | None
+    """Estimated share of true matches among the similar pairs; None: not to be told."""
+
+
+def measure_records(
+    ids: Sequence[str], texts: Sequence[str], sketcher: Sketcher, *, threshold: float
+) -> RecordSample:
+    """Score all pairs of joined records."""
+    sketches = sketcher.sketch(texts)
+    kinds = sketcher.scheme.field_kinds
+    pairs = _scored(sketches.payloads, kinds)
+    met = met_of(pairs, sketches.keys[:, :-1])
+    similar = pairs.similarity >= threshold
+    lost = np.flatnonzero(similar & ~met)
+    worst = lost[np.argsort(-pairs.similarity[lost], kind="stable")][:EXAMPLES]
+    held_out = _pools(pairs, similar & met, sketches.payloads)
+    return RecordSample(
+        records=len(texts),
+        threshold=threshold,
+        similar=int(similar.sum()),
+        found=int((similar & met).sum()),
+        false_candidates=int((met & ~similar).sum()),
+        missed=tuple(
+            MissedRecords(ids[pairs.later[i]], ids[pairs.earlier[i]], float(pairs.similarity[i]))
+            for i in worst.tolist()
+        ),
+        pairs=pairs,
+        held_out=held_out,
+        valid=valid_share(held_out),
+    )
+
+
+def _scored(payloads: Sequence[bytes], kinds: Sequence[str]) -> Pairs:
+    """Return all pairs that score at least `FLOOR`, a record at a time."""
+    fields = [split_fields(payload.decode(), len(kinds)) for payload in payloads]
+    columns = [[row[place] for row in fields] for place in range(len(kinds))]
+    later, earlier, scores = [NOBODY], [NOBODY], [np.zeros(0)]
+    for row in range(1, len(payloads)):
+        score = np.zeros(row)
+        for column, kind in zip(columns, kinds, strict=True):
+            score += points_of([column[row]] * row, column[:row], kind)
+        similarity = score / (POINTS * len(kinds))
+        kept = np.flatnonzero(similarity >= FLOOR)
+        later.append(np.full(len(kept), row, np.int64))
+        earlier.append(kept)
+        scores.append(similarity[kept])
+    return Pairs(np.concatenate(later), np.concatenate(earlier), np.concatenate(scores))
+
+
+def _pools(pairs: Pairs, matched: NDArray[np.bool_], payloads: Sequence[bytes]) -> HeldOut:
+    values = held_out_values(payloads)
+    differences = values[pairs.later] - values[pairs.earlier]
+    identical = matched & (pairs.similarity >= 1.0)
+    return HeldOut(
+        matched=Pool.of(differences[matched & ~identical]),
+        identical=Pool.of(differences[identical]),
+        random=random_pool(values),
+    )
