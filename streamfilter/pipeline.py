@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, Overlay, collect, hits_of, merge
 from streamfilter.decision import decide
-from streamfilter.entities.held_out import NO_POOLS, HeldOut, Pool, held_out_values, random_pool
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
 from streamfilter.model import (
-    DUPLICATES,
     BatchMark,
     Decision,
     Positions,
@@ -86,8 +84,6 @@ class Counts:
     """Candidates beyond ``max_candidates``."""
     missing: int = 0
     """Candidates whose record the index no longer has."""
-    held_out: HeldOut = NO_POOLS
-    """Of records: differences of the field that took no part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,25 +278,6 @@ class _Judging:
             rejected=np.concatenate([*rejected, np.zeros(0)]),
             skipped=sum(int((s & o.skipped).sum()) for o, s in self._outcomes),
             missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
-            held_out=self._held_out() if self._sketches.payloads else NO_POOLS,
-        )
-
-    def _held_out(self) -> HeldOut:
-        own = held_out_values(self._sketches.payloads)
-        stored = held_out_values(self._stored.payloads)
-        found: dict[Verdict, list[float]] = {each: [] for each in DUPLICATES}
-        for row, decision in enumerate(self.decisions):
-            if decision.match is not None:
-                at = decision.match.ordinal
-                if at >= self._first:
-                    value = own[at - self._first]
-                else:
-                    value = stored[np.searchsorted(self._stored.ordinals, at)]
-                found[decision.verdict].append(float(own[row] - value))
-        return HeldOut(
-            matched=Pool.of(found[Verdict.NEAR_DUPLICATE]),
-            identical=Pool.of(found[Verdict.EXACT_DUPLICATE]),
-            random=random_pool(own),
         )
 
 
