@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from streamfilter.health import Health
 from streamfilter.http import Server
 from streamfilter.metrics import Metrics
 from streamfilter.pages import Pages
-from streamfilter.stops import ExitCode
+from streamfilter.stops import ConfigError, ExitCode, Problem
 from streamfilter.systemd import Notifier
 from streamfilter.watchdog import Watchdog
 
@@ -23,6 +24,9 @@ Examples:
   streamfilter run --config streamfilter.yaml
   streamfilter run --config streamfilter.yaml --set kafka.group=news --set http.port=0
 """
+
+FILES_MIN = 128
+"""Five clients of three sockets and pipes each, half of the limit for RocksDB's tables, HTTP."""
 
 logger = logging.getLogger("streamfilter.run")
 
@@ -43,6 +47,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
     from streamfilter.kafka.serving import serve  # the wire takes a moment; a wrong file does not
 
     config = options.load(files, overrides)
+    _refuse_few_files()
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())
     metrics = Metrics(health)
     showcase = showcase_for(config)
@@ -65,3 +70,12 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
         )
     logger.info("stopped; everything taken is committed")
     return ExitCode.OK
+
+
+def _refuse_few_files() -> None:
+    """Stop where too few files may be open: clients would wait for sockets without end."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < FILES_MIN:
+        got = f"this process may open {soft} files; expected at least {FILES_MIN}"
+        cure = "ulimit -n 1024, or LimitNOFILE= of the systemd unit"
+        raise ConfigError([Problem("limit of open files", got, cure)])

@@ -58,7 +58,7 @@ class Keeper:
         try:
             stored = self._store.identity()
         except IndexDamaged as error:
-            self._wipe(str(error))
+            self.wipe(str(error))
             stored = None
         identity = header or stored or self._plan.new_identity()
         scheme = self._plan.scheme
@@ -97,16 +97,17 @@ class Keeper:
             try:
                 self.index = self._store.open(identity)
             except IndexDamaged as error:
-                self._wipe(str(error))
+                self.wipe(str(error))
                 self.index = self._store.open(identity)
         beginning.refuse_future(names, self.index.progress, bounds, empty=empty)
         if beginning.is_behind_start(self.index.progress, bounds):
             offset = self.index.progress.changelog_offset
-            self._wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
+            self.wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
             self.index = self._store.open(identity)
         return self.index
 
-    def _wipe(self, why: str) -> None:
+    def wipe(self, why: str) -> None:
+        """Remove the index that is there, loudly: the changelog has it all."""
         if self.index is not None:
             self.index.close()
             self.index = None

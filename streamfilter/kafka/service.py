@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from streamfilter.health import State
-from streamfilter.index.errors import IndexFault, IndexLocked, IndexUnavailable
+from streamfilter.index.errors import IndexDamaged, IndexFault, IndexLocked, IndexUnavailable
 from streamfilter.index.protocol import Index
 from streamfilter.kafka.errors import as_stop
 from streamfilter.kafka.observer import Observer
@@ -74,6 +74,7 @@ class Service:
         self._look = look
         self._tasks: dict[int, Task] = {}
         self._replaced: dict[int, int] = {}
+        self._rebuilt: set[int] = set()
         self._wait = STANDBY_SECONDS
 
     def run(self, stopping: Callable[[], bool]) -> None:
@@ -133,6 +134,7 @@ class Service:
             # Its tail has ended before step 1 begins: nothing else writes this index from here on.
             self._tasks[number] = self._new_task(number, self._standbys.release(number))
             self._replaced[number] = 0
+            self._rebuilt.discard(number)
         if self._tasks:
             self._standbys.close()
         partitions = sum(len(task.plan.partitions) for task in self._tasks.values())
@@ -155,6 +157,8 @@ class Service:
             return self._fenced(task, error)
         except LogError as error:
             return self._replace(task, error)
+        except IndexDamaged as error:
+            return self._rebuild(task, error)
         if step is Step.MOVED:
             self._replaced[number] = 0
         return step
@@ -167,6 +171,18 @@ class Service:
             raise as_stop(error) from error
         self._observer.loudly(f"{task.plan.label} begins again with a new producer: {error}")
         task.restart()
+        return Step.RETRY
+
+    def _rebuild(self, task: Task, error: IndexDamaged) -> Step:
+        """Answer damage that only a read found: as at an opening, but once in a task's life.
+
+        A disk that damages it again needs a person, not a loop of restores.
+        """
+        number = task.plan.number
+        if number in self._rebuilt:
+            raise SchemeMismatch(f"{error}; it was restored once already: look at the disk")
+        self._rebuilt.add(number)
+        task.rebuild(str(error))
         return Step.RETRY
 
     def _fenced(self, task: Task, error: Fenced) -> Step:
@@ -224,6 +240,8 @@ def _stops() -> Iterator[None]:
         raise as_stop(error) from error
     except (IndexLocked, IndexUnavailable) as error:
         raise Temporary(str(error)) from error
+    except IndexDamaged:
+        raise  # it can be made again
     except IndexFault as error:
         raise SchemeMismatch(str(error)) from error
 

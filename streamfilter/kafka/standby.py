@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamfilter.health import State
-from streamfilter.index.errors import IndexLocked
+from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.kafka.beginning import refuse_future
 from streamfilter.kafka.keeper import Keeper
@@ -63,6 +63,11 @@ class Standby:
             doing, self.detail = next(self._script)
         except Denied:
             raise
+        except IndexDamaged as error:
+            self._keeper.wipe(str(error))
+            doing, self.detail = State.STANDBY, str(error)
+            self._again_at = self._clock.monotonic() + AGAIN_SECONDS
+            self._script = self._run()
         except (LogError, IndexLocked) as error:
             self._observer.note(f"{self._plan.label} stands by, and tries again: {error}")
             doing, self.detail = State.STANDBY, str(error)

@@ -39,6 +39,10 @@ class Starter:
         self._log, self._observer = parts.log, parts.observer
         self._keeper = Keeper(plan, parts.log, parts.observer, store, index)
 
+    def wipe(self, why: str) -> None:
+        """Remove the index that is there, loudly."""
+        self._keeper.wipe(why)
+
     @property
     def index(self) -> Index | None:
         """Return the index if it is open, whoever stops the start."""

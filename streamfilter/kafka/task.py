@@ -48,6 +48,15 @@ class Task:
         self.state, self.detail = State.STARTING, ""
         self._progress.moved()
 
+    def rebuild(self, why: str) -> None:
+        """Remove the index, and begin again: it is restored from the changelog."""
+        assert self._starter is not None
+        if self._script is not None:
+            self._script.close()
+        self._transactor = None  # what it owed is committed, and in the changelog
+        self._starter.wipe(why)
+        self.restart()
+
     def advance(self, timeout: float) -> Step:
         """Do one piece of the start, or one step of the loop that waits *timeout* for records."""
         if self._script is not None:

@@ -126,7 +126,12 @@ class SimIndex:
         return self._disk.index
 
     def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
-        return self._port("index.probe").probe(keys, present)
+        index = self._port("index.probe")
+        if not self._life.rotted and self._world.chance("rot"):
+            self._world.tell(self._life.name, f"reads a broken block of {self._disk.name}")
+            self._life.rotted = self._disk.damaged = True
+            raise IndexDamaged(f"{self._disk.name}: block checksum mismatch")
+        return index.probe(keys, present)
 
     def fetch(self, ordinals: I64) -> Documents:
         return self._port("index.fetch").fetch(ordinals)

@@ -32,6 +32,7 @@ FAULTS = {
     "produce_fails": (0.02, 0.1),
     "unavailable": (0.02, 0.1),  # queries, polls and reads that only have to be repeated
     "disk_full": (0.02, 0.2),
+    "rot": (0.02, 0.1),  # of reads of an index, once in a life: then a person would have to look
     "late_markers": (0.5, 0.9),  # of moments in which a marker could be written
     "rebalance": (0.02, 0.1),  # of turns, as the six below
     "evict": (0.02, 0.1),
@@ -64,6 +65,7 @@ class Life:
     dead: bool = False
     paused: bool = False
     accept_positions: bool = False
+    rotted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
