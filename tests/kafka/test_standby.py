@@ -94,6 +94,7 @@ def test_a_standby_whose_directory_is_in_use_waits_and_says_by_whom(stage: Stage
     assert careless.terminate() == 0
 
 
+@pytest.mark.long
 def test_a_cold_standby_reads_nothing_until_it_takes_over(stage: Stage) -> None:
     stage.produce(records(texts(random.Random(SEED + 3), 60)))
     cold = {**SETTINGS, "index": {"standby": "cold", "path": str(stage.directory / "cold")}}
