@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, Overlay, collect, hits_of, merge
 from streamfilter.decision import decide
+from streamfilter.entities.held_out import NO_POOLS, HeldOut, pools_of
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
 from streamfilter.model import (
     BatchMark,
@@ -84,6 +85,8 @@ class Counts:
     """Candidates beyond ``max_candidates``."""
     missing: int = 0
     """Candidates whose record the index no longer has."""
+    held_out: HeldOut = NO_POOLS
+    """Of records: differences of the field that took no part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +281,7 @@ class _Judging:
             rejected=np.concatenate([*rejected, np.zeros(0)]),
             skipped=sum(int((s & o.skipped).sum()) for o, s in self._outcomes),
             missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
+            held_out=pools_of(self.decisions, self._sketches.payloads, self._stored, self._first),
         )
 
 

@@ -15,6 +15,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.index.protocol import Documents
+from streamfilter.model import DUPLICATES, Decision, Verdict
 from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import SEPARATOR
 
@@ -115,3 +117,34 @@ def random_pool(values: F64) -> Pool:
     """Return the pool of pairs half a batch apart: neighbours may be of one entity."""
     half = len(values) // 2
     return Pool.of(values[:half] - values[half : 2 * half])
+
+
+def pools_of(
+    decisions: Sequence[Decision],
+    payloads: Sequence[bytes],
+    stored: Documents,
+    first_ordinal: int,
+) -> HeldOut:
+    """Return the pools of a judged batch of records.
+
+    Args:
+        decisions: one for each record.
+        payloads: of the same records; of texts there are none, and no pools.
+        stored: the index's documents among the matches, by rising ordinal.
+        first_ordinal: that of the batch's first record.
+    """
+    if not payloads:
+        return NO_POOLS
+    own, theirs = held_out_values(payloads), held_out_values(stored.payloads)
+    found: dict[Verdict, list[float]] = {each: [] for each in DUPLICATES}
+    for row, decision in enumerate(decisions):
+        if decision.match is not None:
+            at = decision.match.ordinal - first_ordinal
+            place = np.searchsorted(stored.ordinals, decision.match.ordinal)
+            value = own[at] if at >= 0 else theirs[place]
+            found[decision.verdict].append(float(own[row] - value))
+    return HeldOut(
+        matched=Pool.of(found[Verdict.NEAR_DUPLICATE]),
+        identical=Pool.of(found[Verdict.EXACT_DUPLICATE]),
+        random=random_pool(own),
+    )
