@@ -58,6 +58,7 @@ def serve(
             assembly = _assemble(config, health, metrics, showcase, start)
         except _StoppedEarly:
             return
+        metrics.spent("start")
         try:
             assembly.service(accept_positions).run(stopping)
         finally:

@@ -78,6 +78,7 @@ class Task:
             restoring = self.state is State.RESTORING
             self._parts.observer.spent("restore" if restoring else "start")
         except StopIteration as end:
+            self._parts.observer.spent("start")
             self._transactor, self._script = end.value, None
             self.state, self.detail = State.RUNNING, ""
             self._show(end.value)

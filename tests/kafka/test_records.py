@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from streamfilter.model import Record
+from tests.documents.json_schema import violations
+from tests.documents.test_envelope import SCHEMA
 from tests.kafka.story import TIMESTAMP, id_of, record, verdicts
 from tests.support.stage import Stage
 from tests.support.topics import Input, create_topics, header
@@ -198,6 +200,7 @@ def test_a_duplicate_may_leave_as_an_envelope_or_a_reference(stage: Stage, mode:
     assert (each.key, told["id"], told["verdict"], told["canonical_id"]) == (
         b"k", "b", "exact_duplicate", "a"
     )  # fmt: skip
+    assert violations(told, SCHEMA, SCHEMA) == []
     if mode == "envelope":
         assert told["payload"].encode() == second.value
     else:

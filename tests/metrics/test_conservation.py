@@ -2,12 +2,14 @@
 
 import random
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamfilter.catalogue import CATALOGUE, Kind
+from streamfilter.audit import Audited
+from streamfilter.catalogue import ACTIVITIES, CATALOGUE, Kind
 from streamfilter.health import Health, State
 from streamfilter.metrics import BatchReport, Metrics
 from streamfilter.model import (
@@ -177,3 +179,61 @@ def test_the_scheme_s_labels_tell_what_shapes_the_index():
     labels = {"scheme": scheme.fingerprint, "slots": "128", "bands": "16", "rows": "6"}
     labels["threshold"] = "0.8"
     assert scraped(metrics)["streamfilter_scheme_info", tuple(sorted(labels.items()))] == 1
+
+
+def test_activities_add_up_to_the_time_that_passed_and_lag_ages_while_nothing_turns():
+    now = {"clock": 100.0, "wall": 5_000.0}
+    metrics = Metrics(clock=lambda: now["clock"], wall=lambda: now["wall"])
+    chooser = random.Random(3)
+    for _ in range(200):
+        now["clock"] += chooser.random()
+        metrics.spent(chooser.choice(ACTIVITIES))
+    series = scraped(metrics)
+    assert total(series, "activity_seconds_total") == pytest.approx(now["clock"] - 100.0)
+    assert np.isnan(series["streamfilter_consumer_lag_seconds", ()])
+    metrics.lag(7, waiting_since=4_990.0)
+    assert scraped(metrics)["streamfilter_consumer_lag_seconds", ()] == 10
+    now["wall"] += 30  # the loop is stuck: nobody sets anything
+    assert scraped(metrics)["streamfilter_consumer_lag_seconds", ()] == 40
+    metrics.lag(0, waiting_since=4_990.0)
+    assert scraped(metrics)["streamfilter_consumer_lag_seconds", ()] == 0
+
+
+def test_matches_are_weighted_by_the_curve_of_the_scheme_and_the_audit_shows_its_interval():
+    metrics = Metrics()
+    metrics.describe(Scheme(9, 13), threshold=0.8)
+    match = replace(MATCH, similarity=0.8)
+    decision = Decision(Verdict.NEAR_DUPLICATE, (match,), "exact_jaccard")
+    audited = Audited(arrivals=100, comparisons=900, true_positive=40, false_negative=60)
+    metrics.batch(BatchReport.of([decision] * 40, audited=audited))
+    met = 1 - (1 - 0.8**13) ** 9
+    series = scraped(metrics)
+    assert total(series, "matches_total") == 40
+    assert total(series, "matches_expected_total") == pytest.approx(40 / met)
+    variance = total(series, "matches_expected_variance_total")
+    assert variance == pytest.approx(40 * (1 - met) / met**2)
+    assert series["streamfilter_audit_recall", ()] == 0.4
+    lower, upper = (series[f"streamfilter_audit_recall_{end}", ()] for end in ("lower", "upper"))
+    assert (round(lower, 3), round(upper, 3)) == (0.309, 0.498)
+    assert series["streamfilter_audit_precision", ()] == 1
+    assert metrics.quality()["recall_by_weights"]["value"] == pytest.approx(met, abs=1e-6)
+
+
+def test_the_audit_s_gauges_follow_the_latest_thousand_and_forget_a_better_past():
+    metrics = Metrics()
+    for found in [Audited(arrivals=50, true_positive=50)] * 40 + [
+        Audited(arrivals=50, true_positive=10, false_negative=40)
+    ] * 20:
+        metrics.batch(BatchReport.of([], audited=found))
+    assert scraped(metrics)["streamfilter_audit_recall", ()] == 0.2
+
+
+def test_shadow_mode_counts_what_would_have_been_withheld_and_divert_counts_nothing():
+    for mode, withheld in (("shadow", 3), ("divert", 0)):
+        metrics = Metrics()
+        metrics.describe(Scheme(16, 6), threshold=0.8, mode=mode)
+        metrics.batch(BatchReport.of(OUTCOMES))
+        series = scraped(metrics)
+        assert total(series, "shadow_withheld_total") == withheld
+        assert series["streamfilter_output_info", tuple(sorted(
+            {"mode": mode, "duplicates_mode": "annotate"}.items()))] == 1  # fmt: skip

@@ -1,0 +1,163 @@
+"""Scrapes of the real service on a real broker: complete, consistent, and answered all its life."""
+
+import math
+import random
+import threading
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamfilter.catalogue import ACTIVITIES, CATALOGUE, Kind
+from tests.kafka.story import records, texts
+from tests.support.filter_process import FilterProcess
+from tests.support.topics import Input
+
+SEED = 20_261_124
+SETTINGS = {
+    "batch": {"documents": 50},
+    "audit": {"arrivals": 1.0},
+    "kafka": {"session_timeout": "3s", "consumer": {"statistics.interval.ms": 200},
+              "producer": {"statistics.interval.ms": 200}},
+}  # fmt: skip
+LOOKED_FOR_SECONDS = 60
+HEARD = ("owner", "data", "producer")
+"""The clients that speak while nothing is restored."""
+
+Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def read(body: str) -> Series:
+    samples = [each for family in text_string_to_metric_families(body) for each in family.samples]
+    return {
+        (each.name.removeprefix("streamfilter_"), tuple(sorted(each.labels.items()))): each.value
+        for each in samples
+        if each.name.startswith("streamfilter_")
+    }
+
+
+def total(series: Series, name: str) -> float:
+    return sum(value for (found, _), value in series.items() if found == name)
+
+
+def check(series: Series) -> None:
+    """What holds in every scrape of every state."""
+    consumed = total(series, "records_consumed_total")
+    assert consumed == total(series, "documents_total") == total(series, "batch_documents_sum")
+    assert total(series, "state") == 1
+    shown = {(name, labels) for name, labels in series if not name.endswith("_bucket")}
+    for metric in CATALOGUE:
+        name = metric.name + ("_count" if metric.kind is Kind.HISTOGRAM else "")
+        values = metric.values or ("",)
+        if metric.kind is not Kind.INFO:
+            for value in values:
+                label = ((metric.label, value),) if value else ()
+                assert (name, label) in shown
+
+
+@dataclass
+class Watcher:
+    """Scrapes one process as fast as it answers, from its first answer to its end."""
+
+    process: FilterProcess
+    states: set[str] = field(default_factory=set)
+    scrapes: int = 0
+    trouble: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        try:
+            while self.process.child.exit_code is None:
+                self._scrape()
+        except Exception as error:
+            self.trouble.append(repr(error))
+
+    def _scrape(self) -> None:
+        try:
+            with urllib.request.urlopen(self.process.url + "/metrics", timeout=20) as answer:
+                series = read(answer.read().decode())
+        except urllib.error.HTTPError:
+            raise
+        except (urllib.error.URLError, ConnectionError):
+            if self.scrapes:
+                # The port closes last of all: nothing but the end may follow.
+                self.process.child.wait(LOOKED_FOR_SECONDS)
+            return
+        check(series)
+        self.scrapes += 1
+        self.states |= {labels[0][1] for (name, labels), value in series.items()
+                        if name == "state" and value}  # fmt: skip
+
+    def ended(self) -> None:
+        self._thread.join(LOOKED_FOR_SECONDS)
+        assert not self._thread.is_alive()
+        assert not self.trouble, self.trouble
+        assert self.scrapes > 0
+
+
+def test_a_real_scrape_has_every_metric_and_what_can_be_known_is_known(stage):
+    stage.produce(records(texts(random.Random(SEED), 400)))
+    stage.produce([Input(b"{broken")])
+    process = stage.start(**SETTINGS)
+    stage.drain(process)
+    heard: Series = {}
+
+    def all_heard(_: object) -> bool:
+        heard.update(read(process.get("/metrics") or ""))
+        clients = [heard.get(("kafka_requests_total", (("client", c),)), 0) for c in HEARD]
+        return all(clients) and not math.isnan(heard["index_oldest_timestamp_seconds", ()])
+
+    process.wait_for(all_heard, what="statistics of every client and of the index")
+    check(heard)
+    body = process.get("/metrics") or ""
+    assert len([line for line in body.splitlines() if not line.startswith("#")]) <= 600
+    series = read(body)
+    unknown = {name for (name, _), value in series.items() if math.isnan(value)}
+    assert unknown == set()
+    names = {name for name, _ in series}
+    for metric in CATALOGUE:
+        assert metric.name + ("_bucket" if metric.kind is Kind.HISTOGRAM else "") in names
+    assert total(series, "records_consumed_total") == 401
+    assert total(series, "dead_letters_total") == 1
+    results = {labels[0][1]: value for (name, labels), value in series.items()
+               if name == "audit_results_total"}  # fmt: skip
+    assert results["true_positive"] > 10
+    assert results["false_positive"] == results["false_negative"] == 0
+    assert series["audit_recall", ()] == 1
+    assert series["audit_reference_documents", ()] == series["index_documents", ()]
+    assert total(series, "matches_expected_total") >= total(series, "matches_total") > 0
+    assert series["consumer_lag_records", ()] == series["consumer_lag_seconds", ()] == 0
+    assert series["index_bytes", ()] > 0
+    assert series["index_oldest_timestamp_seconds", ()] > 1.7e9
+    told = process.status()
+    spent = {a: series["activity_seconds_total", (("activity", a),)] for a in ACTIVITIES}
+    assert 0 < sum(spent.values()) <= told["uptime_seconds"] + 0.1
+    assert {a for a, seconds in spent.items() if seconds} == set(ACTIVITIES) - {"restore", "stop"}
+    assert process.terminate() == 0
+
+
+def test_scrapes_are_answered_through_restore_rebalance_and_shutdown(stage):
+    stage.produce(records(texts(random.Random(SEED), 1_500)))
+    cold = {**SETTINGS, "index": {**stage_index(stage, "another"), "standby": "cold"}}
+    one = stage.start(state="one", **SETTINGS)
+    first = Watcher(one)
+    stage.drain(one)
+    another = stage.start(**cold)
+    second = Watcher(another)
+    another.wait_for(lambda _: "standby" in second.states, what="a scrape of a standby")
+    assert one.terminate() == 0
+    first.ended()
+    # It is given the task, and restores 1,500 records before it works.
+    another.wait_for(lambda _: "running" in second.states, what="a scrape of the new owner")
+    assert "restored" in another.log.read_text()
+    assert another.terminate() == 0
+    second.ended()
+
+
+def stage_index(stage, state: str) -> dict[str, str]:
+    """The stage's own section, under another directory: a section that is given replaces it."""
+    return {"path": str(stage.directory / state)}
