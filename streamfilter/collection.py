@@ -200,6 +200,7 @@ def _documents(ids: Sequence[str], sketches: Sketches) -> Documents:
         set_sizes=sketches.set_sizes,
         tokens=sketches.tokens,
         token_starts=sketches.token_starts,
+        payloads=sketches.payloads,
     )
 
 

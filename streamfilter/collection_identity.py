@@ -30,6 +30,8 @@ def new_scheme(
     if scheme is not None:
         if shingle is not None:
             raise ValueError("give shingle or scheme: the scheme has the shingle in it")
+        if scheme.fields:
+            raise ValueError("a Deduplicator takes texts; records go through filter or run")
         return scheme
     policy = MatchPolicy(threshold=0.8 if threshold is None else threshold)
     kind, _, size = (shingle or "word:3").partition(":")

@@ -62,6 +62,11 @@ def command(
     """
     config = load(files, overrides)
     scheme = config.scheme()
+    if scheme.fields:
+        raise click.UsageError(
+            "compare takes texts, and input.format is fields; `streamfilter query` and `explain` "
+            "take a record as JSON"
+        )
     if shingle:
         scheme = replace(scheme, shingling=shingling(shingle))
     if raw:

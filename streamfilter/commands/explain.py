@@ -115,7 +115,9 @@ def _against(place: Place, sketches: Sketches, against: str) -> dict[str, Any] |
         return None
     theirs = place.sketcher.keys_of(stored.signatures, stored.fingerprints)
     step = beside(sketches, sketches.keys, stored, theirs, policy=place.policy)
-    chance = Shape.of(place.sketcher.scheme).probability(step.similarity)
+    scheme = place.sketcher.scheme
+    # Records meet if a field is equal: that is no matter of chance.
+    chance = None if scheme.fields else Shape.of(scheme).probability(step.similarity)
     return {**_step(place, step), "chance_to_meet": chance}
 
 
@@ -138,7 +140,8 @@ def _report(answer: dict[str, Any]) -> str:
     ]
     if answer.get("against"):
         against = answer["against"]
-        chance = f"; such a pair meets with probability {against['chance_to_meet']:.4f}"
+        meets = against["chance_to_meet"]
+        chance = "" if meets is None else f"; such a pair meets with probability {meets:.4f}"
         lines += [f"against     {against['id']}: {against['why']}{chance}"]
     return "\n".join(lines)
 

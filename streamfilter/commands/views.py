@@ -20,10 +20,13 @@ from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Documents
 from streamfilter.index.viewing import IndexView, viewed
 from streamfilter.policy import MatchPolicy
+from streamfilter.record_fields import FieldsReader
 from streamfilter.seeds import read_seed
+from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.sketchers import sketcher_of
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop
+from streamfilter.strict_json import Unreadable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -66,6 +69,7 @@ class Place:
             stored.set_sizes,
             stored.tokens,
             stored.token_starts,
+            stored.payloads,
         )
 
     def source(self, partition: int, offset: int) -> dict[str, object]:
@@ -135,11 +139,29 @@ def asked(text: str | None, id_: str | None) -> str | None:
 def question(place: Place, text: str | None, id_: str | None) -> Question | None:
     """Return the document that is asked about; None if this index does not have the id."""
     if text is not None:
-        return Question(place.sketcher.sketch([text]))
+        return Question(place.sketcher.sketch([_as_stored(place, text)]))
     stored = stored_as(place, id_ or "")
     if stored is None:
         return None
     return Question(place.sketches_of(stored), int(stored.ordinals[0]))
+
+
+def _as_stored(place: Place, text: str) -> str:
+    """Return *text* as it is sketched: a record, given as JSON, as its joined fields."""
+    named = place.sketcher.scheme.fields
+    if not named:
+        return text
+    pointers = [field.rpartition(" ")[0] for field in named]
+    try:
+        joined, _ = FieldsReader(pointers, id_pointer=None).read(text.encode())
+    except Unreadable as trouble:
+        example = ", ".join(f'"{pointer[1:]}": "..."' for pointer in pointers)
+        raise Stop(
+            f"this index holds records: {trouble.reading.message}\n"
+            f"    cure: give one as JSON, such as '{{{example}}}'",
+            exit_code=ExitCode.USAGE,
+        ) from None
+    return joined or join_fields([""] * len(pointers))
 
 
 def stored_as(place: Place, id_: str) -> Documents | None:

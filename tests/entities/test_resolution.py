@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamfilter import Deduplicator
 from streamfilter.cli import main
 from streamfilter.entities.scoring import field_points
 from streamfilter.index.format import FormatError, decode_documents, encode_documents
@@ -137,3 +138,35 @@ def test_records_without_any_field_are_passed_on_unjudged(tmp_path):
     out = [f"--{name}={tmp_path / name}" for name in ("unique", "duplicates")]
     assert main(["filter", str(path), "-c", CONFIG, *out]) == 0
     assert (tmp_path / "unique").read_text() == path.read_text()
+
+
+def test_query_and_explain_take_a_record_as_json(tmp_path, capsys):
+    planted = customers(3, 40)
+    resolved(tmp_path, planted, "--state", str(tmp_path / "state"))
+    record = {**planted.records[7], "phone": "none"}
+    capsys.readouterr()
+    asked = ["--state", str(tmp_path / "state"), json.dumps(record), "-o", "json"]
+    assert main(["query", *asked, "--threshold", "0.6"]) == 0
+    (match,) = json.loads(capsys.readouterr().out)["matches"]
+    assert (match["id"], match["similarity"]) == ("a7", pytest.approx(2 / 3))
+    assert main(["explain", *asked]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "unique"
+    assert "misses the threshold 0.75" in told["candidates"][0]["why"]
+    assert main(["query", "--state", str(tmp_path / "state"), "Ann Lee"]) == 64
+    assert "give one as JSON, such as" in capsys.readouterr().err
+    assert main(["query", "--state", str(tmp_path / "state"), "--id", "a7", "-o", "json"]) == 0
+    assert main(["explain", *asked[:3], "--against", "a9"]) == 0
+    assert "never meet" in capsys.readouterr().out
+    assert main(["compare", "a", "b", "-c", CONFIG]) == 64
+    with pytest.raises(ValueError, match="go through filter or run"):
+        Deduplicator(scheme=Scheme.of_fields(FIELDS))
+
+
+def test_discovery_finds_the_planted_pairs_too(tmp_path, capsys):
+    planted = customers(5, 200)
+    assert main(["pairs", write(tmp_path / "in.jsonl", planted), "-c", CONFIG]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = {frozenset(line.split("\t")[:2]) for line in lines}
+    assert found <= planted.pairs
+    assert len(found) >= 0.98 * len(planted.pairs)
