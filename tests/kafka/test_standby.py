@@ -70,6 +70,7 @@ def test_a_standby_has_read_everything_before_it_takes_over_and_judges_as_one_pr
     assert found == replayed(make_stage, stage)
 
 
+@pytest.mark.long
 def test_a_standbys_index_is_the_workers_byte_for_byte(stage: Stage) -> None:
     stage.produce(records(texts(random.Random(SEED + 1), 300)))
     worker, waiting = one_and_another(stage)
