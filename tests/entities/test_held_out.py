@@ -58,7 +58,7 @@ def evaluated(tmp_path, capsys, planted, *options):
 
 def test_the_estimate_of_a_run_holds_the_planted_truth(tmp_path, capsys):
     print("seed 6")
-    planted = customers(6, 1_000, shared_phones=250)
+    planted = customers(6, 600, shared_phones=150)
     strict = evaluated(tmp_path, capsys, planted)
     assert strict["recall"]["share"] == strict["precision"]["share"] == 1.0
     assert strict["sample"]["held_out"]["interval"][1] >= 1.0
