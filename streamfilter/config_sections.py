@@ -243,15 +243,15 @@ class Index(Section):
 class Audit(Section):
     """A sample of the verdicts is judged again by brute force: `/metrics` has its recall.
 
-    More finds out sooner, and costs time: about 1 % with these rates and word shingles, several
-    times that with shingles of characters.
+    More finds out sooner, and costs time: about 1 % with these rates and word shingles, more in the
+    first minutes of an index, and several times that with shingles of characters.
     """
 
     arrivals: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.02, description="Share of the judged documents that are compared; 0: no audit."
     )
     reference: int = Field(
-        default=2_000,
+        default=1_000,
         ge=0,
         le=100_000,
         description="Remembered documents that each is compared with, chosen at random; some 1 to "
