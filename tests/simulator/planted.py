@@ -52,7 +52,7 @@ def no_as_of_rule(patch: pytest.MonkeyPatch) -> None:
 def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """Step 13 comes before step 12."""
     batches: dict[str, Any] = {}
-    real_values, real_commit = transactor._values, transaction.Transactions._commit
+    real_values, real_commit = transactor.values_of, transaction.Transactions._commit
     real_send, real_init = transaction.Transactions._send, transactor.Transactor.__init__
 
     def values(additions: Any, batch: Any) -> list[bytes]:
@@ -67,14 +67,14 @@ def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
         offset = real_send(self, leaving, values, *rest)
         additions, batch = batches.pop("last", (None, None))
         if batch is not None:
-            changes = transactor._changes(additions, batch, offset=offset, value=values[-1])
+            changes = transactor.changes_of(additions, batch, offset=offset, value=values[-1])
             try:
                 self.index.apply(changes)
             except DiskFull:
                 return offset
         return offset
 
-    patch.setattr(transactor, "_values", values)
+    patch.setattr(transactor, "values_of", values)
     patch.setattr(transactor.Transactor, "__init__", init)
     patch.setattr(transaction.Transactions, "_send", send)
     patch.setattr(transaction.Transactions, "_commit", real_commit)
