@@ -79,7 +79,8 @@ def command(
         stopped = stack.enter_context(_interruptible())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
         sitting = _prepared(stack, plan, directory, real=real)
-        click.echo(f"{REAL if real else EMBEDDED}\nLook at it: {sitting.url}/\n")
+        where = f"Look at it: {sitting.url}/   Metrics: {sitting.url}/metrics"
+        click.echo(f"{REAL if real else EMBEDDED}\n{where}\n")
         sitting.run(stopped=stopped, show=Board(sitting).show)
         click.echo("\ncomparing all stories with each other …\n")
         report = judged(sitting.ledger, threshold=THRESHOLD)

@@ -89,6 +89,7 @@ def test_it_finds_disguises_with_metrics_up_meanwhile_and_leaves_nothing(demo, t
     wait_for_metrics(url, r'streamfilter_documents_total\{verdict="near_duplicate"\}')
     told = ended(process)
     assert url in told
+    assert url.removesuffix("metrics") + " " in told, "the page for people"
     assert_sound(told)
     assert re.search(
         r"is a near-duplicate of story-\d+: similarity 0\.\d+, exact 0\.\d+; \d+", told
