@@ -11,9 +11,8 @@ from streamfilter.config import Config
 from streamfilter.documents import Limits, Reader
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.model import Document, Record
-from streamfilter.pages import Shown
 from streamfilter.policy import MatchPolicy
-from streamfilter.showcase import Showcase
+from streamfilter.showcase import Showcase, Shown
 
 _POLICY_FACT = "policy"
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 import streamfilter
 from streamfilter.health import Health
 from streamfilter.metrics import Metrics
-from streamfilter.showcase import Showcase
+from streamfilter.showcase import Showcase, Shown
 
 Answer = tuple[int, str, bytes]
 """Status code, content type, body."""
@@ -23,17 +23,6 @@ STATIC = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What the status tells of the configuration."""
-
-    threshold: float = 0.8
-    mode: str = "divert"
-    """``divert`` or ``shadow``."""
-    payloads: bool = False
-    """Whether the texts of duplicates are shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,17 @@ Read = Callable[[Record], str | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """What the status tells of the configuration."""
+
+    threshold: float = 0.8
+    mode: str = "divert"
+    """``divert`` or ``shadow``."""
+    payloads: bool = False
+    """Whether the texts of duplicates are shown."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Pair:
     """A near-duplicate and its best match."""
 
