@@ -7,6 +7,7 @@ import math
 import time
 import urllib.parse
 import urllib.request
+from http import HTTPStatus
 from typing import Any
 
 
@@ -23,6 +24,8 @@ class Prometheus:
             with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=30) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as refusal:
+            if refusal.code == HTTPStatus.SERVICE_UNAVAILABLE:
+                raise ConnectionError("Prometheus is starting still") from None
             raise AssertionError(refusal.read().decode()) from None
 
     def values(self, expression: str) -> list[float]:
