@@ -13,6 +13,7 @@ from streamfilter import envelope
 from streamfilter.documents import Reader
 from streamfilter.evaluation.run import Given, Placed
 from streamfilter.model import Document, Record, Unjudged, Verdict
+from streamfilter.similarity.ordering import normal_form
 
 
 def digest(data: bytes) -> bytes:
@@ -22,7 +23,7 @@ def digest(data: bytes) -> bytes:
 
 def text_digest(text: str) -> bytes:
     """Return 16 bytes that differ when the normalised *text* does."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = normal_form("NFKC", text).casefold()
     if not folded.isascii():
         folded = "".join(char for char in folded if unicodedata.category(char) != "Cf")
     return digest(" ".join(folded.split()).encode("utf-8", "surrogatepass"))

@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 from threading import Lock
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.similarity.hashing import I64
+from streamfilter.similarity.ordering import Form, normal_form
 from streamfilter.similarity.scheme import Normalisation
 
 U32 = NDArray[np.uint32]
@@ -40,7 +40,6 @@ SEVERAL = 1 << 22
 LONG_MAX = 18
 """NFKC makes one code point, U+FDFA, into 18: the longest there is."""
 
-Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 FORMS: dict[str, tuple[Form, Form]] = {"NFKC": ("NFKC", "NFKD"), "NFC": ("NFC", "NFD")}
 """Each form's composed and decomposed variant."""
 PLAIN_PAGES = range(0x34, 0xD7)
@@ -60,7 +59,7 @@ class Folding:
     def text(self, text: str) -> str:
         """Return *text* in the Unicode form and case wanted, by Python's tables."""
         if self._how.unicode in FORMS:
-            text = unicodedata.normalize(FORMS[self._how.unicode][0], text)
+            text = normal_form(FORMS[self._how.unicode][0], text)
         return text.casefold() if self._how.casefold else text
 
     def values(self, points: U32) -> U32:

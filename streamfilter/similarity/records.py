@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.similarity.hashing import I64, U8, WORD
+from streamfilter.similarity.ordering import normal_form
 
 U32 = NDArray[np.uint32]
 
@@ -32,7 +33,7 @@ _NOT_WORDS = re.compile(r"[\W_]+")
 
 
 def _words(value: str) -> str:
-    return _NOT_WORDS.sub(" ", unicodedata.normalize("NFKC", value).casefold()).strip()
+    return _NOT_WORDS.sub(" ", normal_form("NFKC", value).casefold()).strip()
 
 
 def _digits(value: str) -> str:
@@ -40,7 +41,7 @@ def _digits(value: str) -> str:
 
 
 def _exact(value: str) -> str:
-    return unicodedata.normalize("NFKC", value).strip()
+    return normal_form("NFKC", value).strip()
 
 
 _NORMALISERS: dict[str, Callable[[str], str]] = {
