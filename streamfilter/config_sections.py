@@ -248,7 +248,7 @@ class Audit(Section):
     """
 
     arrivals: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.02, description="Share of the judged documents that are compared; 0: no audit."
+        default=0.01, description="Share of the judged documents that are compared; 0: no audit."
     )
     reference: int = Field(
         default=1_000,

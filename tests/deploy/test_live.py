@@ -14,6 +14,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -98,6 +99,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         demo.child.kill()
 
 
+def statuses(demo: Demo) -> dict[str, dict[str, Any]]:
+    """Return what each filter tells of itself."""
+    return {name: json.loads(demo.page(name, "/status")) for name in demo.urls if "-" in name}
+
+
 def test_every_target_of_the_configuration_is_scraped(demo):
     config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
     (job,) = config["scrape_configs"]
@@ -108,14 +114,21 @@ def test_every_target_of_the_configuration_is_scraped(demo):
 
 
 def test_one_process_works_and_one_stands_by(demo):
-    states = {json.loads(demo.page(name, "/status"))["state"] for name in demo.urls if "-" in name}
-    assert states == {"running", "standby"}
+    assert {status["state"] for status in statuses(demo).values()} == {"running", "standby"}
 
 
 def test_stories_flow_through_the_topics_of_the_configuration(demo):
     verdicts = "sum by (verdict) (streamfilter_documents_total) > 0"
     found = {r["metric"]["verdict"] for r in demo.prometheus.api("query", query=verdicts)["result"]}
     assert found >= {"unique", "near_duplicate", "exact_duplicate", "rejected"}
+
+
+def test_a_newcomer_sees_live_quality_and_pairs_side_by_side(demo):
+    (working,) = (s for s in statuses(demo).values() if s["state"] == "running")
+    assert working["quality"]["audit_recall"] is not None
+    assert working["quality"]["audit_decided"] > 20
+    assert working["show_payloads"] is True
+    assert any(pair["text"] and pair["match_text"] for pair in working["latest"])
 
 
 def test_consumed_is_the_sum_of_the_verdicts_in_every_scrape(demo):
