@@ -269,6 +269,8 @@ class KafkaLog:
         """Return how many records each partition is behind, from what was last fetched."""
         behind: Positions = {}
         with suppress(KafkaException):
+            if self._producer is not None:
+                self._producer.poll(0)  # an idle one too reports what became of its brokers
             for spot in self._data.position(self._data.assignment()):
                 _, high = self._data.get_watermark_offsets(spot, cached=True)
                 if high >= 0 and spot.offset >= 0:

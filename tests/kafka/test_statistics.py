@@ -1,13 +1,17 @@
 """librdkafka's reports: real ones become metrics, and no report can do harm."""
 
 import json
+import secrets
 import time
 from collections import Counter
 
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
 
 from streamfilter.catalogue import CATALOGUE, CLIENTS
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
+from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.kafka.log import Clients, KafkaLog, Place
 from streamfilter.kafka.statistics import Statistics
 
 
@@ -75,3 +79,29 @@ def test_real_clients_report_every_metric_of_the_catalogue():
     assert 0 < heard["producer"].slowest < 60
     for each in heard.values():
         assert each.added.keys() | each.levels.keys() == wanted
+
+
+def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
+    """Its reports were left in its queue: after an outage it looked cut off until the next one."""
+    heard, statistics = Heard(), {"statistics.interval.ms": 50}
+    brokers = {"bootstrap.servers": kafka.bootstrap}
+    ours = Statistics(heard).watched(brokers | statistics, "producer")
+    name = f"idle-{secrets.token_hex(4)}"
+    data = {**brokers, "group.id": name}
+    clients = Clients(
+        admin=AdminClient(brokers),
+        data=lambda: Consumer(data),
+        reader=lambda: Consumer(data),
+        producer=lambda: Producer(ours | {"transactional.id": name}),
+        transaction_seconds=30.0,
+    )
+    log = KafkaLog(Place("in", (0,), "changelog", 0), clients)
+    log.open_producer()
+    before, deadline = heard.times, time.monotonic() + 60
+    while heard.times < before + 3 and time.monotonic() < deadline:
+        log.lag()
+        time.sleep(0.05)
+    times = heard.times
+    log.close()
+    assert times >= before + 3  # not what the close brought
+    assert heard.levels["brokers_up"] == 1
