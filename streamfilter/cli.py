@@ -46,10 +46,10 @@ Examples:
 \b
 Settings: defaults < --config files < STREAMFILTER_SECTION__KEY < --set section.key=value
 Exit codes: 0 ok, 64 usage, 65 broken input line, 70 bug, 75 try again later,
-            76 another process took over, 78 configuration or index mismatch
+            76 another process took over, 78 configuration or index mismatch,
+            130 and 143 interrupted by Ctrl-C or SIGTERM, nothing published
 """
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except SystemExit as left:
         # click's own answer to a reader that has gone is exit(1); our verbs never call exit.
         return BROKEN_PIPE if left.code == 1 else ExitCode.BUG

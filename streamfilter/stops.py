@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a supervisor reads; the numbers are those of sysexits.h."""
+    """What a supervisor reads; the numbers below 128 are those of sysexits.h."""
 
     OK = 0
     USAGE = 64
@@ -26,6 +26,10 @@ class ExitCode(IntEnum):
     """Another process owns the task now."""
     CONFIG = 78
     """Wrong configuration, or an index that does not belong to it."""
+    INTERRUPTED = 130
+    """Ctrl-C ended work over files before its outputs appeared: 128 + SIGINT, as shells have it."""
+    TERMINATED = 143
+    """SIGTERM did: 128 + SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)

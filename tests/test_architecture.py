@@ -47,6 +47,7 @@ ROOMS = (
     # the mathematics, and the memory: neither knows the other
     ("similarity", "index"),
     # the nouns, and what needs nothing: the standard library only
+    ("interruption",),
     ("model", "health", "stops", "killpoints", "stories"),
 )
 

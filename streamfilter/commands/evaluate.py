@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from streamfilter.files.finished_run import read_run
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.truth import read_truth
+from streamfilter.interruption import INTERRUPTION
 from streamfilter.stops import ExitCode
 
 UNSOUND = 1
@@ -119,13 +121,14 @@ def command(
     recall_from = high if recall_from is None else recall_from
     precision_from = low if precision_from is None else precision_from
     shares = {"recall_from": recall_from, "precision_from": precision_from}
-    if pairs is None:
-        _check_sample(topics, others)
-        found = evaluate_sample(config, inputs, records=sample, **shares)
-        report, measured = found.report, found.sample
-    else:
-        run = _topics_run(config) if topics else _files_run(config, inputs, others)
-        report, measured = evaluate(run, read_truth(pairs), **shares), None
+    with nullcontext() if topics else INTERRUPTION.listening():  # a topic's reader does not ask
+        if pairs is None:
+            _check_sample(topics, others)
+            found = evaluate_sample(config, inputs, records=sample, **shares)
+            report, measured = found.report, found.sample
+        else:
+            run = _topics_run(config) if topics else _files_run(config, inputs, others)
+            report, measured = evaluate(run, read_truth(pairs), **shares), None
     if measured is not None and plot is not None:
         draw(measured, plot)
     if output == "json":

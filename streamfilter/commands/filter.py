@@ -17,10 +17,8 @@ from streamfilter.commands.similarity_options import config_of, similarity_optio
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files, no_progress
 from streamfilter.files.summary import Summary
+from streamfilter.interruption import INTERRUPTION
 from streamfilter.stops import ExitCode
-
-INTERRUPTED = 130
-"""What a shell expects of a program that Ctrl-C ended."""
 
 EPILOG = """\b
 Example:
@@ -32,7 +30,8 @@ Example:
 
 With --state DIR the index is kept: later runs know what earlier ones saw, lines added to an
 input are judged against all of it, and a run that was stopped or killed is simply run again,
-with the same result. Outputs are written whole, and appear only when complete.
+with the same result. Outputs are written whole, and appear only when complete: Ctrl-C or SIGTERM
+ends a run between two batches and leaves them as they were, a second one ends it at once.
 """
 
 
@@ -78,12 +77,8 @@ def command(
     shadow = config.output.mode == "shadow"
     job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name, shadow)
     started = time.monotonic()
-    try:
-        with _progress(inputs) as advanced:
-            summary = filter_files(config, job, advanced=advanced)
-    except KeyboardInterrupt:
-        click.echo("\nStopped. The outputs are as they were; run it again to finish.", err=True)
-        return INTERRUPTED
+    with INTERRUPTION.listening(), _progress(inputs) as advanced:
+        summary = filter_files(config, job, advanced=advanced)
     _print(summary, time.monotonic() - started, output)
     return ExitCode.OK
 

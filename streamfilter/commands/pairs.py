@@ -10,6 +10,7 @@ import click
 from streamfilter.commands.options import as_json, output_option
 from streamfilter.commands.similarity_options import config_of, similarity_options
 from streamfilter.files.discovery import Discovery, discover
+from streamfilter.interruption import INTERRUPTION
 
 EPILOG = """\b
 Examples:
@@ -30,7 +31,8 @@ hundred at the very threshold is missed (`streamfilter plan` shows the curve).
 @output_option
 def command(inputs: tuple[str, ...], clusters: bool, output: str, **similarity: Any) -> None:
     """Find all near-duplicate pairs of JSON Lines files (.gz and - too); nothing is kept."""
-    found = discover(config_of(similarity), inputs)
+    with INTERRUPTION.listening():
+        found = discover(config_of(similarity), inputs)
     if output == "json":
         click.echo(as_json(_fields(found)))
     else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.interruption import INTERRUPTION
 from streamfilter.similarity.sketch import Sketcher
 
 I64 = NDArray[np.int64]
@@ -51,6 +52,7 @@ def all_pairs(texts: Sequence[str], sketcher: Sketcher, *, floor: float) -> Pair
     ends_of_sets = np.cumsum(sizes)
     found: list[Pairs] = []
     for row, end in enumerate(ends_of_sets.tolist()):
+        INTERRUPTION.obey()
         own = tokens[end - sizes[row] : end]
         found.append(_earlier(row, own, holders, begins, sizes, floor))
     return Pairs(

@@ -22,6 +22,7 @@ from streamfilter.entities.held_out import (
 from streamfilter.entities.scoring import POINTS, points_of
 from streamfilter.evaluation.brute_force import Pairs
 from streamfilter.evaluation.measured_curve import met_of
+from streamfilter.interruption import INTERRUPTION
 from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import split_fields
 from streamfilter.similarity.sketch import Sketcher
@@ -95,6 +96,7 @@ def _scored(payloads: Sequence[bytes], kinds: Sequence[str]) -> Pairs:
     columns = [[row[place] for row in fields] for place in range(len(kinds))]
     later, earlier, scores = [NOBODY], [NOBODY], [np.zeros(0)]
     for row in range(1, len(payloads)):
+        INTERRUPTION.obey()
         score = np.zeros(row)
         for column, kind in zip(columns, kinds, strict=True):
             score += points_of([column[row]] * row, column[:row], kind)

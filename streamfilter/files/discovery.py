@@ -17,6 +17,7 @@ from streamfilter.files.sampling import documents_of
 from streamfilter.files.state import opened
 from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.index.protocol import I64
+from streamfilter.interruption import INTERRUPTION
 from streamfilter.sketchers import sketcher_of
 
 
@@ -65,6 +66,7 @@ def discover(config: Config, inputs: Sequence[str]) -> Discovery:
         sketcher = sketcher_of(config.scheme().as_json(), seed=seed)
         collection = Collection(index, sketcher, seed=seed)
         for ordinals, ids in _added(collection, documents_of(inputs, config)):
+            INTERRUPTION.obey()
             rows = collection.like_ordinals(ordinals, policy, earlier=True)
             for ordinal, id_, found in zip(ordinals.tolist(), ids, rows, strict=True):
                 pairs += [_pair(each) for each in found]

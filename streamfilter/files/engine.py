@@ -18,6 +18,7 @@ from streamfilter.files.lines import Input, Lines
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.index.protocol import Changes, Index, Progress
+from streamfilter.interruption import INTERRUPTION
 from streamfilter.killpoints import kill_point
 from streamfilter.model import BatchMark, Decision, Document, Malformed, Record, Source, Span
 from streamfilter.pipeline import Batch, Judgement, accept, judge
@@ -54,6 +55,7 @@ class Engine:
 
         Raises:
             BrokenInput: at the first line that cannot be read, if there is no dead letter.
+            Interrupted: somebody wanted an end before the outputs appeared.
             SchemeMismatch: if an input is no longer what it was when the index first saw it, or
                 the index knows inputs that the table of sources does not.
         """
@@ -65,6 +67,7 @@ class Engine:
         for input_ in inputs:
             self._filter(input_, advanced)
         kill_point("close.begun")
+        INTERRUPTION.obey()
         self.placement.outputs.publish()
 
     def _filter(self, input_: Input, advanced: Callable[[int], None]) -> None:
@@ -79,6 +82,7 @@ class Engine:
                 size=settings.batch_bytes,
                 boundary=known.lines + 1,
             ):
+                INTERRUPTION.obey()
                 self._step(input_.name, number, lines)
                 done, digest = lines.end - 1, input_.digest.hexdigest()
                 if done == known.lines and digest != known.digest:

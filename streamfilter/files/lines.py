@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import select
 import stat
 import sys
 import zlib
@@ -15,11 +16,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BufferedReader, RawIOBase
-from typing import cast
+from typing import Any, cast
 
+from streamfilter.interruption import INTERRUPTION
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 STDIN = "-"
+BUFFER_BYTES = 1 << 17
+WAIT_MILLISECONDS = 200
+"""How late an interruption is heard while an input says nothing."""
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -117,12 +122,50 @@ class Input:
             self._raw.close()
 
 
+class _Waiting(RawIOBase):
+    """What may keep silent for ever (a pipe, a terminal), read so that an interruption is heard."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._ready = select.poll()
+        self._ready.register(file.fileno(), select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def readinto(self, buffer: Any) -> int | None:
+        while not self._ready.poll(WAIT_MILLISECONDS):
+            INTERRUPTION.obey()
+        return cast(int | None, cast(Any, self._file.raw).readinto(buffer))
+
+    def close(self) -> None:
+        super().close()
+        if self._file is not sys.stdin.buffer:
+            self._file.close()
+
+
 def _open(path: str) -> BufferedReader:
     if path == STDIN:
-        stdin = cast(RawIOBase, sys.stdin.buffer)
-        return stdin if isinstance(stdin, BufferedReader) else BufferedReader(stdin)  # a test's
+        return _standard_input()
     try:
-        return open(path, "rb")
+        return _heard(open(path, "rb"))
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise Stop(message, exit_code=ExitCode.USAGE) from None
+
+
+def _standard_input() -> BufferedReader:
+    """Return standard input; a test's own need not have a descriptor."""
+    if sys.stdin is None:
+        raise Stop("cannot read -: standard input is closed", exit_code=ExitCode.USAGE)
+    stdin = cast(Any, sys.stdin.buffer)
+    return _heard(stdin) if isinstance(stdin, BufferedReader) else BufferedReader(stdin)
+
+
+def _heard(file: BufferedReader) -> BufferedReader:
+    """Return *file*; one that may keep silent is read so that an interruption is heard."""
+    regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    return file if regular else BufferedReader(_Waiting(file), BUFFER_BYTES)

@@ -147,31 +147,6 @@ def test_an_index_of_another_scheme_is_refused(
     assert desk.outputs == before
 
 
-def test_an_interrupted_run_leaves_the_outputs_and_can_be_run_again(desk: Desk) -> None:
-    lines = lines_of(stories(100))
-    assert desk.run(write(desk.path / "in", lines)) == 0
-    expected = desk.outputs
-    desk.unique.write_bytes(b"before\n")
-    options = desk.arguments("-", state="s")
-    run = process(desk, *options)
-    assert run.stdin is not None
-    run.stdin.write(b"\n".join(lines[:60]) + b"\n")
-    run.stdin.flush()
-    deadline = time.monotonic() + 60
-    while not (desk.path / "unique.partial").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=60)
-    assert run.returncode == 130, said
-    assert b"Traceback" not in said
-    assert desk.unique.read_bytes() == b"before\n"
-    assert not list(desk.path.glob("*.partial"))
-    again = process(desk, *options)
-    again.communicate(b"\n".join(lines) + b"\n", timeout=60)
-    assert again.returncode == 0
-    assert desk.unique.read_bytes() == expected[0]
-
-
 def test_two_runs_do_not_share_a_state_or_an_output(desk: Desk, source: Path) -> None:
     first = process(desk, *desk.arguments("-", state="s"))
     deadline = time.monotonic() + 60
