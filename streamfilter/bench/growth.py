@@ -18,11 +18,14 @@ import numpy as np
 
 from streamfilter.bench.machine import resident_bytes
 from streamfilter.bench.measure import Measured
+from streamfilter.index.directory import DATABASE_NAME
 from streamfilter.index.format import FORMAT, encode_documents
 from streamfilter.index.identity import Identity
 from streamfilter.index.opening import open_index
+from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, Progress
 from streamfilter.index.rocks import RocksIndex
+from streamfilter.index.store import BANDS, Store
 from streamfilter.model import BatchMark, Span
 
 BATCH = 500
@@ -52,6 +55,9 @@ class Checkpoint:
     fetching those documents."""
     resident_bytes: int
     disk_bytes: int
+    """All files after a close, which flushes: tables, notes, what is left of the log."""
+    bands_bytes: int
+    """The band tables of them."""
     document_bytes: float
     """Of a document's record, as encoded."""
     reopen_seconds: float
@@ -82,7 +88,14 @@ def grow(sizes: tuple[int, ...]) -> list[Checkpoint]:
                 checkpoint = _look(index, end, costs)
                 index.close()
                 index, seconds = _reopened(path)
-                found.append(replace(checkpoint, reopen_seconds=seconds))
+                found.append(
+                    replace(
+                        checkpoint,
+                        reopen_seconds=seconds,
+                        disk_bytes=index.disk()[0],
+                        bands_bytes=_bands_bytes(path),
+                    )
+                )
         finally:
             index.close()
         return found
@@ -116,7 +129,8 @@ def _look(index: RocksIndex, size: int, costs: _Costs) -> Checkpoint:
         cpu=costs.cpu / len(costs.probe) / BATCH * 1e6,
         duplicates=_a_document(duplicates),
         resident_bytes=resident,
-        disk_bytes=index.disk()[0],
+        disk_bytes=0,
+        bands_bytes=0,
         document_bytes=float(np.mean([len(v) for v in encode_documents(documents_of(0))])),
         reopen_seconds=0.0,
         wrong=tuple(wrong),
@@ -167,6 +181,17 @@ def _reopened(path: Path) -> tuple[RocksIndex, float]:
     index = open_index(path, IDENTITY)
     index.probe(keys_of(0)[:1])
     return index, time.perf_counter() - started
+
+
+def _bands_bytes(path: Path) -> int:
+    """Return the bytes of the band tables, beside the process's own open index."""
+    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as notes:
+        memory = Memory(front_bytes=0)
+        view = Store(path / DATABASE_NAME, memory=memory, create=False, follower=Path(notes))
+        try:
+            return view.table_bytes(BANDS)
+        finally:
+            view.close()
 
 
 def _a_document(seconds: list[float]) -> Measured:

@@ -194,6 +194,11 @@ class Store:
         with rocks_errors(self.path):
             return int(self._figure(family, "estimate-num-keys"))
 
+    def table_bytes(self, family: str) -> int:
+        """Return the bytes of *family*'s table files in use; its log and write buffers are not."""
+        with rocks_errors(self.path):
+            return int(self._figure(family, "live-sst-files-size"))
+
     @property
     def stamp(self) -> int:
         """Return the number of the last write."""
