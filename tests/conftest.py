@@ -11,8 +11,19 @@ import pytest
 from streamfilter.kafka.broker.jars import BrokerUnavailableError
 from streamfilter.kafka.broker.real import RealKafka
 from tests.support.stage import Stage
+from tests.support.trials import Trials, add_options, trials_of
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+@pytest.fixture
+def trials(request: pytest.FixtureRequest) -> Iterator[Trials]:
+    """How often a fault is tried here: see `tests.support.trials.short_and_long`."""
+    yield from trials_of(request)
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,7 @@ from streamfilter.index.directory import (
 from streamfilter.index.errors import FormatError, IndexDamaged, file_errors
 from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
+from streamfilter.index.log_gaps import refuse_gaps
 from streamfilter.index.options import Memory
 from streamfilter.index.rocks import RocksIndex
 
@@ -104,6 +105,7 @@ def _reopened(
 ) -> RocksIndex:
     if not (path / DATABASE_NAME / "CURRENT").exists():
         raise IndexDamaged(f"{path}: the database's files are missing")
+    refuse_gaps(path / DATABASE_NAME)
     try:
         index = RocksIndex(
             path / DATABASE_NAME,

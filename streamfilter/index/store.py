@@ -33,7 +33,7 @@ FAMILIES = (META, BATCHES, SPANS, BANDS, DOCUMENTS)
 FLUSH_FILES_MAX = 16
 """RocksDB slows writers down, and lets a flush wait, from 20 files of the newest level on."""
 
-_STAMP = b"\0"
+STAMP = b"\0"
 """A key that every write sets, in every family, to the same rising number: see `Store`."""
 
 _SUMMED = (
@@ -101,7 +101,7 @@ class Store:
             # The owner deletes files that it has merged; an open one can still be read.
             self._tuning.database.set_max_open_files(-1)
         with rocks_errors(path):
-            database = Rdict(str(path), self._tuning.database, _families(self._tuning), access)
+            database = Rdict(str(path), self._tuning.database, families(self._tuning), access)
             self._families = {name: database.get_column_family(name) for name in FAMILIES}
             self._handles = {name: database.get_column_family_handle(name) for name in FAMILIES}
         self._database = database
@@ -112,7 +112,7 @@ class Store:
             raise
 
     def _common_stamp(self) -> int:
-        stamps = {self.get(family, [_STAMP])[0] for family in FAMILIES}
+        stamps = {self.get(family, [STAMP])[0] for family in FAMILIES}
         if len(stamps) > 1:
             raise IndexDamaged(f"{self.path}: a part of the database is older than the rest of it")
         return int.from_bytes(stamps.pop() or b"", "big")
@@ -134,7 +134,7 @@ class Store:
         batch, stamp = WriteBatch(raw_mode=True), self._stamp + 1
         for family in FAMILIES:
             batch.set_default_column_family(self._handles[family])
-            batch.put(_STAMP, stamp.to_bytes(8, "big"))
+            batch.put(STAMP, stamp.to_bytes(8, "big"))
             keys, values = entries.keys.get(family, ()), entries.values.get(family, ())
             deque(map(batch.put, keys, values), maxlen=0)
             deque(map(batch.delete, entries.deleted.get(family, ())), maxlen=0)
@@ -152,7 +152,7 @@ class Store:
         """
         iterator = self._families[family].iter()
         with rocks_errors(self.path):
-            iterator.seek(_STAMP + b"\0")  # just behind the stamp, which sorts before all keys
+            iterator.seek(STAMP + b"\0")  # just behind the stamp, which sorts before all keys
         while iterator.valid():
             yield iterator.key(), iterator.value()
             iterator.next()
@@ -187,7 +187,7 @@ class Store:
             iterator.seek_to_last()
             iterator.status()
         key = iterator.key() if iterator.valid() else None
-        return None if key == _STAMP else key
+        return None if key == STAMP else key
 
     def estimated_keys(self, family: str) -> int:
         """Return about how many keys *family* has; keys written again count again."""
@@ -259,8 +259,8 @@ class Store:
         # Closing also flushes. When that fails (disk full) the log has it all, and what the log
         # lost the changelog has: nothing here is worth keeping the lock for.
         self._handles = {}
-        families, self._families = self._families, {}
-        for handle in (*families.values(), self._database):
+        opened, self._families = self._families, {}
+        for handle in (*opened.values(), self._database):
             with suppress(IndexFault), rocks_errors(self.path):
                 handle.close()
 
@@ -277,11 +277,12 @@ class Cursor:
         with rocks_errors(self._path):
             self._iterator.seek_for_prev(key)
             self._iterator.status()
-        if not self._iterator.valid() or self._iterator.key() == _STAMP:
+        if not self._iterator.valid() or self._iterator.key() == STAMP:
             return None
         return self._iterator.key(), self._iterator.value()
 
 
-def _families(tuning: Tuning) -> dict[str, Options]:
+def families(tuning: Tuning) -> dict[str, Options]:
+    """Return each family with its settings."""
     named = {BANDS: tuning.bands, DOCUMENTS: tuning.documents}
     return {name: named.get(name, tuning.small) for name in FAMILIES}

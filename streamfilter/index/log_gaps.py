@@ -1,0 +1,116 @@
+"""Gaps between the logs: RocksDB replays what it finds, and passes over a log that is gone.
+
+A database has several logs at a time, for each family is flushed on its own. If one of them was
+deleted, or emptied by a power cut, RocksDB (below version 10, which can look for holes) replays
+those behind it without a word: the newest progress, with documents or buckets missing before it.
+Every write of ours carries its number, so the numbers are asked for: from the first that some
+family needs to the last, none may be missing.
+
+What is torn *inside* of a log is no gap: RocksDB stops there by itself, and what comes of it is
+an older index, or damage that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rocksdict import AccessType, Rdict
+
+from streamfilter.index.errors import IndexDamaged, file_errors, rocks_errors
+from streamfilter.index.options import MIB, Memory, tuned
+from streamfilter.index.store import FAMILIES, STAMP, families
+
+BLOCK_BYTES = 32_768
+FRAGMENT_HEAD = 7
+"""Bytes before each fragment of a record: a sum of 4, a length of 2, a type."""
+FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+BATCH_HEAD = 12
+"""Bytes before the entries of a write: its sequence number and their count."""
+NEEDED_BYTES = 48
+"""Of a record: its first entry, the stamp, is within them."""
+_LITTLE = Memory(cache_bytes=MIB, memtable_bytes=MIB, front_bytes=0)
+
+
+def refuse_gaps(path: Path) -> None:
+    """Return if the logs of a closed database lack nothing that it needs. Nothing is changed.
+
+    Raises:
+        IndexDamaged: writes are missing, and RocksDB would not tell.
+    """
+    with file_errors(path):
+        logs = sorted(path.glob("*.log"), key=lambda log: int(log.stem))
+        numbers = list(_replayed(logs))
+    if not numbers:
+        return
+    last = _flushed(path)
+    for number, name in numbers:
+        if number > last + 1:
+            lacks = f"its logs lack writes {last + 1} to {number - 1}, before {name}"
+            raise IndexDamaged(f"{path}: the database is damaged: {lacks}")
+        last = max(last, number)
+
+
+def _flushed(path: Path) -> int:
+    """Return the last write that all families have in their tables: a look without any log."""
+    tuning = tuned(_LITTLE, create=False)
+    tuning.database.set_wal_dir(str(path.parent))  # there are none in it
+    with rocks_errors(path):
+        tables = Rdict(str(path), tuning.database, families(tuning), AccessType.read_only())
+        try:
+            stamps = [tables.get_column_family(family).get(STAMP) for family in FAMILIES]
+        finally:
+            tables.close()
+    return min(int.from_bytes(stamp or b"", "big") for stamp in stamps)
+
+
+def _replayed(logs: list[Path]) -> Iterator[tuple[int, str]]:
+    """Yield each write's number and the name of its log, as far as RocksDB reads."""
+    for log in logs:
+        for number in written(log.read_bytes()):
+            if number is None:
+                return
+            yield number, log.name
+
+
+def written(data: bytes) -> Iterator[int | None]:
+    """Yield the number of each write in a log; None, and the end, where it is torn."""
+    record: bytes | None = None
+    for kind, piece in _fragments(data):
+        if kind is None or (kind in (FULL, FIRST)) != (record is None):
+            yield None
+            return
+        record = ((record or b"") + piece)[:NEEDED_BYTES]
+        if kind in (FULL, LAST):
+            number, record = _number(record), None
+            if number is not None:
+                yield number
+    if record is not None:
+        yield None
+
+
+def _fragments(data: bytes) -> Iterator[tuple[int | None, bytes]]:
+    """Yield (type, first bytes) of each fragment; type None, and the end, where there is none."""
+    at = 0
+    while at + FRAGMENT_HEAD <= len(data):
+        left = BLOCK_BYTES - at % BLOCK_BYTES
+        if left < FRAGMENT_HEAD:
+            at += left  # what fills a block up
+            continue
+        length, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
+        if kind == length == 0:
+            return  # space that was set aside, or what never reached the disk
+        begin, end = at + FRAGMENT_HEAD, at + FRAGMENT_HEAD + length
+        if not FULL <= kind <= LAST or end > len(data) or end - at > left:
+            yield None, b""
+            return
+        yield kind, data[begin : min(end, begin + NEEDED_BYTES)]
+        at = end
+
+
+def _number(record: bytes) -> int | None:
+    """Return the number of a write; None of the empty ones that RocksDB makes for itself."""
+    entry = bytes([len(STAMP)]) + STAMP + b"\x08"
+    at = record.find(entry, BATCH_HEAD)
+    begin = at + len(entry)
+    return None if at < 0 else int.from_bytes(record[begin : begin + 8], "big")
