@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from streamfilter.bench.machine import processor_seconds
 from streamfilter.bench.processes import environment
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports
@@ -37,6 +38,8 @@ class Moved:
     stages: Mapping[str, float]
     """Seconds by stage."""
     records: int
+    processor_us: float
+    """Processor time of all its threads, microseconds a record, over the same records."""
 
     @property
     def outside_share(self) -> float:
@@ -164,15 +167,18 @@ class _Service:
 
     def drain(self, records: int) -> Moved:
         """Return when *records* are committed, with the rate since the first commit."""
-        first, begun = 0, 0.0
+        first, begun, used = 0, 0.0, 0.0
         while (done := self._done()) < records:
             if done and not first:
                 first, begun = done, time.perf_counter()
+                used = processor_seconds(self._child.pid)
             time.sleep(LOOK_SECONDS)
         seconds = time.perf_counter() - begun
+        used = processor_seconds(self._child.pid) - used
         if not first:
             raise RuntimeError("too few records: all were in the first commit")
-        return Moved((records - first) / seconds, self._stages(), records)
+        moved = records - first
+        return Moved(moved / seconds, self._stages(), records, used / moved * 1e6)
 
     def wait_until(self, state: str) -> None:
         """Return when it is in *state*."""

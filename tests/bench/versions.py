@@ -1,0 +1,103 @@
+"""What did a change cost? `python -m tests.bench.versions COMMIT --rounds 14 --json FILE`.
+
+An earlier commit of this repository and the present tree run in turns from one Kafka topic to
+fresh ones, exactly once, on the same records: broker and filter on a core each. The machine is
+never quiet, so the answer is the median of the ratios within each round, of the rate and of the
+filter's processor time, beside the best of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from streamfilter.bench import mixes, texts
+from streamfilter.bench.machine import machine, versions
+from streamfilter.bench.measure import Measured, ratios
+from streamfilter.bench.processes import core
+from streamfilter.bench.service import Moved, Route
+from streamfilter.kafka.broker.real import RealKafka
+
+HERE = Path(__file__).parents[2]
+SIZE, SHARE, SEED = 1_024, 0.3, 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.versions", description=__doc__)
+    parser.add_argument("commit", help="the earlier state of this repository")
+    parser.add_argument("--rounds", type=int, default=14)
+    parser.add_argument("--records", type=int, default=60_000)
+    parser.add_argument("--json", type=Path, help="where to save what came of it")
+    options = parser.parse_args(arguments)
+    with (
+        tempfile.TemporaryDirectory(prefix="streamfilter-versions-") as directory,
+        _tree(options.commit, Path(directory, "tree")) as earlier,
+    ):
+        runs = _in_turns(earlier, options.rounds, options.records, Path(directory))
+    told = _told(options, runs)
+    print(json.dumps(told["ratios"] | told["best"], indent=2))
+    if options.json:
+        options.json.write_text(json.dumps(told, indent=2) + "\n")
+    return 0
+
+
+@contextmanager
+def _tree(commit: str, path: Path) -> Iterator[Path]:
+    """Check *commit* out beside us."""
+    git = ["git", "-C", str(HERE), "worktree"]
+    subprocess.run([*git, "add", "--quiet", "--detach", path, commit], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run([*git, "remove", "--force", path], check=True)
+
+
+def _in_turns(earlier: Path, rounds: int, records: int, directory: Path) -> dict[str, list[Moved]]:
+    """Run both *rounds* times; every other round goes backwards."""
+    fresh = texts.documents("english", SIZE, records, seed=SEED)
+    trees = {"earlier": earlier, "now": HERE}
+    runs: dict[str, list[Moved]] = {name: [] for name in trees}
+    with core(1):
+        kafka = RealKafka(1)
+        kafka.start()
+    try:
+        route = Route(kafka, directory, mixes.mixed(fresh, share=SHARE, seed=SEED))
+        for number in range(rounds):
+            for name in list(trees)[:: 1 if number % 2 else -1]:
+                os.environ["PYTHONPATH"] = str(trees[name])
+                with core(0):
+                    runs[name].append(route.filter())
+                print(f"{number:3} {name:8}{runs[name][-1].rate:8,.0f} records/s", flush=True)
+    finally:
+        kafka.close()
+    return runs
+
+
+def _told(options: argparse.Namespace, runs: dict[str, list[Moved]]) -> dict[str, Any]:
+    rates = {name: [run.rate for run in moved] for name, moved in runs.items()}
+    costs = {name: [run.processor_us for run in moved] for name, moved in runs.items()}
+    seconds = {name: [1 / rate for rate in each] for name, each in rates.items()}
+    faster = ratios(seconds["now"], seconds["earlier"])
+    cheaper = Measured.of([a / b for a, b in zip(costs["now"], costs["earlier"], strict=True)])
+    return {
+        "command": f"python -m tests.bench.versions {options.commit} --rounds {options.rounds}",
+        "machine": machine(),
+        "versions": versions(),
+        "ratios": {"rate, now / earlier": faster.as_json(),
+                   "processor time, now / earlier": cheaper.as_json()},
+        "best": {"rate": {name: max(each) for name, each in rates.items()},
+                 "processor us a record": {name: min(each) for name, each in costs.items()}},
+        "rate": rates,
+        "processor us a record": costs,
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
