@@ -32,7 +32,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         seen: set[str] = set()
         for key, _ in node.value:
             line = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
+            if not isinstance(key, yaml.ScalarNode) or not key.value:
                 raise YamlError(f"line {line}: a key must be a word")
             if key.value in seen:
                 raise YamlError(f"line {line}: the key {key.value!r} stands there twice")

@@ -1,79 +1,118 @@
 """Fuzz one target for a while: ``python -m tests.fuzz documents --seconds 600``.
 
-libFuzzer by way of Atheris drives it: inputs that reach new code of ours are kept and changed
-further. It ends with 0; a broken promise ends it at once with the input that broke it, in a file
-of its own. Memory and the time for one input are bounded, so that a blow-up is a finding too.
+The time is processor time, spent by one process after the other: each searches with its own seed
+from what the earlier ones have found. It ends with 0; a broken promise ends it at once with
+libFuzzer's code, its words, and the input that broke it in a file, for ``--input``. With
+``--place`` a search that was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import json
+import platform
+import re
+import resource
+import subprocess
 import sys
 import tempfile
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-import atheris
+SECONDS_A_PROCESS = 200
+CORPUS, TALLY = "corpus", "tally.json"
 
-from tests.fuzz.pieces import Target
 
-INPUT_BYTES_MAX = 5_000
-SECONDS_AN_INPUT = 10
-MEGABYTES_MAX = 1_500
-FOLLOWED = ["streamfilter", "json", "yaml"]
-"""Packages whose branches guide the search."""
-MODULES = ("received", "stored", "written")
-"""Where the targets are; a module is imported, and followed, only if no earlier one has them."""
+@dataclass
+class Tally:
+    """What the processes of one target did together."""
+
+    target: str
+    first_seed: int
+    processes: int = 0
+    inputs: int = 0
+    cpu_seconds: float = 0
+    branches: int = 0
+    """Of ours and of the parsers, that any input has taken."""
+    corpus: int = 0
+    """Inputs that were worth keeping."""
+    ended: str = "whole time, nothing found"
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("target")
-    parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=1, help="of the search; printed by libFuzzer")
+    parser.add_argument("--seconds", type=float, default=60, help="of processor time, start-up too")
+    parser.add_argument("--seed", type=int, default=1, help="of the first process; counts up")
     parser.add_argument("--input", type=Path, help="run this one input instead")
+    parser.add_argument("--place", type=Path, help="directory of the corpus and its tally")
+    parser.add_argument("--json", type=Path, help="put the tally into this file of runs")
     return parser.parse_args()
 
 
-def find(name: str) -> Target:
-    """Return the target called *name*, its code made to report where it goes."""
-    for module in MODULES:
-        with atheris.instrument_imports(include=FOLLOWED):
-            targets: dict[str, Target] = importlib.import_module(f"tests.fuzz.{module}").TARGETS
-        if name in targets:
-            return targets[name]
-    raise SystemExit(f"no target {name!r}")
+def searched(tally: Tally, corpus: Path, seconds: float) -> int:
+    """Let one process search, add what it did to *tally*, and return its exit code."""
+    before = _children_seconds()
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.search", tally.target, f"--corpus={corpus}",
+         f"--seconds={seconds}", f"--seed={tally.first_seed + tally.processes}"],
+        capture_output=True, stdin=subprocess.DEVNULL, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    told = ran.stdout + ran.stderr
+    tally.processes += 1
+    tally.cpu_seconds = round(tally.cpu_seconds + _children_seconds() - before, 1)
+    tally.inputs += int((re.findall(r"number_of_executed_units: (\d+)", told) or [0])[-1])
+    tally.branches = max([tally.branches, *map(int, re.findall(r"cov: (\d+)", told))])
+    tally.corpus = len(list(corpus.iterdir())) if corpus.exists() else 0
+    if ran.returncode:
+        tally.ended = "finding"
+        sys.stderr.write(told[-8_000:])
+    return ran.returncode
 
 
-def main() -> None:
+def _children_seconds() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def resumed(place: Path, target: str, seed: int) -> Tally:
+    """Return the tally that was left in *place*, or a new one."""
+    left = place / TALLY
+    return Tally(**json.loads(left.read_text())) if left.exists() else Tally(target, seed)
+
+
+def keep(tally: Tally, path: Path) -> None:
+    """Put *tally* into the runs of *path*, in the place of the last one of its target."""
+    kept = json.loads(path.read_text()) if path.exists() else {"findings": [], "runs": []}
+    runs = [run for run in kept["runs"] if run["target"] != tally.target]
+    kept |= {
+        "command": "python -m tests.fuzz TARGET --seconds SECONDS --json PATH",
+        "machine": f"{platform.machine()}, lowest priority beside other work",
+        "python": platform.python_version(),
+        "atheris": version("atheris"),
+        "runs": sorted([*runs, asdict(tally)], key=lambda run: str(run["target"])),
+    }
+    path.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def main() -> int:
     asked = arguments()
-    target = find(asked.target)
     if asked.input:
-        target.check(asked.input.read_bytes())
-        return
-    place = Path(tempfile.mkdtemp(prefix=f"fuzz-{asked.target}-"))
-    corpus = place / "corpus"
-    corpus.mkdir()
-    for number, seed in enumerate(target.seeds):
-        (corpus / f"seed-{number}").write_bytes(seed)
-    options: dict[str, object] = {
-        "max_total_time": asked.seconds, "seed": asked.seed, "max_len": INPUT_BYTES_MAX,
-        "timeout": SECONDS_AN_INPUT, "rss_limit_mb": MEGABYTES_MAX, "print_final_stats": 1,
-        "artifact_prefix": f"{place}/",
-    }  # fmt: skip
-    if target.words:
-        (place / "words").write_text("".join(f'"{_escaped(word)}"\n' for word in target.words))
-        options["dict"] = f"{place}/words"
-    atheris.Setup(
-        [sys.argv[0], *(f"-{name}={value}" for name, value in options.items()), str(corpus)],
-        target.check,
-    )
-    atheris.Fuzz()
-
-
-def _escaped(word: bytes) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in word)
+        command = [sys.executable, "-m", "tests.fuzz.search", asked.target, "--input", asked.input]
+        return subprocess.run(command, check=False).returncode
+    place = asked.place or Path(tempfile.mkdtemp(prefix=f"fuzz-{asked.target}-"))
+    place.mkdir(parents=True, exist_ok=True)
+    tally, code = resumed(place, asked.target, asked.seed), 0
+    while not code and tally.cpu_seconds < asked.seconds:
+        left = asked.seconds - tally.cpu_seconds
+        code = searched(tally, place / CORPUS, min(left, SECONDS_A_PROCESS))
+        (place / TALLY).write_text(json.dumps(asdict(tally)))
+        print(json.dumps(asdict(tally)), flush=True)
+        if asked.json:
+            keep(tally, asked.json)
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""One search by libFuzzer, by way of Atheris, in a process of its own: it never returns.
+
+Inputs that reach new code of ours are kept in the corpus and changed further. The process ends
+with 0 when its share of processor time is used, or its memory: Atheris loses some hundred bytes
+an input, which are not ours. A broken promise ends it at once, with the input that broke it in a
+file. One input's memory and time are bounded, so that a blow-up is a finding too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import atheris
+
+from tests.fuzz.pieces import Target
+
+INPUT_BYTES_MAX = 5_000
+SECONDS_AN_INPUT = 60  # of the clock, and the search may be the last in the line for a processor
+MEGABYTES_MAX = 2_000
+MEGABYTES_ENOUGH = 1_000  # then the next process goes on
+LOOK_EVERY = 64  # inputs
+FOLLOWED = ["streamfilter", "json", "yaml"]
+"""Packages whose branches guide the search."""
+MODULES = ("received", "stored", "written")
+"""Where the targets are; a module is imported, and followed, only if no earlier one has them."""
+
+
+def find(name: str) -> Target:
+    """Return the target called *name*, its code made to report where it goes."""
+    for module in MODULES:
+        with atheris.instrument_imports(include=FOLLOWED):
+            targets: dict[str, Target] = importlib.import_module(f"tests.fuzz.{module}").TARGETS
+        if name in targets:
+            return targets[name]
+    raise SystemExit(f"no target {name!r}")
+
+
+def bounded(check: Callable[[bytes], object], seconds: float) -> Callable[[bytes], object]:
+    """Return *check*, which asks libFuzzer to end after *seconds* of processor time."""
+    checked = 0
+
+    def check_and_look(data: bytes) -> None:
+        nonlocal checked
+        check(data)
+        checked += 1
+        if checked % LOOK_EVERY == 0 and (time.process_time() >= seconds or _full()):
+            os.kill(os.getpid(), signal.SIGUSR1)  # libFuzzer's own: end in good order, with 0
+
+    return check_and_look
+
+
+def _full() -> bool:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >= MEGABYTES_ENOUGH * 1024
+
+
+def search(target: Target, *, corpus: Path, seconds: float, seed: int) -> None:
+    """Search from *corpus* on, which holds more afterwards; findings go beside it."""
+    corpus.mkdir(exist_ok=True)
+    for number, each in enumerate(target.seeds):
+        (corpus / f"seed-{number}").write_bytes(each)
+    options: dict[str, object] = {
+        "seed": seed, "max_len": INPUT_BYTES_MAX, "timeout": SECONDS_AN_INPUT,
+        "rss_limit_mb": MEGABYTES_MAX, "print_final_stats": 1, "artifact_prefix": f"{corpus}-",
+    }  # fmt: skip
+    if target.words:
+        words = corpus.with_name("words")
+        words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.words))
+        options["dict"] = words
+    atheris.Setup(
+        [sys.argv[0], *(f"-{name}={value}" for name, value in options.items()), str(corpus)],
+        bounded(target.check, seconds),
+    )
+    atheris.Fuzz()
+
+
+def _escaped(word: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in word)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.search", description=__doc__)
+    parser.add_argument("target")
+    parser.add_argument("--corpus", type=Path)
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--input", type=Path)
+    asked = parser.parse_args()
+    target = find(asked.target)
+    if asked.input:
+        target.check(asked.input.read_bytes())
+    else:
+        search(target, corpus=asked.corpus, seconds=asked.seconds, seed=asked.seed)
+
+
+if __name__ == "__main__":
+    main()
