@@ -4,6 +4,10 @@ A unique record leaves byte for byte. A duplicate leaves as it was with headers 
 evidence, or as an envelope, or as a reference. What cannot be read leaves for the dead-letter
 topic with its reason. Sizes are checked here, before anything is produced: one record that is
 too large would fail its transaction again and again.
+
+A record may come with headers that look like ours: from another filter's output, or forged. On
+everything that we write upon they are renamed, so that every `__streamfilter.` name there which
+is not below `__streamfilter.input.` is ours. Unique records stay as they came, and none is.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ from streamfilter.model import (
 from streamfilter.stops import ExitCode, Stop
 
 PREFIX = "__streamfilter."
+THEIRS = PREFIX + "input."
+"""What headers that look like ours are renamed to begin with."""
 BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
 HEADER_OVERHEAD = 10  # two varint lengths of at most five bytes
 SHADOW_ALLOWANCE = 4 * 1024
@@ -83,7 +89,8 @@ class Forwarder:
         forwarded would withhold others.
         """
         limit = self._to.limits[self._to.unique]
-        size = size_of(record.key, record.value, record.headers) + self._allowance
+        headers = _theirs(record) if self._style.shadow else record.headers
+        size = size_of(record.key, record.value, headers) + self._allowance
         if size <= limit or isinstance(reading, Malformed):
             return reading
         message = f"the record has up to {size} bytes; topic {self._to.unique} takes {limit}"
@@ -110,31 +117,32 @@ class Forwarder:
         told = self._evidence(record, document_id, decision)
         if mode == "envelope":
             value = envelope.encode(envelope.with_payload(told, record.value))
-            full = self._to_topic(topic, record, value, record.headers)
+            full = self._to_topic(topic, record, value, _theirs(record))
             if self._fits(full):
                 return full
         return self._reduced(topic, record, envelope.encode(told))
 
     def _forward(self, record: Record, ours: Headers = ()) -> Outgoing:
-        return self._to_topic(self._to.unique, record, record.value, record.headers + ours)
+        headers = _theirs(record) + ours if ours else record.headers
+        return self._to_topic(self._to.unique, record, record.value, headers)
 
     def _annotated(
         self, topic: str, record: Record, document_id: str, decision: Decision
     ) -> Outgoing:
         """Return the original with the evidence as headers, or what of it fits."""
         ours = _headers(self._evidence_headers(record, document_id, decision))
-        full = self._to_topic(topic, record, record.value, record.headers + ours)
+        full = self._to_topic(topic, record, record.value, _theirs(record) + ours)
         if self._fits(full):
             return full
         if self._style.shadow:  # the record itself always fits: `check` kept room for the rest
             short = tuple(each for each in ours if each[0] != PREFIX + "matches")
-            return self._to_topic(topic, record, record.value, record.headers + short)
+            return self._to_topic(topic, record, record.value, _theirs(record) + short)
         told = self._evidence(record, document_id, decision)
         return self._reduced(topic, record, envelope.encode(told))
 
     def _reduced(self, topic: str, record: Record, value: bytes) -> Outgoing:
         """Return *value* with as much of the record's headers and key as fits."""
-        full = self._to_topic(topic, record, value, record.headers)
+        full = self._to_topic(topic, record, value, _theirs(record))
         if self._fits(full):
             return full
         bare = self._to_topic(topic, record, value, ())
@@ -189,11 +197,12 @@ class Forwarder:
                 ("error.offset", record.source.offset),
             ]
         )
-        letter = self._to_topic(topic, record, record.value, record.headers + ours)
+        theirs = _theirs(record)
+        letter = self._to_topic(topic, record, record.value, theirs + ours)
         if self._fits(letter):
             return letter
         ours += _headers([("error.value_bytes", len(record.value or b""))])
-        for headers in (record.headers + ours, ours):
+        for headers in (theirs + ours, ours):
             letter = self._to_topic(topic, record, None, headers)
             if self._fits(letter):
                 return letter
@@ -207,6 +216,16 @@ class Forwarder:
 
     def _fits(self, out: Outgoing) -> bool:
         return size_of(out.key, out.value, out.headers) <= self._to.limits[out.topic]
+
+
+def _theirs(record: Record) -> Headers:
+    """Return the record's own headers, with none that could be taken for ours."""
+    if not any(name.startswith(PREFIX) for name, _ in record.headers):
+        return record.headers
+    return tuple(
+        (THEIRS + name.removeprefix(PREFIX) if name.startswith(PREFIX) else name, value)
+        for name, value in record.headers
+    )
 
 
 def _headers(pairs: Iterable[tuple[str, object]]) -> Headers:

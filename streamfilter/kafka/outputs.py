@@ -44,8 +44,8 @@ def read_run(config: Config, reader: Reader) -> Run:
     """
     order = _Order(config)
     given = [_given(record, reader, order, config) for record in _records(config, _input(config))]
-    output = config.output
-    placed = [_forwarded(record) for record in _records(config, output.unique)]
+    output, shadow = config.output, config.output.mode == "shadow"
+    placed = [_forwarded(record, shadow) for record in _records(config, output.unique)]
     placed += [_withheld(record) for record in _records(config, output.duplicates)]
     if output.dead_letter is not None:
         placed += [_rejected(record) for record in _records(config, output.dead_letter)]
@@ -61,9 +61,12 @@ def _given(record: Record, reader: Reader, order: _Order, config: Config) -> Giv
     return given_of(record, reader, order=order.of(record.source), droppable=short_dropped)
 
 
-def _forwarded(record: Record) -> Placed:
-    """Return a record of the unique topic; in shadow mode its headers may call it a duplicate."""
-    if PREFIX + "match.id" in dict(record.headers):
+def _forwarded(record: Record, shadow: bool) -> Placed:
+    """Return a record of the unique topic; in shadow mode its headers may call it a duplicate.
+
+    Else it is as it came, and headers that look like ours are somebody else's.
+    """
+    if shadow and PREFIX + "match.id" in dict(record.headers):
         return _annotated(record)
     return Placed("unique", Verdict.UNIQUE, digest(record.value or b""))
 

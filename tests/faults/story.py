@@ -11,9 +11,11 @@ import random
 import time
 from dataclasses import dataclass, field
 
+from streamfilter.model import Headers
 from tests.support.topics import Input
 
 RECENT = 60
+FORGED_EVERY = 7
 EARLY = 200
 """Stories that come back for as long as the run lives."""
 
@@ -38,9 +40,16 @@ class Story:
             self._value(number),
             key=f"k{number}".encode(),
             partition=self.rng.randrange(self.partitions),
-            headers=(("h", b"1"), ("h", None), ("n", str(number).encode())),
+            headers=(("h", b"1"), ("h", None), ("n", str(number).encode()), *self._forged(number)),
             timestamp=time.time_ns() // 1_000_000,
         )
+
+    def _forged(self, number: int) -> Headers:
+        """Return, for some, headers that claim to be the filter's."""
+        if number % FORGED_EVERY:
+            return ()
+        claims = {"verdict": "near_duplicate", "match.id": "d0", "error.code": "internal"}
+        return tuple((f"__streamfilter.{name}", text.encode()) for name, text in claims.items())
 
     def _value(self, number: int) -> bytes | None:
         kind, id_ = self.rng.random(), f"d{number}"
