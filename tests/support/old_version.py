@@ -1,0 +1,70 @@
+"""An old version of streamfilter from this repository's own history, beside the present one."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OLD = "2c43db732e40901ee24bb75bebd0c87bb3eb0d0f"
+"""Its changelog believes the host's clock, and its group knows no id of the input."""
+SETTINGS_LIBRARY = '''
+"""As much of pydantic-settings as the old version uses: it read its sources itself."""
+from pydantic import BaseModel as BaseSettings, ConfigDict as SettingsConfigDict
+PydanticBaseSettingsSource = object
+'''
+
+
+def old_version(directory: Path) -> dict[str, str]:
+    """Unpack the old version into *directory*; return the environment that runs it."""
+    done = _archive()
+    if done.returncode and _is_shallow():
+        _git("fetch", "--quiet", "--depth=1", "origin", OLD)
+        done = _archive()
+    if done.returncode:
+        _missing(done.stderr.decode(errors="replace").strip())
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(directory, filter="data")
+    # Not installed any more, perhaps: the old version brings what it took from it.
+    (directory / "pydantic_settings.py").write_text(SETTINGS_LIBRARY)
+    # Safe path: else `-m` finds the present version in the working directory first.
+    environment = {"PYTHONPATH": str(directory), "PYTHONSAFEPATH": "1"}
+    _refuse_the_present_one(directory, environment)
+    return environment
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, timeout=120)
+
+
+def _archive() -> subprocess.CompletedProcess[bytes]:
+    return _git("archive", "--format=tar", OLD, "streamfilter")
+
+
+def _is_shallow() -> bool:
+    return _git("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+
+
+def _missing(why: str) -> None:
+    told = f"an upgrade needs commit {OLD[:7]} of the history: git fetch --unshallow ({why})"
+    if os.environ.get("CI", "").lower() in {"1", "true"}:
+        pytest.fail(f"CI must have it. {told}")
+    pytest.skip(told)
+
+
+def _refuse_the_present_one(directory: Path, environment: dict[str, str]) -> None:
+    code = "import streamfilter; print(streamfilter.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    assert Path(found.stdout.decode().strip()).is_relative_to(directory)
