@@ -52,6 +52,8 @@ class Assembly:
     clock: Clock
     observer: Observer
     destinations: Destinations
+    input_id: str
+    """The input's topic id, or the empty string."""
     worker: ThreadWorker = field(default_factory=ThreadWorker)
 
     @property
@@ -68,9 +70,13 @@ class Assembly:
         """
         everything = self._log(0, tuple(range(self.destinations.inputs)))
         try:
-            refuse_lost_changelog(self._names(0), everything.committed())
+            committed = everything.committed()
         finally:
             everything.close()
+        # Asked again, after the offsets: another process may have begun since we asked.
+        if self.config.changelog_topic in topics.describe(self.config, self.admin):
+            return
+        refuse_lost_changelog(self._names(0), committed)
         topics.create_changelog(self.config, self.admin, self.tasks)
 
     def service(self, accept_positions: bool) -> Service:
@@ -79,6 +85,7 @@ class Assembly:
             consumer = clients.consumer(self._watched(clients.ownership_properties, "owner"))
             membership = GroupMembership(consumer, self.config.changelog_topic)
         watch = TopicsWatch(self.config, self.admin, self.destinations.inputs, self.clock)
+        watch.expect(self.config.input.topic, self.input_id)
         return Service(
             membership,
             lambda number, index: self._task(number, index, membership, accept_positions),
@@ -164,7 +171,9 @@ class Assembly:
         )
         with stops(), kafka_errors("making a task's clients"):
             return KafkaLog(
-                Place(config.input.topic, partitions, config.changelog_topic, number),
+                Place(
+                    config.input.topic, partitions, config.changelog_topic, number, self.input_id
+                ),
                 Clients(
                     admin=self.admin,
                     data=lambda: clients.consumer(self._watched(clients.data_properties, "data")),

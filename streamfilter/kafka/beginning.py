@@ -181,6 +181,28 @@ def _same_partitions(
     return known | dict.fromkeys(added, 0)
 
 
+def refuse_other_input(names: Names, remembered: str, present: str, *, accept: bool) -> list[str]:
+    """Return what to say loudly; stop if the input is another topic than the positions are of.
+
+    Raises:
+        Refusal: it was recreated, and the operator did not accept its positions.
+    """
+    if not remembered or not present or remembered == present:
+        return []
+    told = (
+        f"{names.topic} was recreated since the group {names.group} last committed (its topic id "
+        f"was {remembered}, and is {present})"
+    )
+    if accept:
+        return [f"{told}; going on at the old positions, as accepted"]
+    raise Refusal(
+        f"{told}: the positions and the index speak of records that are no longer there.\n"
+        "    ways out: name a new kafka.group to begin anew; or, if the same records were brought "
+        "back at the same offsets, or what lies before the old positions need not be judged, go "
+        "on with `streamfilter run --accept-positions`"
+    )
+
+
 def refuse_lost_input(
     names: Names, positions: Positions, earliest: Positions, latest: Positions, *, accept: bool
 ) -> Positions:

@@ -4,6 +4,9 @@ librdkafka tells three things about an error of a transactional call: fatal, the
 must be aborted, the call may be repeated. They are asked in this order, after the codes that
 name a fence or a refusal. Calls outside transactions (metadata, offsets, admin) carry no flags:
 there the codes of a broker that is away, or still choosing a leader, mean "again".
+
+A consumer's fatal error comes without its code, as `_FATAL` with a text that begins with the
+code's own words. Only one is for us: somebody else joined with our ``group.instance.id``.
 """
 
 from __future__ import annotations
@@ -78,9 +81,18 @@ AGAIN = frozenset(
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.INVALID_REPLICATION_FACTOR,  # fewer brokers are up than a topic wants copies
         KafkaError._NOENT,  # ListOffsets while a partition has no leader
     }
 )
+
+_REPLACED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
+
+
+def is_replaced_member(error: KafkaError) -> bool:
+    """Return True if another process has joined the group as the static member that we are."""
+    fatal = error.code() == KafkaError._FATAL and _REPLACED in error.str()
+    return fatal or error.code() == KafkaError.FENCED_INSTANCE_ID
 
 
 def classify(error: KafkaError) -> type[LogError]:
@@ -90,7 +102,7 @@ def classify(error: KafkaError) -> type[LogError]:
         return Fenced
     if code in DENIED:
         return Denied
-    if code == KafkaError.FENCED_INSTANCE_ID and not error.txn_requires_abort():
+    if is_replaced_member(error) and not error.txn_requires_abort():
         return Fenced  # outside a transaction it is the end of the member, and of the process
     if error.fatal():
         return OutcomeUnknown
@@ -103,7 +115,10 @@ def classify(error: KafkaError) -> type[LogError]:
 
 def translated(error: KafkaError, doing: str) -> LogError:
     """Return *error* as one of ours; *doing* says what was tried, with the resource's name."""
-    return classify(error)(f"{doing}: {error.name()}: {error.str()}")
+    told = f"{doing}: {error.name()}: {error.str()}"
+    if is_replaced_member(error):
+        told += "; another process runs with the same group.instance.id: give each its own"
+    return classify(error)(told)
 
 
 @contextmanager

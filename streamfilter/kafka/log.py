@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from confluent_kafka import (
@@ -24,6 +23,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.kafka import input_identity
 from streamfilter.kafka.bounded import bounded
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.errors import kafka_errors, translated
@@ -36,13 +36,20 @@ from streamfilter.kafka.ports import (
     Retriable,
     StartAt,
 )
-from streamfilter.kafka.questions import OffsetSpec, committed, list_offsets, raise_why_purged
+from streamfilter.kafka.questions import (
+    OffsetSpec,
+    bounds_of,
+    committed,
+    fence_told,
+    list_offsets,
+    raise_why_purged,
+    start_positions,
+)
 from streamfilter.kafka.reader import Reader, gets_a_record
 from streamfilter.kafka.records import record_of
 from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
-UNREAD_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,7 @@ class Place:
     changelog: str
     task: int
     """The changelog's partition."""
+    input_id: str = input_identity.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,7 @@ class KafkaLog:
         self._producer: Producer | None = None
         self._in_transaction = False
         self._last: tuple[KafkaError | None, int] | None = None
+        self._changelog_next = -1
 
     def open_producer(self) -> None:
         """Replace the producer and fence every other with our transactional id (step 1)."""
@@ -97,32 +106,23 @@ class KafkaLog:
         doing = f"reading the group's offsets of {self._place.input_topic}"
         return committed(self._data, wanted, doing)
 
+    def input_ids(self) -> tuple[str, str]:
+        """Return which input the group's positions are of, and which is there (step 2)."""
+        place = self._place
+        known = input_identity.remembered(self._data, place.changelog, place.task)
+        return known, place.input_id
+
     def changelog_bounds(self) -> Bounds:
         """Return the changelog's first offset and its end, read uncommitted (step 3)."""
-        spot = [TopicPartition(self._place.changelog, self._place.task)]
-        # Not get_watermark_offsets: under read_committed it returns the last stable offset.
-        level = IsolationLevel.READ_UNCOMMITTED
-        start = self._offsets(spot, OffsetSpec.earliest(), level)
-        end = self._offsets(spot, OffsetSpec.latest(), level)
-        return Bounds(start[self._place.task], end[self._place.task])
+        spot = TopicPartition(self._place.changelog, self._place.task)
+        bounds = bounds_of(self._clients.admin, spot)
+        self._changelog_next = bounds.end
+        return bounds
 
     def start_positions(self, start: StartAt) -> Positions:
         """Return where a fresh task begins (step 4)."""
         spots = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
-        level = IsolationLevel.READ_COMMITTED
-        if start == "earliest":
-            return self._offsets(spots, OffsetSpec.earliest(), level)
-        ends = self._offsets(spots, OffsetSpec.latest(), level)
-        if not isinstance(start, datetime):
-            return ends
-        spec = OffsetSpec.for_timestamp(round(start.timestamp() * 1000))
-        found = self._offsets(spots, spec, level)
-        return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
-
-    def _offsets(
-        self, spots: Sequence[TopicPartition], spec: Any, level: IsolationLevel
-    ) -> Positions:
-        return list_offsets(self._clients.admin, spots, spec, level)
+        return start_positions(self._clients.admin, spots, start)
 
     def read_changelog(self, start: int, end: int) -> Reader:
         """Return a private reader of the changelog (step 5)."""
@@ -193,7 +193,7 @@ class KafkaLog:
             self._produce_slowly(producer, topic, arguments)
         except (KafkaException, SystemError):
             # Entered for the trouble only: once a record, a context costs as much as producing.
-            with kafka_errors(f"producing to {topic}"):
+            with fence_told(producer, f"producing to {topic}"):
                 raise
 
     def _produce_slowly(self, producer: Producer, topic: str, arguments: dict[str, Any]) -> None:
@@ -210,7 +210,7 @@ class KafkaLog:
 
     def flush(self) -> int:
         """Wait until all is delivered (the end of step 10)."""
-        with kafka_errors("delivering a transaction's records"):
+        with fence_told(self._open, "delivering a transaction's records"):
             waiting = self._open.flush(self._seconds)
         if waiting:
             raise Abortable(f"{waiting} records were not delivered in {self._seconds:g} s")
@@ -223,12 +223,16 @@ class KafkaLog:
             # Not the error's own class: a lost record always costs its transaction, and if the
             # producer is fenced the abort will say so.
             raise Abortable(f"delivering to {self._place.changelog}: {error.str()}")
+        self._changelog_next = offset + 1
         return offset
 
     def send_offsets(self, positions: Positions, member: Member) -> None:
         """Make the next offsets a part of the transaction (step 11)."""
-        topic = self._place.input_topic
+        place, topic = self._place, self._place.input_topic
         offsets = [TopicPartition(topic, p, o) for p, o in positions.items()]
+        offsets += input_identity.marked(
+            place.changelog, place.task, self._changelog_next, place.input_id
+        )
         producer, doing = self._open, f"sending the offsets of {topic}"
 
         def send() -> None:
@@ -251,19 +255,16 @@ class KafkaLog:
 
     def unread(self, positions: Positions) -> bool:
         """Return whether a consumer made for this gets a record at or after *positions*."""
-        topic = self._place.input_topic
-        spots = [TopicPartition(topic, p) for p in positions]
-        ends = self._offsets(spots, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        topic, level = self._place.input_topic, IsolationLevel.READ_COMMITTED
+        ends = list_offsets(
+            self._clients.admin,
+            [TopicPartition(topic, p) for p in positions],
+            OffsetSpec.latest(),
+            level,
+        )
         behind = [TopicPartition(topic, p, o) for p, o in positions.items() if ends[p] > o]
-        if not behind:
-            return False
         with kafka_errors(f"looking for records of {topic}"):
-            consumer = self._clients.reader()
-            try:
-                consumer.assign(behind)
-                return gets_a_record(consumer, len(behind), seconds=UNREAD_SECONDS)
-            finally:
-                consumer.close()
+            return bool(behind) and gets_a_record(self._clients.reader, behind)
 
     def lag(self) -> Positions:
         """Return how many records each partition is behind, from what was last fetched."""

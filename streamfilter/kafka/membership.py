@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.group_metadata import parse_member
-from streamfilter.kafka.ports import Member, Moves, Retriable
+from streamfilter.kafka.ports import InputLost, Member, Moves, Retriable
 from streamfilter.killpoints import kill_point
 
 _HARMLESS = frozenset(
@@ -78,7 +78,9 @@ class GroupMembership:
         if error is None or error.code() in _HARMLESS:
             return
         trouble = translated(error, self._what)
-        if isinstance(trouble, Retriable):
+        # A changelog just created is unknown to some brokers for a moment (seen: a first start on
+        # a busy cluster ended with 78). One that is gone is `watching.TopicsWatch`'s to tell.
+        if isinstance(trouble, Retriable | InputLost):
             logger.debug("%s", trouble)
             return
         raise trouble

@@ -149,6 +149,9 @@ class Log(Protocol):
     def committed(self) -> Positions:
         """Return the group's stable offsets; a partition without one is left out (step 2)."""
 
+    def input_ids(self) -> tuple[str, str]:
+        """Return the input's id as committed by the group, and now; empty: unknown (step 2)."""
+
     def changelog_bounds(self) -> Bounds:
         """Return the changelog's bounds, read uncommitted (step 3)."""
 

@@ -6,7 +6,9 @@ Why we are refused, librdkafka tells only in another place than the call that fa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from confluent_kafka import (
@@ -21,7 +23,7 @@ from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.ports import Denied, Retriable
+from streamfilter.kafka.ports import Bounds, Denied, InputLost, OutcomeUnknown, Retriable, StartAt
 from streamfilter.model import Positions
 
 OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported without types
@@ -41,14 +43,44 @@ def list_offsets(
     Raises:
         LogError: the brokers do not answer, or refuse.
     """
-    with kafka_errors(f"asking for the offsets of {spots[0].topic}"):
-        futures = admin.list_offsets(
-            dict.fromkeys(spots, spec), isolation_level=level, request_timeout=CALL_SECONDS
-        )
-        found = {spot.partition: future.result().offset for spot, future in futures.items()}
+    doing = f"asking for the offsets of {spots[0].topic}"
+    try:
+        with kafka_errors(doing):
+            futures = admin.list_offsets(
+                dict.fromkeys(spots, spec), isolation_level=level, request_timeout=CALL_SECONDS
+            )
+            found = {spot.partition: future.result().offset for spot, future in futures.items()}
+    except InputLost as error:
+        # A topic just created is unknown to some brokers for a moment; whether one is gone,
+        # `watching.TopicsWatch` finds out, which asks more than once.
+        raise Retriable(str(error)) from error
     if OFFSET_INVALID in found.values():
-        raise Retriable(f"asking for the offsets of {spots[0].topic}: no broker answered")
+        raise Retriable(f"{doing}: no broker answered")
     return found
+
+
+def bounds_of(admin: AdminClient, spot: TopicPartition) -> Bounds:
+    """Return a partition's first offset and its end, read uncommitted."""
+    # Not get_watermark_offsets: under read_committed it returns the last stable offset.
+    level = IsolationLevel.READ_UNCOMMITTED
+    start = list_offsets(admin, [spot], OffsetSpec.earliest(), level)
+    end = list_offsets(admin, [spot], OffsetSpec.latest(), level)
+    return Bounds(start[spot.partition], end[spot.partition])
+
+
+def start_positions(
+    admin: AdminClient, spots: Sequence[TopicPartition], start: StartAt
+) -> Positions:
+    """Return the offsets that *start* means: the first ones, the ends, or those of a time."""
+    level = IsolationLevel.READ_COMMITTED
+    if start == "earliest":
+        return list_offsets(admin, spots, OffsetSpec.earliest(), level)
+    ends = list_offsets(admin, spots, OffsetSpec.latest(), level)
+    if not isinstance(start, datetime):
+        return ends
+    spec = OffsetSpec.for_timestamp(round(start.timestamp() * 1000))
+    found = list_offsets(admin, spots, spec, level)
+    return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
 
 def committed(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) -> Positions:
@@ -57,6 +89,22 @@ def committed(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) 
     Raises:
         LogError: among them `Denied`, which the call itself shows as a timeout.
     """
+    found = _committed(consumer, wanted, doing)
+    return {each.partition: each.offset for each in found if each.offset >= 0}
+
+
+def committed_texts(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) -> list[str]:
+    """Return what was committed beside each of these offsets; without one the empty string.
+
+    Raises:
+        LogError: as `committed`.
+    """
+    return [each.metadata or "" for each in _committed(consumer, wanted, doing)]
+
+
+def _committed(
+    consumer: Consumer, wanted: Sequence[TopicPartition], doing: str
+) -> list[TopicPartition]:
     with kafka_errors(doing):
         try:
             found = consumer.committed(list(wanted), timeout=CALL_SECONDS)
@@ -66,7 +114,7 @@ def committed(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) 
     for each in found:
         if each.error is not None:
             raise translated(each.error, doing)
-    return {each.partition: each.offset for each in found if each.offset >= 0}
+    return found
 
 
 def _raise_denied(consumer: Consumer, doing: str) -> None:
@@ -75,6 +123,23 @@ def _raise_denied(consumer: Consumer, doing: str) -> None:
     for trouble in (translated(error, doing) for error in errors if error is not None):
         if isinstance(trouble, Denied):
             raise trouble
+
+
+@contextmanager
+def fence_told(producer: Producer, doing: str) -> Iterator[None]:
+    """Do as `kafka_errors`, and where callbacks ran: find the fence that one of them hid.
+
+    The binding raises a fatal error inside of its own callback, and goes on to ours, which then
+    ends as SystemError without the reason (seen: a process that was fenced four times in a row
+    said "bug"). The producer still knows it.
+    """
+    try:
+        with kafka_errors(doing):
+            yield
+    except OutcomeUnknown as error:
+        if isinstance(error.__cause__, SystemError):
+            raise_why_purged(producer, doing)
+        raise
 
 
 def raise_why_purged(producer: Producer, doing: str) -> None:

@@ -9,11 +9,14 @@ the end-of-partition event, whose offset counts them.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.ports import Denied, Entry, OutcomeUnknown, Retriable
+
+UNREAD_SECONDS = 5.0
 
 
 class Reader:
@@ -71,9 +74,18 @@ class Reader:
             self._consumer.close()
 
 
-def gets_a_record(consumer: Consumer, partitions: int, *, seconds: float) -> bool:
-    """Return whether a record comes before the ends of all *partitions*, or the time, are up."""
-    deadline = time.monotonic() + seconds
+def gets_a_record(new_consumer: Callable[[], Consumer], spots: list[TopicPartition]) -> bool:
+    """Return whether a record comes before the ends of all *spots*, or the time, are up."""
+    consumer = new_consumer()
+    try:
+        consumer.assign(spots)
+        return _gets_a_record(consumer, len(spots))
+    finally:
+        consumer.close()
+
+
+def _gets_a_record(consumer: Consumer, partitions: int) -> bool:
+    deadline = time.monotonic() + UNREAD_SECONDS
     while partitions and (left := deadline - time.monotonic()) > 0:
         message = consumer.poll(left)
         if message is None:

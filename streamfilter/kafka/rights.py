@@ -50,7 +50,7 @@ def too_late(error: LogError) -> Stop:
     """
     told = clients.refusal()
     if told is None:
-        return Temporary(f"no broker answered: {error}")
+        return Temporary(f"the cluster was not ready within kafka.start_timeout: {error}")
     if told.code() == KafkaError._AUTHENTICATION:
         return Refused(f"no broker let us in: {told.str()} ({error}); mend the credentials")
     return Temporary(f"no broker could be trusted: {told.str()} ({error})")

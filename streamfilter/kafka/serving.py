@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from confluent_kafka.admin import AdminClient
+
 from streamfilter.config import Config
 from streamfilter.health import Health, State
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.assembling import Assembly
 from streamfilter.kafka.clock import SystemClock
 from streamfilter.kafka.errors import as_stop
+from streamfilter.kafka.input_identity import ask_for_id
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations
 from streamfilter.kafka.ports import Clock, LogError, Retriable
@@ -29,6 +32,8 @@ from streamfilter.stops import ConfigError
 T = TypeVar("T")
 
 ASK_AGAIN_SECONDS = 0.5
+MISSING_SECONDS = 3.0
+"""A topic is looked for so long before it counts as missing: brokers hear late of a new one."""
 
 
 def serve(
@@ -104,17 +109,34 @@ def _assemble(
     """Look at the cluster, say all that is wrong, and return what the service is made of."""
     seed = read_seed(config.index.seed_file) if config.index.seed_file else None
     admin = clients.admin_client(config)
-    found = start.patiently(lambda: topics.describe(config, admin))
+    found = start.patiently(patient_look(config, admin, start.clock))
     if problems := topics.problems_of(config, found):
         raise ConfigError(problems)
     for warning in topics.warnings_of(config, found):
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)
     observer = Observer(metrics, health, start.clock, destinations, showcase)
-    assembly = Assembly(config, admin, found, seed, start.clock, observer, destinations)
+    input_id = start.patiently(lambda: ask_for_id(admin, config.input.topic))
+    assembly = Assembly(config, admin, found, seed, start.clock, observer, destinations, input_id)
     if config.changelog_topic not in found:
         start.patiently(assembly.create_changelog)
+        start.patiently(lambda: topics.see_changelog(config, admin))
     return assembly
+
+
+def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[], Topics]:
+    """Return how our topics are looked at: one that is missing, for a while, more than once."""
+    seconds = min(MISSING_SECONDS, config.kafka.start_timeout.total_seconds() / 2)
+    believed_at = clock.monotonic() + seconds
+
+    def look() -> Topics:
+        found = topics.describe(config, admin)
+        missing = {*topics.roles(config).values()} - found.keys() - {config.changelog_topic}
+        if missing and clock.monotonic() < believed_at:
+            raise Retriable(f"brokers do not know of {', '.join(sorted(missing))}")
+        return found
+
+    return look
 
 
 def _destinations(config: Config, found: Topics) -> Destinations:

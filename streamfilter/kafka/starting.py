@@ -54,6 +54,10 @@ class Starter:
         yield from patiently(State.STARTING, log.open_producer)
         kill_point("start.producer")
         committed = yield from patiently(State.STARTING, log.committed)
+        remembered, present = yield from patiently(State.STARTING, log.input_ids)
+        accept = self._plan.accept_positions
+        for message in beginning.refuse_other_input(names, remembered, present, accept=accept):
+            self._observer.loudly(message)
         kill_point("start.committed")
         # Only now: what was committed before those offsets lies before this end.
         bounds = yield from patiently(State.STARTING, log.changelog_bounds)

@@ -17,7 +17,8 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config import Config
 from streamfilter.kafka.clients import admin_client
-from streamfilter.kafka.errors import kafka_errors, stops
+from streamfilter.kafka.errors import kafka_errors, stops, translated
+from streamfilter.kafka.ports import Retriable
 from streamfilter.stops import Problem
 
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types
@@ -29,6 +30,9 @@ MESSAGE_BYTES = 1_048_588
 
 CHANGELOG_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """What the changelog must have: the broker may never delete from it, only we do."""
+BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
+"""What it is created with besides: brokers refuse records that are an hour ahead of their clock,
+and then every transaction of a host whose clock runs ahead would be aborted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,28 @@ def describe(config: Config, admin: AdminClient) -> dict[str, Topic]:
             admin.poll(0)  # serves the callback that hears of wrong passwords and certificates
             raise
     found = {
-        topic: len(metadata[topic].partitions)
+        topic: count
         for topic in roles(config).values()
-        if topic in metadata and metadata[topic].error is None
+        if topic in metadata and (count := _partitions(topic, metadata[topic]))
     }
     return {topic: Topic(n, _settings(admin, topic)) for topic, n in found.items()}
+
+
+def _partitions(topic: str, told: Any) -> int:
+    """Return how many partitions a topic has; 0: there is none, or we may not know of it.
+
+    Raises:
+        Retriable: brokers know of it and cannot tell yet: just created, or without a leader.
+    """
+    doing = f"asking the brokers for topic {topic}"
+    if told.error is not None:
+        trouble = translated(told.error, doing)
+        if isinstance(trouble, Retriable):
+            raise trouble
+        return 0
+    if not told.partitions:
+        raise Retriable(f"{doing}: it has no partitions yet")
+    return len(told.partitions)
 
 
 def _settings(admin: AdminClient, topic: str) -> dict[str, str]:
@@ -88,7 +109,11 @@ def _settings(admin: AdminClient, topic: str) -> dict[str, str]:
         entries = admin.describe_configs([resource], request_timeout=CALL_SECONDS)[
             resource
         ].result()
-    except KafkaException:
+    except KafkaException as error:
+        # A default in the place of a limit that a busy broker did not tell would be a wrong one.
+        trouble = translated(error.args[0], f"asking for the settings of {topic}")
+        if isinstance(trouble, Retriable):
+            raise trouble from error
         return {}
     return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
@@ -100,7 +125,8 @@ def tasks_of(config: Config, topics: Topics) -> int:
 
 def create_changelog(config: Config, admin: AdminClient, tasks: int) -> None:
     """Create the changelog with the settings it must have and the broker's replication."""
-    topic = NewTopic(config.changelog_topic, num_partitions=tasks, config=CHANGELOG_SETTINGS)
+    settings = CHANGELOG_SETTINGS | BROKERS_TIME
+    topic = NewTopic(config.changelog_topic, num_partitions=tasks, config=settings)
     _create(admin, topic)
 
 
@@ -113,6 +139,21 @@ def _create(admin: AdminClient, topic: Any) -> None:
             # Another process of ours may be starting too.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+
+
+def see_changelog(config: Config, admin: AdminClient) -> None:
+    """Return when brokers tell of the changelog and its leaders: a new topic takes a moment.
+
+    Raises:
+        Retriable: they do not yet.
+    """
+    name = config.changelog_topic
+    with kafka_errors(f"asking the brokers for topic {name}"):
+        told = admin.list_topics(timeout=CALL_SECONDS).topics.get(name)
+    if told is None or not _partitions(name, told):
+        raise Retriable(f"topic {name} was created, and brokers do not know of it yet")
+    if without := [p for p, each in told.partitions.items() if each.leader < 0]:
+        raise Retriable(f"topic {name} has no leader yet for its partitions {sorted(without)}")
 
 
 def problems_of(config: Config, topics: Topics) -> list[Problem]:
@@ -162,7 +203,7 @@ def _problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list
 
 def warnings_of(config: Config, topics: Topics) -> list[Problem]:
     """Return what works, but not as a reader of the manual may expect."""
-    warnings = []
+    warnings = _warnings_of_changelog(config, topics)
     source = topics.get(config.input.topic)
     for role, topic in roles(config).items():
         known = topics.get(topic)
@@ -177,6 +218,20 @@ def warnings_of(config: Config, topics: Topics) -> list[Problem]:
             cure = "records are placed by key (murmur2); equal counts keep the partition number"
             warnings.append(Problem(role, got, cure, warning=True))
     return warnings
+
+
+def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
+    name = config.changelog_topic
+    changelog = topics.get(name)
+    ((setting, wanted),) = BROKERS_TIME.items()
+    if changelog is None or changelog.settings.get(setting, wanted) == wanted:
+        return []
+    got = (
+        f"topic {name!r} has {setting}={changelog.settings[setting]}: while this host's clock is "
+        "more than an hour ahead of the brokers', they refuse every record of it"
+    )
+    cure = f"kafka-configs.sh --alter --topic {name} --add-config {setting}={wanted}"
+    return [Problem("index.changelog", got, cure, warning=True)]
 
 
 def inspect(config: Config) -> list[Problem]:

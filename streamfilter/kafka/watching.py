@@ -47,6 +47,11 @@ class TopicsWatch:
         self._ids: dict[str, str] = {}
         self._missing: dict[str, int] = {}
 
+    def expect(self, topic: str, topic_id: str) -> None:
+        """Take *topic* for another one as soon as its id is not *topic_id*."""
+        if topic_id:
+            self._ids[topic] = topic_id
+
     def look(self) -> None:
         """Ask if it is time, and look at the answers if they have come.
 
@@ -89,8 +94,8 @@ class TopicsWatch:
             raise _stop(
                 f"{role}: topic {topic!r} was deleted and created again while we worked with it; "
                 "nothing further is judged.\n"
-                "    ways out: bring its records back and restart; or name a new kafka.group to "
-                "begin anew"
+                "    ways out: bring its records back, and restart with --accept-positions; or "
+                "name a new kafka.group to begin anew"
             )
         if topic == self._input and len(found.partitions) != self._inputs:
             raise _stop(

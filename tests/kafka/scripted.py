@@ -59,6 +59,9 @@ class ScriptedLog:
         self._call("committed")
         return dict(self.offsets)
 
+    def input_ids(self) -> tuple[str, str]:
+        return "", ""
+
     def changelog_bounds(self) -> Bounds:
         return Bounds(0, len(self.changelog))
 

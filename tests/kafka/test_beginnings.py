@@ -173,7 +173,10 @@ def test_an_input_that_was_recreated_is_refused(worked: Stage) -> None:
     assert "does not exist" in refused(worked)
     create_topics(worked.bootstrap, {worked.input: 1})
     commit(worked, {0: 60})
-    assert "was recreated or truncated" in refused(worked)
+    assert "was recreated since the group" in refused(worked)
+    process = worked.start(arguments=["--accept-positions"], **SETTINGS)
+    assert process.wait_for_exit() == REFUSED  # it is shorter than our position
+    assert "was recreated or truncated" in process.log.read_text()
     assert outputs(worked) == 60
 
 

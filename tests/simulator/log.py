@@ -82,6 +82,9 @@ class SimLog:
         offsets = self._broker.offsets
         return {p: offsets[p] for p in self._partitions if p in offsets}
 
+    def input_ids(self) -> tuple[str, str]:
+        return "", ""
+
     def _changelog(self) -> Partition:
         found = self._broker.topics.get(CHANGELOG)
         if found is None:

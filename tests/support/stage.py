@@ -23,7 +23,9 @@ SEED = bytes(range(32))
 class Stage:
     """Four topics with random names, and the filters that run between them."""
 
-    def __init__(self, bootstrap: str, directory: Path, *, partitions: int = 1) -> None:
+    def __init__(
+        self, bootstrap: str, directory: Path, *, partitions: int = 1, replication: int = -1
+    ) -> None:
         self.bootstrap = bootstrap
         self.directory = directory
         self.group = f"test-{secrets.token_hex(6)}"
@@ -37,6 +39,7 @@ class Stage:
         create_topics(
             bootstrap,
             dict.fromkeys((self.input, self.unique, self.duplicates, self.dead_letter), partitions),
+            replication=replication,
         )
 
     def configuration(self, *, state: str = "state", **sections: Mapping[str, Any]) -> Path:

@@ -37,12 +37,16 @@ class Input:
 
 
 def create_topics(
-    bootstrap: str, partitions: Mapping[str, int], *, config: Mapping[str, str] | None = None
+    bootstrap: str,
+    partitions: Mapping[str, int],
+    *,
+    config: Mapping[str, str] | None = None,
+    replication: int = -1,
 ) -> None:
     """Create the topics named in *partitions*, and return when the broker has them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wanted = [
-        NewTopic(name, num_partitions=count, config=dict(config or {}))
+        NewTopic(name, count, replication_factor=replication, config=dict(config or {}))
         for name, count in partitions.items()
     ]
     for future in admin.create_topics(wanted, request_timeout=TIMEOUT_SECONDS).values():

@@ -1,0 +1,127 @@
+"""Row 32: the filter's host has a wrong clock, and it jumps. Outputs are as of an undisturbed run.
+
+Only the filter's clock is wrong; the broker's and the records' timestamps are right.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from tests.kafka.story import bytes_of, records, texts
+from tests.support.filter_process import FilterProcess
+from tests.support.shifted_clock import ShiftedClock
+from tests.support.stage import Stage
+from tests.support.topics import Input, create_topics
+
+SEED = 20_261_127
+HOUR = 3_600
+DAY = 24 * HOUR
+BATCH = 10
+SETTINGS = {
+    "batch": {"documents": BATCH, "latency": "10s"},  # full batches: every run cuts them alike
+    "kafka": {"session_timeout": "6s"},
+}
+JUMPS = (HOUR, 0, -HOUR, DAY, -DAY, 0.5, -0.128, 0.128, -0.5, 0)
+
+
+@pytest.fixture(scope="module")
+def clock(tmp_path_factory: pytest.TempPathFactory) -> ShiftedClock:
+    return ShiftedClock(tmp_path_factory.mktemp("clock"))
+
+
+def start(stage: Stage, clock: ShiftedClock, **environment: str) -> FilterProcess:
+    return stage.start(environment={**clock.environment, **environment}, **SETTINGS)
+
+
+def feed(stage: Stage, process: FilterProcess, chunk: Sequence[Input]) -> None:
+    stage.produce(chunk)
+    stage.drain(process)
+
+
+def stop(process: FilterProcess) -> None:
+    """End *process*, in whose life no transaction may have been aborted."""
+    metrics = process.get("/metrics") or ""
+    assert 'streamfilter_transactions_total{outcome="aborted"} 0.0' in metrics
+    assert process.status()["live"] is True
+    assert process.terminate() == 0, process.told("did not end well")
+
+
+def undisturbed(make_stage: Callable[..., Stage], story: Sequence[Input]) -> object:
+    stage = make_stage()
+    process = stage.start(**SETTINGS)
+    feed(stage, process, story)
+    assert process.terminate() == 0
+    return bytes_of(stage)
+
+
+def test_a_clock_a_day_ahead_that_jumps_to_a_day_behind_changes_nothing(
+    make_stage: Callable[..., Stage], clock: ShiftedClock
+) -> None:
+    story = records(texts(random.Random(SEED), 12 * BATCH))
+    stage = make_stage()
+    clock.shift(DAY)
+    process = start(stage, clock)
+    feed(stage, process, story[: 4 * BATCH])
+    assert changelog_settings(stage)["message.timestamp.type"] == "LogAppendTime"
+    clock.shift(-DAY)
+    feed(stage, process, story[4 * BATCH : 8 * BATCH])
+    stop(process)
+    process = start(stage, clock)  # and a start a day behind
+    feed(stage, process, story[8 * BATCH :])
+    stop(process)
+    assert bytes_of(stage) == undisturbed(make_stage, story)
+
+
+def changelog_settings(stage: Stage) -> Mapping[str, str]:
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    wanted = ConfigResource(ConfigResource.Type.TOPIC, stage.changelog)
+    entries = admin.describe_configs([wanted])[wanted].result(20)
+    return {name: entry.value for name, entry in entries.items()}
+
+
+def test_a_changelog_that_believes_our_clock_is_told_with_the_cure(stage: Stage) -> None:
+    older = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    create_topics(stage.bootstrap, {stage.changelog: 1}, config=older)
+    process = stage.start(**SETTINGS)
+    process.wait_for_state("running")
+    assert process.terminate() == 0
+    said = process.log.read_text()
+    assert "message.timestamp.type=CreateTime" in said
+    cure = f"--alter --topic {stage.changelog} --add-config message.timestamp.type=LogAppendTime"
+    assert cure in said
+
+
+@pytest.mark.long
+def test_twenty_jumps_of_a_clock_change_nothing(
+    make_stage: Callable[..., Stage], clock: ShiftedClock
+) -> None:
+    jumps = JUMPS * 2
+    story = records(texts(random.Random(SEED + 1), (2 * len(jumps) + 2) * BATCH))
+    stage = make_stage()
+    clock.shift(0)
+    process = start(stage, clock)
+    feed(stage, process, story[: 2 * BATCH])
+    for number, seconds in enumerate(jumps, 1):
+        chunk = story[2 * number * BATCH :][: 2 * BATCH]
+        stage.produce(chunk[:BATCH])
+        clock.shift(seconds)  # while it works, or waits
+        feed(stage, process, chunk[BATCH:])
+    stop(process)
+    assert bytes_of(stage) == undisturbed(make_stage, story)
+
+
+@pytest.mark.long
+def test_the_hour_that_comes_twice_changes_nothing(
+    make_stage: Callable[..., Stage], clock: ShiftedClock
+) -> None:
+    story = records(texts(random.Random(SEED + 2), 8 * BATCH))
+    stage = make_stage()
+    clock.shift(0)
+    process = start(stage, clock, TZ="Europe/Berlin")
+    for number in range(4):
+        clock.shift((number - 2) * HOUR)  # what a host does that keeps local time in its clock
+        feed(stage, process, story[2 * number * BATCH :][: 2 * BATCH])
+    stop(process)
+    assert bytes_of(stage) == undisturbed(make_stage, story)

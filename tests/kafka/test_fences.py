@@ -1,0 +1,166 @@
+"""Two that claim one identity, and one that slept: the broker tells them apart, and we hear it.
+
+Rows 13, 21 and 22 of the fault matrix, and a static member that is started a second time.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.killpoints import VARIABLE
+from tests.kafka.story import records, texts, verdicts
+from tests.support.filter_process import FilterProcess
+from tests.support.stage import Stage
+from tests.support.topics import end_offsets
+
+SEED = 20_261_126
+FENCED = 76
+PATIENCE_SECONDS = 120
+SETTINGS = {
+    "batch": {"documents": 25},
+    "kafka": {"session_timeout": "2s", "transaction_timeout": "60s"},
+    "http": {"stalled_after": "10m"},
+}
+STATIC = {
+    **SETTINGS,
+    "kafka": {**SETTINGS["kafka"], "consumer": {"group.instance.id": "one-name-for-two"}},
+}
+
+
+def finish(stage: Stage, process: FilterProcess) -> dict[str, tuple[str, str | None]]:
+    """Let *process* work everything off, end it, and return the verdicts."""
+    stage.drain(process)
+    assert process.terminate() == 0, process.told("did not end well")
+    return verdicts(stage)
+
+
+@pytest.fixture
+def undisturbed(make_stage: Callable[..., Stage]) -> dict[str, tuple[str, str | None]]:
+    """The verdicts of one process on the story, with nothing in its way."""
+    stage = make_stage()
+    stage.produce(records(texts(random.Random(SEED), 300)))
+    return finish(stage, stage.start(**SETTINGS))
+
+
+def test_a_static_member_that_is_started_twice_ends_the_first_as_fenced(
+    stage: Stage, undisturbed: dict[str, tuple[str, str | None]]
+) -> None:
+    stories = records(texts(random.Random(SEED), 300))
+    stage.produce(stories[:150])
+    first = stage.start(state="first", **STATIC)
+    stage.drain(first)
+    second = stage.start(state="second", **STATIC)
+    assert first.wait_for_exit(PATIENCE_SECONDS) == FENCED, first.told("did not end as fenced")
+    said = first.log.read_text().splitlines()[-1]
+    assert "group.instance.id" in said
+    assert "give each its own" in said
+    stage.produce(stories[150:])
+    assert finish(stage, second) == undisturbed
+
+
+@contextmanager
+def double(stage: Stage) -> Iterator[threading.Event]:
+    """Somebody outside of the group who takes our transactional id, again and again."""
+    stop, took = threading.Event(), threading.Event()
+
+    def take() -> None:
+        while not stop.is_set():
+            producer = Producer(
+                {
+                    "bootstrap.servers": stage.bootstrap,
+                    "transactional.id": f"{stage.group}.0",
+                    "log_level": 0,
+                }
+            )
+            try:
+                producer.init_transactions(20)
+                took.set()
+            except KafkaException:
+                pass  # it was fenced in its turn, or the broker still ends our transaction
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    try:
+        yield took
+    finally:
+        stop.set()
+        thread.join(PATIENCE_SECONDS)
+
+
+def test_a_double_with_our_transactional_id_ends_us_as_fenced(
+    stage: Stage, undisturbed: dict[str, tuple[str, str | None]]
+) -> None:
+    stories = records(texts(random.Random(SEED), 300))
+    stage.produce(stories[:25])
+    process = stage.start(**SETTINGS)
+    stage.drain(process)
+    with double(stage) as took:
+        assert took.wait(PATIENCE_SECONDS)
+        stage.produce(stories[25:])
+        assert process.wait_for_exit(PATIENCE_SECONDS) == FENCED, process.told("was not fenced")
+    said = process.log.read_text()
+    assert "somebody else uses this transactional id again and again" in said
+    assert finish(stage, stage.start(**SETTINGS)) == undisturbed
+
+
+def stopped_at(stage: Stage, point: str) -> FilterProcess:
+    """Return a process that has stopped itself inside of a transaction, as a machine that froze."""
+    process = stage.start(environment={VARIABLE: f"{point}:4:stop"}, **SETTINGS)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not _is_stopped(process):
+        assert process.child.exit_code is None, process.told("ended before it froze")
+        assert time.monotonic() < deadline, process.told("did not freeze")
+        time.sleep(0.05)
+    return process
+
+
+def _is_stopped(process: FilterProcess) -> bool:
+    with open(f"/proc/{process.child.pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+
+
+def wait_until_nobody_is_in_the_group(stage: Stage) -> None:
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        (future,) = admin.describe_consumer_groups([stage.group]).values()
+        if not future.result(20).members:
+            return
+        assert time.monotonic() < deadline, "the group keeps a member that sleeps"
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("point", ["transaction.flushed", "batch.member"])
+def test_a_stalled_member_that_commits_with_its_old_generation_aborts_and_joins_again(
+    stage: Stage, undisturbed: dict[str, tuple[str, str | None]], point: str
+) -> None:
+    stage.produce(records(texts(random.Random(SEED), 300)))
+    process = stopped_at(stage, point)
+    wait_until_nobody_is_in_the_group(stage)
+    process.resume()
+    assert finish(stage, process) == undisturbed
+    said = process.log.read_text()
+    assert "transaction aborted, to be tried again" in said
+    assert "UNKNOWN_MEMBER_ID" in said or "ILLEGAL_GENERATION" in said
+
+
+def test_a_worker_that_froze_in_a_transaction_wakes_up_fenced_and_writes_nothing(
+    stage: Stage, undisturbed: dict[str, tuple[str, str | None]]
+) -> None:
+    stage.produce(records(texts(random.Random(SEED), 300)))
+    frozen = stopped_at(stage, "transaction.offsets")
+    heir = stage.start(state="heir", **SETTINGS)
+    stage.drain(heir, timeout_seconds=PATIENCE_SECONDS)
+    topics = (stage.unique, stage.duplicates, stage.changelog)
+    before = {topic: end_offsets(stage.bootstrap, topic) for topic in topics}
+    frozen.resume()
+    assert frozen.wait_for_exit(PATIENCE_SECONDS) == FENCED, frozen.told("did not end as fenced")
+    assert "was taken over by another process" in frozen.log.read_text()
+    assert {topic: end_offsets(stage.bootstrap, topic) for topic in topics} == before
+    assert finish(stage, heir) == undisturbed
