@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from streamfilter import config_process as process
 from streamfilter import config_sections as sections
@@ -21,7 +20,7 @@ from streamfilter.config_checks import check_meaning
 from streamfilter.config_input import Input
 from streamfilter.config_problems import explain, without
 from streamfilter.config_sources import Settings, read_settings
-from streamfilter.config_types import TOPIC
+from streamfilter.config_types import TOPIC, Section
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import plan
 from streamfilter.stops import ConfigError, Problem
@@ -29,16 +28,8 @@ from streamfilter.stops import ConfigError, Problem
 __all__ = ["Config", "ConfigError", "Problem", "Reading", "load_config", "read_config"]
 
 
-class Config(BaseSettings):
+class Config(Section):
     """Everything an operator may want another value of."""
-
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="forbid",
-        case_sensitive=True,  # or `Output` is taken for `output`, and its mistakes are nowhere
-        hide_input_in_errors=True,
-        validate_default=True,
-    )
 
     input: Input = Input()
     output: sections.Output = sections.Output()
@@ -52,22 +43,6 @@ class Config(BaseSettings):
     limits: process.Limits = process.Limits()
     memory: process.Memory = process.Memory()
     log: process.Log = process.Log()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take only what `config_sources` read.
-
-        The library's own sources pass over a missing file, a duplicate key and an unknown
-        section in the environment in silence, and each stops at its first error.
-        """
-        return (init_settings,)
 
     @model_validator(mode="before")
     @classmethod
@@ -179,9 +154,9 @@ def _validate(settings: Settings, problems: list[Problem]) -> tuple[Config, set[
     values: dict[str, Any] = settings.values
     broken = {each.key for each in problems}
     try:
-        return Config(**values), broken
+        return Config.model_validate(values), broken
     except ValidationError as error:
         found = explain(error, Config, settings.spelled)
     problems += [each.problem for each in found if each.problem.key not in broken]
     broken |= {each.problem.key for each in found}
-    return Config(**without(values, [each.location for each in found])), broken
+    return Config.model_validate(without(values, [each.location for each in found])), broken

@@ -13,6 +13,9 @@ from streamfilter.kafka.broker.real import RealKafka
 from tests.support.stage import Stage
 from tests.support.trials import Trials, add_options, trials_of
 
+# Some environments forbid bytecode: each child would compile everything anew, half a second each.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
 

@@ -19,8 +19,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from rapidfuzz import fuzz, process
-from rapidfuzz.distance import OSA
 
 from streamfilter.similarity.exact import Compared
 from streamfilter.similarity.records import split_fields
@@ -63,6 +61,10 @@ def field_points(left: Sequence[bytes], right: Sequence[bytes], kinds: Sequence[
 
 def points_of(one: Sequence[str], other: Sequence[str], kind: str) -> F64:
     """Return the points of one field for each pair of normalised values."""
+    # Imported at use: nobody who filters texts waits 20 ms for it at every start.
+    from rapidfuzz import fuzz, process
+    from rapidfuzz.distance import OSA
+
     equal = np.fromiter(map(str.__eq__, one, other), np.bool_, len(one))
     there = np.fromiter(map(bool, one), np.bool_, len(one))
     there &= np.fromiter(map(bool, other), np.bool_, len(other))
