@@ -1,0 +1,179 @@
+"""Broker and network wronged while one filter works: what its operator sees, and that it goes on.
+
+One process lives through all of it. Each fault is waited for where an operator would look
+(/status, the log, /metrics), then ends; then every record must have come out exactly once.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from streamfilter.kafka.broker.real import RealKafka
+from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, PRODUCE, Proxy, Weather
+from tests.kafka.story import records, texts, verdicts
+from tests.support.filter_process import FilterProcess
+from tests.support.stage import Stage
+
+SEED = 20_261_122
+SEEN_SECONDS = 90
+NEW_PRODUCER = "begins again with a new producer"
+ABORTED = "transaction aborted, to be tried again"
+LOST = "is no longer ours"
+SETTINGS = {
+    "batch": {"documents": 10},
+    "kafka": {"session_timeout": "6s", "transaction_timeout": "4s"},
+}
+
+
+@dataclass
+class Scene:
+    """A broker of its own behind a proxy, and the filter that works through it."""
+
+    kafka: RealKafka
+    proxy: Proxy
+    stage: Stage
+    process: FilterProcess
+    fed: int = 0
+    told: int = 0
+    """How much of the log is of earlier faults."""
+    lives: list[bool] = field(default_factory=list)
+    """What /livez said at each look."""
+
+    def feed(self, count: int) -> None:
+        stories = texts(random.Random(SEED + self.fed), count)
+        self.stage.produce(records(stories, first=self.fed))
+        self.fed += count
+
+    def in_a_transaction(self, act: Callable[[], object], *, api: int = END_TXN) -> None:
+        """Do *act* while a transaction's request of the kind *api* is on its way."""
+        trap = self.proxy.hold(api)
+        self.feed(100)
+        trap.wait(SEEN_SECONDS)
+        act()
+        trap.release()
+
+    def until(self, condition: Callable[[dict], object], what: str) -> None:
+        def looked(status: dict) -> object:
+            self.lives.append(status.get("live", True))
+            return condition(status)
+
+        self.process.wait_for(looked, what=what, timeout_seconds=SEEN_SECONDS)
+
+    def until_told(self, *words: str) -> None:
+        """Wait until the log says one of *words* of this fault."""
+        self.until(lambda _: any(word in self.log() for word in words), f"one of {words}")
+
+    def log(self) -> str:
+        return self.process.log.read_text(errors="replace")[self.told :]
+
+    def metric(self, series: str) -> float:
+        for line in (self.process.get("/metrics") or "").splitlines():
+            if line.startswith(f"streamfilter_{series} "):
+                return float(line.split()[-1])
+        raise AssertionError(f"no series {series}")
+
+    def until_metric(self, series: str, right: Callable[[float], bool]) -> None:
+        self.until(lambda _: right(self.metric(series)), series)
+
+    def goes_on(self) -> None:
+        """Feed once more; everything comes out once, ready again, and /livez never failed."""
+        self.feed(20)
+        self.stage.drain(self.process)
+        assert len(verdicts(self.stage)) == self.fed
+        self.until(lambda status: status["state"] == "running", "readiness")
+        assert self.process.status()["ready"]
+        assert set(self.lives) <= {True}, self.process.told("was not live")
+
+
+@pytest.fixture(scope="module")
+def life(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with RealKafka() as own, Proxy.of(own.nodes[0]) as proxy:
+        stage = Stage(own.bootstrap, tmp_path_factory.mktemp("seen"))
+        common = {"bootstrap.servers": own.bootstrap_proxied}
+        settings = {**SETTINGS, "kafka": {**SETTINGS["kafka"], "common": common}}
+        try:
+            yield Scene(own, proxy, stage, stage.start(**settings))
+        finally:
+            stage.close()
+
+
+@pytest.fixture
+def scene(life: Scene) -> Iterator[Scene]:
+    life.goes_on()
+    life.told, life.lives = len(life.process.log.read_text(errors="replace")), []
+    yield life
+    life.proxy.weather = CLEAR
+
+
+def test_a_broker_that_is_killed_is_missed_and_met_again(scene: Scene) -> None:
+    scene.in_a_transaction(scene.kafka.nodes[0].kill)
+    scene.until_metric('kafka_brokers_up{client="owner"}', lambda up: up == 0)
+    scene.until_told(LOST)
+    scene.until(
+        lambda status: status["state"] == "standby" and "offsets of" in status["detail"],
+        "a standby that says what it waits for",
+    )
+    scene.kafka.nodes[0].start()
+    scene.goes_on()
+    scene.until_metric('kafka_brokers_up{client="owner"}', lambda up: up == 1)
+    assert "restores" in scene.log()
+
+
+def test_a_broker_that_is_stopped_for_longer_than_a_transaction_costs_the_producer(
+    scene: Scene,
+) -> None:
+    aborted, failed = ('transactions_total{outcome="aborted"}',
+                       'transactions_total{outcome="failed"}')  # fmt: skip
+    before = scene.metric(aborted) + scene.metric(failed)
+    scene.in_a_transaction(scene.kafka.nodes[0].pause)
+    try:
+        scene.until_told(NEW_PRODUCER)
+        scene.until(lambda status: not status["ready"] or status["detail"], "a word of it")
+    finally:
+        scene.kafka.nodes[0].resume()
+    assert scene.metric(aborted) + scene.metric(failed) > before
+    scene.goes_on()
+
+
+@pytest.mark.parametrize("api", [PRODUCE, END_TXN], ids=["produce", "commit"])
+@pytest.mark.parametrize("weather", [HOLE, ONE_WAY], ids=["black hole", "lost replies"])
+def test_a_network_that_swallows_costs_the_transaction_or_the_producer(
+    scene: Scene, weather: Weather, api: int
+) -> None:
+    scene.in_a_transaction(lambda: setattr(scene.proxy, "weather", weather), api=api)
+    scene.until_told(ABORTED if api == PRODUCE else NEW_PRODUCER)
+    scene.proxy.weather = CLEAR
+    scene.goes_on()
+
+
+def test_connections_that_are_cut_and_refused_are_counted(scene: Scene) -> None:
+    disconnects = 'kafka_disconnects_total{client="owner"}'
+    before = scene.metric(disconnects)
+    scene.proxy.weather = Weather(refusing=True)
+    scene.proxy.cut()
+    scene.until_metric(disconnects, lambda count: count > before)
+    scene.until_metric('kafka_brokers_up{client="owner"}', lambda up: up == 0)
+    scene.proxy.weather = CLEAR
+    scene.goes_on()
+
+
+def test_a_slow_network_is_measured_and_worked_through(scene: Scene) -> None:
+    scene.proxy.weather = Weather(latency=0.2, rate=50_000)
+    scene.feed(100)
+    scene.until_metric('kafka_round_trip_seconds{client="data"}', lambda seconds: seconds > 0.2)
+    before = scene.fed
+    scene.until(lambda status: sum(status["positions"].values()) >= before, "progress meanwhile")
+    scene.goes_on()
+
+
+def test_a_commit_that_is_held_back_costs_the_producer_and_ends_nothing_later(scene: Scene) -> None:
+    trap = scene.proxy.hold(END_TXN)
+    scene.feed(100)
+    trap.wait(SEEN_SECONDS)
+    scene.until_told(f"{NEW_PRODUCER}: committing a transaction")
+    scene.feed(100)
+    scene.until(lambda status: sum(status["positions"].values()) >= scene.fed, "work meanwhile")
+    trap.release()
+    scene.goes_on()
