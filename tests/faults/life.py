@@ -19,15 +19,14 @@ from types import TracebackType
 from typing import Any
 
 from streamfilter.kafka.broker.real import RealKafka
-from streamfilter.seeds import read_seed
-from tests.faults.expected import Relived
 from tests.faults.feeder import Feeder
-from tests.faults.oracle import Finding, judge, judge_index
+from tests.faults.oracle import Finding
 from tests.faults.proxy import Proxy
-from tests.faults.recording import Watcher, record_run
+from tests.faults.recording import Watcher
 from tests.faults.story import Story
 from tests.faults.supervisor import KILLED, Ended, Settings, Supervisor, Worker
 from tests.faults.tally import POINTS, Tally
+from tests.faults.verdict import judge_stage, tasks_of
 from tests.support.stage import Stage
 from tests.support.topics import end_offsets
 
@@ -97,14 +96,12 @@ class Life:
         self.feeder = Feeder(kafka.bootstrap, self.stage.input, story, rate=rate)
         self.feeder.give(40)
         self.watcher = Watcher(self.stage, kafka.bootstrap)
-        tasks = partitions if scope == "partition" else 1
         # Where nobody takes brokers away, nothing may end for want of them.
         tolerated = {FENCED, TEMPORARY} if proxies else {FENCED}
         self.supervisor = Supervisor(self.stage, lambda _: "", frozenset(tolerated))
         self._seen, self._seen_at = 0, time.monotonic()
         self.hire()
-        secret = read_seed(self.stage.directory / "seed")
-        self.tasks = {n: Relived.of(self.stage.scheme(), secret) for n in range(tasks)}
+        self.tasks = tasks_of(self.stage, scope, partitions)
 
     def __enter__(self) -> Life:
         return self
@@ -202,10 +199,8 @@ class Life:
         ends = end_offsets(self.kafka.bootstrap, self.stage.input)
         self._drain(sum(ends.values()))
         self.stop_all()
-        recording = record_run(self.stage, self.watcher)
-        found = judge(recording, self.tasks, whole=True)
-        if not found:
-            found = self._judge_directories()
+        states = [worker.state for worker in self.supervisor.workers]
+        found = judge_stage(self.stage, self.watcher, self.tasks, scope=self.scope, states=states)
         self.tally.findings += map(str, found)
         self.tally.records = sum(len(task.expected) for task in self.tasks.values())
 
@@ -235,13 +230,3 @@ class Life:
         self.tend(restart=False)
         for worker in self.supervisor.workers:
             worker.back_at = 0.0
-
-    def _judge_directories(self) -> list[Finding]:
-        found: list[Finding] = []
-        secret = read_seed(self.stage.directory / "seed")
-        for worker in self.supervisor.workers:
-            for number, task in self.tasks.items():
-                whole = self.scope == "topic"
-                path = worker.state if whole else worker.state / f"partition-{number}"
-                found += judge_index(path, secret, task) if path.exists() else []
-        return found

@@ -122,6 +122,7 @@ class Supervisor:
             port=worker.port,
             log=worker.log,
             environment={VARIABLE: armed, "OMP_NUM_THREADS": "1"},
+            launch=self.stage.launch,
         )
         self.stage.processes.append(worker.process)
 

@@ -32,11 +32,12 @@ class FilterProcess:
         log: Path,
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        launch: Callable[..., Child] = Child,
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
         command += arguments
-        self.child = Child(command, log=log, environment={**os.environ, **(environment or {})})
+        self.child = launch(command, log=log, environment={**os.environ, **(environment or {})})
         self.log = log
 
     def get(self, path: str) -> str | None:

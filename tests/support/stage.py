@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from streamfilter.config import load_config
+from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme
@@ -36,6 +37,8 @@ class Stage:
         self.changelog = f"{self.group}.changelog"
         """Created by the filter, not here."""
         self.processes: list[FilterProcess] = []
+        self.launch: Callable[..., Child] = Child
+        """How a filter is started; `forge.Forge.launch` forks it."""
         create_topics(
             bootstrap,
             dict.fromkeys((self.input, self.unique, self.duplicates, self.dead_letter), partitions),
@@ -87,7 +90,12 @@ class Stage:
         port = json.loads(config.read_text())["http"]["port"]
         log = config.with_suffix(".log")
         process = FilterProcess(
-            config, port=port, log=log, environment=environment, arguments=arguments
+            config,
+            port=port,
+            log=log,
+            environment=environment,
+            arguments=arguments,
+            launch=self.launch,
         )
         self.processes.append(process)
         return process

@@ -44,13 +44,23 @@ def create_topics(
     replication: int = -1,
 ) -> None:
     """Create the topics named in *partitions*, and return when the broker has them."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 4})
     wanted = [
         NewTopic(name, count, replication_factor=replication, config=dict(config or {}))
         for name, count in partitions.items()
     ]
     for future in admin.create_topics(wanted, request_timeout=TIMEOUT_SECONDS).values():
         future.result(TIMEOUT_SECONDS)
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    # The answer comes from the controller: a busy broker learns of the topic some time later.
+    while not all(_has_leaders(admin, name) for name in partitions):
+        assert time.monotonic() < deadline, f"no leaders for all of {list(partitions)}"
+        time.sleep(0.05)
+
+
+def _has_leaders(admin: AdminClient, topic: str) -> bool:
+    metadata = admin.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
+    return metadata.error is None and all(p.leader >= 0 for p in metadata.partitions.values())
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[Input]) -> None:
@@ -83,7 +93,7 @@ def end_offsets(
     bootstrap: str, topic: str, *, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
 ) -> dict[int, int]:
     """Return the end of each partition: the high watermark, or the last stable offset."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 4})
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
