@@ -40,12 +40,12 @@ def opened(path: Path) -> Index:
     return open_index(path, identity(), bucket_cap=CAP, memory=SMALL)
 
 
-def batch(number: int) -> Changes:
+def batch(number: int, *, size: int = BATCH) -> Changes:
     """Return the changes of batch *number*: always the same."""
-    first, after = number * BATCH, (number + 1) * BATCH
+    first, after = number * size, (number + 1) * size
     ordinals = range(first, after)
     progress = Progress(number, b"%016d" % number, {0: after}, number + 1, after, number)
-    keys = random_keys(random.Random(number), BATCH, kinds=3_000)
+    keys = random_keys(random.Random(number), size, kinds=3_000)
     additions = Additions(documents(list(ordinals)), keys)
     return Changes(
         progress, additions, (mark(number, (0, first, after), first=first, after=after),)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from streamfilter.index.protocol import Index
 from tests.index.conftest import SMALL
 from tests.index.samples import SLOTS, identity
 from tests.index.test_crash import CAP, batch, opened
+from tests.support.disk import fill, small_file_system
 
 BATCHES = 120
 
@@ -135,26 +135,15 @@ def test_a_copy_of_a_running_index_is_a_prefix(state: Path, tmp_path: Path) -> N
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(path)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        done = False
-    if not done:
-        pytest.skip("needs the right to mount a file system of a few megabytes")
-    yield path
-    subprocess.run(["umount", "-l", str(path)], check=True)
+    with small_file_system(tmp_path / "disk", mib=24) as path:
+        yield path
 
 
 def test_a_full_disk_stops_reads_until_the_very_batch_is_applied(small_disk: Path) -> None:
     index = opened(small_disk / "state")
     index.apply(batch(0))
     ballast = small_disk / "ballast"
-    with pytest.raises(OSError, match="No space"):
-        fill(ballast)
+    fill(ballast)
     number = first_refused(index)
     assert index.progress == batch(number - 1).progress
     with pytest.raises(DiskFull, match="last write failed"):
@@ -165,12 +154,6 @@ def test_a_full_disk_stops_reads_until_the_very_batch_is_applied(small_disk: Pat
     apply_until_it_works(index, number)
     index.close()
     assert read_everything(small_disk / "state") == number + 1
-
-
-def fill(ballast: Path) -> None:
-    with ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(1 << 16))
 
 
 def first_refused(index: Index) -> int:

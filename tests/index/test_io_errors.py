@@ -7,11 +7,9 @@ directory later finds whole batches only, or is told of the damage.
 
 from __future__ import annotations
 
-import random
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,8 @@ import pytest
 from streamfilter.index import IndexDamaged, MemoryIndex
 from tests.index.samples import SLOTS
 from tests.index.test_crash import CAP, ROOT, batch, opened
+from tests.support.strace import needs_strace
+from tests.support.trials import Trials, short_and_long
 
 WORKER = """
 import os, sys
@@ -40,17 +40,6 @@ os._exit(0)
 CALLS = ("write", "fdatasync", "fsync", "openat", "pread64", "rename")
 ERRORS = ("EIO", "ENOSPC")
 SEED = 20_261_132
-
-
-def strace_works() -> bool:
-    command = ["strace", "-qq", "-o", "/dev/null", "-e", "inject=fsync:error=EIO", "true"]
-    try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
-
-
-needs_strace = pytest.mark.skipif(not strace_works(), reason="needs strace, and the right to it")
 
 
 def fail_at(state: Path, call: str, error: str, nth: str) -> tuple[int, str]:
@@ -116,15 +105,15 @@ def test_a_call_that_fails_stops_the_index_and_leaves_whole_batches(
 
 
 @needs_strace
-@pytest.mark.long
-def test_many_calls_that_fail_stop_the_index_and_leave_whole_batches(tmp_path: Path) -> None:
-    codes = Counter[int]()
-    for n in range(200):
-        rng = random.Random(SEED + n)
+@short_and_long(3, 500)
+def test_many_calls_that_fail_stop_the_index_and_leave_whole_batches(
+    tmp_path: Path, trials: Trials
+) -> None:
+    for rng in trials.of("25", "a system call fails from its n-th time on", seed=SEED):
         nth = f"{int(2 ** rng.uniform(0, 8))}{rng.choice(('', '+'))}"
         call, error = rng.choice(CALLS), rng.choice(ERRORS)
-        codes[trial(tmp_path / "state", call, error, nth)] += 1
+        code = trial(tmp_path / "state", call, error, nth)
+        trials.saw(f"exit code {code}")
         shutil.rmtree(tmp_path / "state")
-    print(codes)
-    assert codes[75] > 10
-    assert codes[77] > 10
+    if trials.count >= 200:
+        assert min(trials.seen["exit code 75"], trials.seen["exit code 77"]) > 10

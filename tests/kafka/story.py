@@ -6,8 +6,9 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from streamfilter.index.opening import open_index, read_identity
 from streamfilter.model import Record
@@ -17,6 +18,17 @@ from tests.support.topics import Input, header
 
 TIMESTAMP = time.time_ns() // 1_000_000
 """Recent, for a broker deletes by the records' own timestamps; fixed, so that runs compare."""
+
+
+Settings = Mapping[str, Mapping[str, Any]]
+BATCH = 6
+CUT = {"documents": BATCH, "latency": "10s"}
+"""Only full batches, so that every run cuts them alike and indexes can be compared."""
+STATIC: Settings = {
+    "batch": CUT,
+    # A static member takes its place again at once: no session timeout to wait for.
+    "kafka": {"session_timeout": "6s", "consumer": {"group.instance.id": "one"}},
+}
 
 
 def texts(rng: random.Random, count: int, *, recent: int = 60) -> list[str]:
@@ -101,6 +113,20 @@ def index_of(stage: Stage, state: str = "state") -> dict[tuple[str, bytes], byte
         index.close()
     told = (progress.positions, progress.next_batch, progress.next_ordinal)
     return {**dump, ("progress", b""): repr(told).encode()}
+
+
+def finish(stage: Stage, settings: Settings = STATIC) -> str:
+    """Run a filter to the end of the input, and stop it; return its log."""
+    process = stage.start(**settings)
+    stage.drain(process)
+    assert process.terminate() == 0, process.told("did not end well")
+    return process.log.read_text()
+
+
+def assert_as_undisturbed(stage: Stage, undisturbed: Stage) -> None:
+    """Hold everything that came of a story with faults to what came of it without any."""
+    assert bytes_of(stage) == bytes_of(undisturbed)
+    assert index_of(stage) == index_of(undisturbed)
 
 
 def wipe(path: Path) -> None:

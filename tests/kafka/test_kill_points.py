@@ -5,27 +5,27 @@ for byte, and everything that the index holds.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.killpoints import KILL_POINTS, VARIABLE
-from tests.kafka.story import bytes_of, index_of, records, texts, wipe
+from tests.kafka.story import (
+    CUT,
+    STATIC,
+    Settings,
+    assert_as_undisturbed,
+    finish,
+    records,
+    texts,
+    wipe,
+)
 from tests.support.stage import Stage
 
-Settings = Mapping[str, Mapping[str, Any]]
-
 SEED = 20_261_122
-DOCUMENTS, BATCH = 120, 6  # only full batches, so that every run cuts them alike
+DOCUMENTS = 120
 STORY = records(texts(random.Random(SEED), DOCUMENTS))
-CUT = {"documents": BATCH, "latency": "10s"}
-STATIC: Settings = {
-    "batch": CUT,
-    # A static member takes its place again at once: no session timeout to wait for.
-    "kafka": {"session_timeout": "6s", "consumer": {"group.instance.id": "one"}},
-}
 DYNAMIC: Settings = {"batch": CUT, "kafka": {"session_timeout": "2s"}}
 
 UNREACHED = {"transaction.aborted"}  # needs an error: see test_takeover.py
@@ -48,20 +48,9 @@ def undisturbed(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> I
         stage.close()
 
 
-def finish(stage: Stage, settings: Settings = STATIC) -> None:
-    process = stage.start(**settings)
-    stage.drain(process)
-    assert process.terminate() == 0, process.told("did not end well")
-
-
 def die_at(stage: Stage, point: str, settings: Settings = STATIC) -> None:
     process = stage.start(environment={VARIABLE: point}, **settings)
     assert process.wait_for_exit() == -9, process.told(f"did not die at {point} (seed {SEED})")
-
-
-def assert_as_undisturbed(stage: Stage, undisturbed: Stage) -> None:
-    assert bytes_of(stage) == bytes_of(undisturbed)
-    assert index_of(stage) == index_of(undisturbed)
 
 
 def test_the_undisturbed_run_withholds_some_and_forwards_some(undisturbed: Stage) -> None:

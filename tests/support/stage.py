@@ -83,9 +83,10 @@ class Stage:
         state: str = "state",
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        prefix: Sequence[str] = (),
         **sections: Mapping[str, Any],
     ) -> FilterProcess:
-        """Start `streamfilter run`; it does not wait for anything."""
+        """Start `streamfilter run`, behind a *prefix* such as ``strace``; it waits for nothing."""
         config = self.configuration(state=state, **sections)
         port = json.loads(config.read_text())["http"]["port"]
         log = config.with_suffix(".log")
@@ -95,7 +96,11 @@ class Stage:
             log=log,
             environment=environment,
             arguments=arguments,
+<<<<<<< HEAD
             launch=self.launch,
+=======
+            prefix=prefix,
+>>>>>>> 765d23f (Rows 5, 24 to 27, 29, 38, 40 and 41 are tried on real runs, a few times in CI and as often as asked for in the long run)
         )
         self.processes.append(process)
         return process

@@ -1,0 +1,100 @@
+"""Row 38: an index of every released format is read for what it is, and others are refused.
+
+`formats/N.tar.gz` is a directory that the release of format N wrote: batches 0 to 5, the last
+ones only in its log, as a kill leaves it. `python -m tests.index.test_formats` writes the present
+format's; it is not to be written again, for that would test nothing.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from streamfilter.index import IndexDamaged, IndexMismatch, MemoryIndex, open_index
+from streamfilter.index.directory import MARKER_NAME
+from streamfilter.index.format import FORMAT
+from tests.index.conftest import SMALL
+from tests.index.samples import SLOTS, as_a_kill_leaves_it, identity
+from tests.index.test_crash import CAP, batch, opened
+
+FORMATS = Path(__file__).parent / "formats"
+BATCHES = 6
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A directory of format 1."""
+    with tarfile.open(FORMATS / "1.tar.gz") as stored:
+        stored.extractall(tmp_path, filter="data")
+    (tmp_path / "state").chmod(0o700)
+    return tmp_path / "state"
+
+
+def test_there_is_a_directory_of_every_format() -> None:
+    names = {file.name for file in FORMATS.iterdir()}
+    assert names == {f"{number}.tar.gz" for number in range(1, FORMAT + 1)}
+
+
+def test_a_directory_of_format_1_is_read_to_the_byte_and_worked_with(state: Path) -> None:
+    model = MemoryIndex(slots=SLOTS, bucket_cap=CAP)
+    for number in range(BATCHES):
+        model.apply(batch(number))
+    for _ in range(2):
+        index = opened(state)
+        assert list(index.dump()) == list(model.dump())
+        index.apply(batch(index.progress.next_batch))
+        model.apply(batch(model.progress.next_batch))
+        index.close()
+
+
+@pytest.mark.parametrize("number", ["0", "2", "99", "-1"])
+def test_another_format_is_refused_by_its_number_and_left_as_it_is(
+    state: Path, number: str
+) -> None:
+    marker = state / MARKER_NAME
+    whole = marker.read_text()
+    marker.write_text(whole.replace('"format": 1', f'"format": {number}'))
+    assert marker.read_text() != whole
+    with pytest.raises(IndexMismatch, match=f"format: it has {number}, this version 1"):
+        open_index(state, identity(), bucket_cap=CAP, memory=SMALL)
+    marker.write_text(whole)  # the version that wrote it finds it whole
+    opened(state).close()
+
+
+@pytest.mark.parametrize("number", ['"1"', "null", "1.5", "[]"])
+def test_a_format_that_is_no_number_is_damage(state: Path, number: str) -> None:
+    marker = state / MARKER_NAME
+    marker.write_text(marker.read_text().replace('"format": 1', f'"format": {number}'))
+    with pytest.raises(IndexDamaged):
+        open_index(state, identity(), bucket_cap=CAP, memory=SMALL)
+
+
+def _write() -> None:
+    """Write a directory of the present format, without the notes that name this machine."""
+    FORMATS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory)
+        for end in (BATCHES - 2, BATCHES):  # closed once, for tables
+            index = opened(path / "first")
+            for number in range(index.progress.next_batch, end):
+                index.apply(batch(number))
+            if end == BATCHES:
+                as_a_kill_leaves_it(path / "first", path / "state")
+            index.close()
+        for note in (*(path / "state" / "rocksdb").glob("LOG*"), path / "state" / "lock"):
+            note.unlink()
+        with tarfile.open(FORMATS / f"{FORMAT}.tar.gz", "w:gz") as stored:
+            stored.add(path / "state", "state", filter=_anonymous)
+
+
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    return info
+
+
+if __name__ == "__main__":
+    _write()

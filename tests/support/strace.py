@@ -1,0 +1,34 @@
+"""strace: what makes a system call fail, or ends a process inside of one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+
+def strace_works() -> bool:
+    """Return whether there is one, with the right to trace; CI must have one."""
+    if shutil.which("strace") is None:
+        assert not IN_CI, "CI must have strace"
+        return False
+    command = ["strace", "-qq", "-o", "/dev/null", "-e", "inject=fsync:error=EIO", "true"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+needs_strace = pytest.mark.skipif(not strace_works(), reason="needs strace, and the right to it")
+
+
+def killed_in_write(logs: Path, nth: int) -> tuple[str, ...]:
+    """Return what to put before a command: SIGKILL as it enters its *nth* write to a log.
+
+    The traced process stays our own child, for the tracer goes into the background.
+    """
+    paths = [part for n in range(1, 300) for part in ("-P", str(logs / f"{n:06d}.log"))]
+    kill = f"inject=write:signal=KILL:when={nth}"
+    return ("strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=write", "-e", kill, *paths)
