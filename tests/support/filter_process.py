@@ -32,21 +32,13 @@ class FilterProcess:
         log: Path,
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
-<<<<<<< HEAD
+        prefix: Sequence[str] = (),
         launch: Callable[..., Child] = Child,
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
-        command += arguments
+        run = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
+        command = [*prefix, *run, *arguments]
         self.child = launch(command, log=log, environment={**os.environ, **(environment or {})})
-=======
-        prefix: Sequence[str] = (),
-    ) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
-        command = [*prefix, *command, *arguments]
-        self.child = Child(command, log=log, environment={**os.environ, **(environment or {})})
->>>>>>> 765d23f (Rows 5, 24 to 27, 29, 38, 40 and 41 are tried on real runs, a few times in CI and as often as asked for in the long run)
         self.log = log
 
     def get(self, path: str) -> str | None:

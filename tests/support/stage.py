@@ -96,11 +96,8 @@ class Stage:
             log=log,
             environment=environment,
             arguments=arguments,
-<<<<<<< HEAD
-            launch=self.launch,
-=======
             prefix=prefix,
->>>>>>> 765d23f (Rows 5, 24 to 27, 29, 38, 40 and 41 are tried on real runs, a few times in CI and as often as asked for in the long run)
+            launch=self.launch,
         )
         self.processes.append(process)
         return process
