@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from streamfilter.kafka.broker.jars import BrokerUnavailableError
 from streamfilter.kafka.broker.real import RealKafka
@@ -15,6 +16,11 @@ from tests.support.trials import Trials, add_options, trials_of
 
 # Some environments forbid bytecode: each child would compile everything anew, half a second each.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# How long an example takes says how busy the machine is. (In CI hypothesis has a profile for that.)
+settings.register_profile("patient", deadline=None)
+if settings.get_current_profile_name() != "ci":
+    settings.load_profile("patient")
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 

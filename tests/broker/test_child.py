@@ -9,7 +9,7 @@ import pytest
 
 from streamfilter.kafka.broker.child import Child
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 
 
 @pytest.fixture

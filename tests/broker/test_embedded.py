@@ -58,7 +58,7 @@ def test_another_process_can_use_it(broker):
         "print(len(admin.list_topics('shared', timeout=10).topics['shared'].partitions))\n"
     )
     command = [sys.executable, "-c", story, broker.bootstrap]
-    assert subprocess.run(command, capture_output=True, timeout=60).stdout.strip() == b"3"
+    assert subprocess.run(command, capture_output=True, timeout=180).stdout.strip() == b"3"
 
 
 def test_closing_twice_is_harmless():

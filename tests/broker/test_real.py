@@ -132,7 +132,7 @@ def test_two_that_fetch_at_once_both_get_whole_jars(monkeypatch, tmp_path):
         subprocess.Popen([sys.executable, "-c", story], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    told = {process.communicate(timeout=60)[0].strip() for process in both}
+    told = {process.communicate(timeout=180)[0].strip() for process in both}
     assert [process.returncode for process in both] == [0, 0]
     (place,) = (tmp_path / "cache").iterdir()
     assert told == {str(place)}

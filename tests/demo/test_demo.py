@@ -12,7 +12,7 @@ import pytest
 
 from streamfilter.kafka.broker.node import free_ports
 
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 240
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_a_seed_gives_the_same_stream_in_another_process(stream):
         "sys.stdout.write(repr(list(islice(stories(int(sys.argv[1])), 300))))\n"
     )
     command = [sys.executable, "-c", story, str(SEED)]
-    told = subprocess.run(command, capture_output=True, timeout=60, text=True, check=True)
+    told = subprocess.run(command, capture_output=True, timeout=180, text=True, check=True)
     assert told.stdout == repr(stream[:300])
 
 

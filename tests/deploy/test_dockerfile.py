@@ -56,6 +56,16 @@ def test_everything_it_installs_is_pinned_by_hash():
     assert all("--hash=sha256:" in entry for entry in entries.values())
 
 
+def test_no_start_compiles_anything():
+    """Nothing writes bytecode in a container: what the image lacks is compiled at every start."""
+    assert "PYTHONDONTWRITEBYTECODE=1" in FINAL
+    assert all("--compile" in line for line in re.findall(r".*pip install.*", BUILD))
+    python = re.match(r"FROM python:(\d+\.\d+)", FINAL)[1]
+    assert (
+        f"compileall -q -x '/(site-packages|lib2to3|test)/' /usr/local/lib/python{python}" in FINAL
+    )
+
+
 def test_it_is_healthy_while_it_lives_and_stops_by_sigterm():
     assert "/livez" in re.search(r"HEALTHCHECK.*\n.*", FINAL)[0]
     assert "STOPSIGNAL SIGTERM" in FINAL

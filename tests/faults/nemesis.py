@@ -26,6 +26,7 @@ NTH_MAX = 6
 AFTER_SECONDS = 1.5
 """A worker is left alone for up to this long before something happens to it."""
 STUBBORN_SECONDS = 30.0
+STOP_SECONDS = 120.0
 CLOSING_POINTS = tuple(p for p in POINTS if p.startswith("close."))
 KINDS = {
     "first": tuple(p for p in POINTS if p.startswith(("start.", "restore."))),
@@ -167,8 +168,8 @@ def terminate(nemesis: Nemesis, worker: Worker) -> bool:
     closing = worker.armed.partition(":")[0] in CLOSING_POINTS
     life.supervisor.signal(worker, number, fault="" if closing else "stopped", expected={0})
     process = worker.process
-    if not life.wait(STUBBORN_SECONDS, until=lambda: worker.process is not process):
-        life.find("E", "stop", f"{worker.name} did not end in {STUBBORN_SECONDS} s")
+    if not life.wait(STOP_SECONDS, until=lambda: worker.process is not process):
+        life.find("E", "stop", f"{worker.name} did not end in {STOP_SECONDS} s")
     return True
 
 

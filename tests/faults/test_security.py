@@ -77,7 +77,7 @@ class Secured:
             "sasl.password": password or self.password,
             "ssl.ca.location": str(self.authority.certificate),
         }
-        times = {"session_timeout": "2s", "transaction_timeout": "4s", "start_timeout": "8s"}
+        times = {"session_timeout": "6s", "transaction_timeout": "6s", "start_timeout": "20s"}
         stage.produce(records(texts(random.Random(SEED), 40)))
         kafka = {"group": stage.group, "common": common, **times}
         return stage.start(state=state, kafka=kafka)

@@ -25,7 +25,7 @@ SEED = 20_261_125
 SETTINGS = {
     "batch": {"documents": 25},
     "kafka": {
-        "session_timeout": "2s",
+        "session_timeout": "6s",
         "transaction_timeout": "4s",
         "common": {"topic.metadata.refresh.interval.ms": 1000},
     },
@@ -48,7 +48,7 @@ def working(stage: Stage, count: int = 60) -> FilterProcess:
 
 def delete(stage: Stage, topic: str) -> AdminClient:
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    admin.delete_topics([topic])[topic].result(30)
+    admin.delete_topics([topic])[topic].result(120)
     return admin
 
 
@@ -96,7 +96,7 @@ def test_partitions_added_to_the_input_are_a_stop_until_they_are_accepted(stage:
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
     topics = (stage.input, stage.unique, stage.duplicates, stage.dead_letter)
     for future in admin.create_partitions([NewPartitions(t, 2) for t in topics]).values():
-        future.result(30)
+        future.result(120)
     ended_with(process, stage.input, "partitions")
     more = records(texts(random.Random(SEED + 2), 20), first=2_000)
     stage.produce(Input(each.value, key=each.key, partition=1) for each in more)
@@ -114,7 +114,7 @@ def test_retention_that_passes_the_group_is_a_stop_until_it_is_accepted(stage: S
     stage.produce(records(texts(random.Random(SEED + 3), 40), first=3_000))
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
     for future in admin.delete_records([TopicPartition(stage.input, 0, 80)]).values():
-        future.result(30)
+        future.result(120)
     ended_with(stage.start(**settings(stage)), stage.input, "retention", "--accept-positions")
     accepted = stage.start(arguments=["--accept-positions"], **settings(stage))
     stage.drain(accepted)
@@ -127,7 +127,7 @@ def test_an_output_that_takes_less_than_the_input_makes_dead_letters(stage: Stag
     entry = ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, stage.unique, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
+        future.result(120)
     stories = texts(random.Random(SEED), 9)
     stories[4] = " ".join(f"w{n}" for n in range(600))
     stage.produce(records(stories))

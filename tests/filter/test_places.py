@@ -183,7 +183,7 @@ def test_standard_input_and_output_serve_as_files(desk: Desk) -> None:
         [sys.executable, "-m", "streamfilter.cli", *desk.arguments("-"), "--unique", "-"],
         input=b"\n".join(lines),
         stdout=subprocess.PIPE,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     assert done.stdout == desk.unique.read_bytes()

@@ -42,7 +42,7 @@ def test_killed_anywhere_and_run_again_it_gives_the_undisturbed_outputs(
     desk.clear()
     arguments = [*desk.arguments(source, state="s"), "--set", "batch.documents=50"]
     dead = process(desk, *arguments, STREAMFILTER_KILL_POINT=point)
-    dead.communicate(timeout=60)
+    dead.communicate(timeout=180)
     assert dead.returncode == -signal.SIGKILL
     assert not desk.unique.exists()
     assert desk.run(source, state="s", set="batch.documents=70") == 0
@@ -132,7 +132,7 @@ def test_other_data_on_standard_input_has_another_name(desk: Desk) -> None:
     for name, chunk, code in (("monday", lines[:20], 0), ("monday", lines[20:], 78),
                               ("tuesday", lines[20:], 0)):  # fmt: skip
         run = process(desk, *desk.arguments("-", state="s", stdin_name=name))
-        run.communicate(gzip.compress(b"\n".join(chunk)), timeout=60)
+        run.communicate(gzip.compress(b"\n".join(chunk)), timeout=180)
         assert run.returncode == code
     assert desk.run(write(desk.path / "in", lines), state="t") == 0
 
@@ -149,12 +149,12 @@ def test_an_index_of_another_scheme_is_refused(
 
 def test_two_runs_do_not_share_a_state_or_an_output(desk: Desk, source: Path) -> None:
     first = process(desk, *desk.arguments("-", state="s"))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not (desk.path / "unique.partial").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert desk.run(source, state="s", unique=desk.path / "other") == 75
     assert desk.run(source) == 75
-    first.communicate(b"", timeout=60)
+    first.communicate(b"", timeout=180)
     assert first.returncode == 0
     assert desk.run(source) == 0
 

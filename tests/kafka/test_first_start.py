@@ -87,7 +87,7 @@ def test_a_cluster_with_too_few_brokers_yet_is_waited_for_and_ends_as_temporary(
 ) -> None:
     stage = Stage(sparse.bootstrap, tmp_path, replication=1)
     try:
-        process = stage.start(kafka={"start_timeout": "4s"})
+        process = stage.start(kafka={"start_timeout": "15s"})
         process.wait_for_state("starting")
         assert process.wait_for_exit() == TEMPORARY, process.told("did not end as temporary")
         said = process.log.read_text().splitlines()[-1]

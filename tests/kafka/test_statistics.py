@@ -67,9 +67,11 @@ def test_real_clients_report_every_metric_of_the_catalogue():
         group = {"group.id": "g", "auto.offset.reset": "earliest"}
         consumer = Consumer(Statistics(heard["data"]).watched(brokers | group, "data"))
         consumer.subscribe(["t"])
-        deadline, records = time.monotonic() + 60, 0
+        deadline, records = time.monotonic() + 180, 0
         while time.monotonic() < deadline and not (
-            heard["data"].added["received_messages"] >= 100 and heard["data"].levels["brokers_up"]
+            heard["data"].added["received_messages"] >= 100
+            and heard["data"].levels["brokers_up"]
+            and heard["producer"].added["sent_messages"] >= 100
         ):
             records += len(consumer.consume(100, 0.2))
             producer.poll(0)
@@ -97,7 +99,7 @@ def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
     )
     log = KafkaLog(Place("in", (0,), "changelog", 0), clients)
     log.open_producer()
-    before, deadline = heard.times, time.monotonic() + 60
+    before, deadline = heard.times, time.monotonic() + 180
     while heard.times < before + 3 and time.monotonic() < deadline:
         log.lag()
         time.sleep(0.05)

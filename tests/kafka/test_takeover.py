@@ -2,8 +2,9 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -20,9 +21,9 @@ SETTINGS = {
 }
 
 
-def one_and_another(stage: Stage) -> list[FilterProcess]:
+def one_and_another(stage: Stage, settings: Mapping[str, Any] = SETTINGS) -> list[FilterProcess]:
     """Start two processes; return the one that works and the one that waits."""
-    pair = [stage.start(state=name, **SETTINGS) for name in ("one", "another")]
+    pair = [stage.start(state=name, **settings) for name in ("one", "another")]
     for process in pair:
         process.wait_for(
             lambda status: status.get("state") in ("running", "standby"), what="a state"
@@ -102,7 +103,7 @@ def topics(stage: Stage) -> tuple[str, ...]:
 
 
 def worker_ended(worker: FilterProcess) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if (code := worker.child.exit_code) is not None:
             assert code == 76, worker.told("did not end as fenced")
@@ -116,10 +117,11 @@ def worker_ended(worker: FilterProcess) -> None:
 def test_the_standby_takes_over_at_once_after_sigterm(make_stage: Callable[..., Stage]) -> None:
     stage = make_stage()
     stage.produce(records(texts(random.Random(SEED + 2), 50)))
-    worker, waiting = one_and_another(stage)
+    patient = {"session_timeout": "5m", "transaction_timeout": "5s"}
+    worker, waiting = one_and_another(stage, {**SETTINGS, "kafka": patient})
     stage.drain(worker)
     assert worker.terminate() == 0
-    waiting.wait_for_state("running", timeout_seconds=10)
+    waiting.wait_for_state("running")  # long before the session of one that left silently ends
     assert waiting.terminate() == 0
 
 
@@ -162,14 +164,14 @@ def test_an_open_transaction_of_a_stranger_on_the_changelog_is_waited_for(stage:
     stranger = Producer(
         {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.stranger"}
     )
-    stranger.init_transactions(20)
+    stranger.init_transactions(60)
     stranger.begin_transaction()
     stranger.produce(stage.changelog, value=b"not for anybody", partition=0)
-    stranger.flush(20)
+    stranger.flush(60)
     process = stage.start(**SETTINGS)
     process.wait_for_state("restoring")
     time.sleep(1.0)
     assert process.status()["state"] == "restoring", "it must not begin before the end is known"
-    stranger.abort_transaction(20)
+    stranger.abort_transaction(60)
     process.wait_for_state("running")
     assert process.terminate() == 0

@@ -21,7 +21,7 @@ SETTINGS = {
     "kafka": {"session_timeout": "3s", "consumer": {"statistics.interval.ms": 200},
               "producer": {"statistics.interval.ms": 200}},
 }  # fmt: skip
-LOOKED_FOR_SECONDS = 60
+LOOKED_FOR_SECONDS = 180
 HEARD = ("owner", "data", "producer")
 """The clients that speak while nothing is restored."""
 
@@ -78,7 +78,7 @@ class Watcher:
 
     def _scrape(self) -> None:
         try:
-            with urllib.request.urlopen(self.process.url + "/metrics", timeout=20) as answer:
+            with urllib.request.urlopen(self.process.url + "/metrics", timeout=120) as answer:
                 series = read(answer.read().decode())
         except urllib.error.HTTPError:
             raise

@@ -82,7 +82,7 @@ def test_showing_the_help_imports_no_verb():
         "import sys, streamfilter.cli as c; c.main(['--help']); "
         "sys.exit(any(m in sys.modules for m in ('confluent_kafka', 'rocksdict')))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=180)
     assert done.returncode == 0, done.stderr
 
 

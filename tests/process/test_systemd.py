@@ -17,11 +17,11 @@ class Systemd:
         self.environment = {"NOTIFY_SOCKET": address}
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind("\0" + address[1:] if address[0] == "@" else address)
-        self._socket.settimeout(10)
+        self._socket.settimeout(60)
 
     def hear(self, line: str) -> list[str]:
         """Return what was said, up to the message with *line*; fail if nobody says it."""
-        deadline, said = time.monotonic() + 10, []
+        deadline, said = time.monotonic() + 60, []
         while line not in said:
             said += self._socket.recv(4096).decode().splitlines()
             assert time.monotonic() < deadline, f"nobody said {line}"
@@ -35,7 +35,7 @@ class Systemd:
             while True:
                 said += self._socket.recv(4096).decode().splitlines()
         except BlockingIOError:
-            self._socket.settimeout(10)
+            self._socket.settimeout(60)
             return said
 
 

@@ -10,13 +10,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from streamfilter.kafka.broker.child import Child
 
-START_TIMEOUT_SECONDS = 60
-EXIT_TIMEOUT_SECONDS = 60
+START_TIMEOUT_SECONDS = 180
+EXIT_TIMEOUT_SECONDS = 180
 
 Status = dict[str, Any]
 
@@ -48,7 +49,7 @@ class FilterProcess:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as refusal:
             return refusal.read().decode()
-        except OSError:
+        except (OSError, HTTPException):  # it may end in the middle of an answer
             return None
 
     def status(self) -> Status:

@@ -16,7 +16,7 @@ from streamfilter.similarity.scheme import Scheme
 from tests.support.filter_process import FilterProcess
 from tests.support.topics import Input, create_topics, end_offsets, produce, read_committed
 
-DRAIN_TIMEOUT_SECONDS = 120
+DRAIN_TIMEOUT_SECONDS = 300
 SEED = bytes(range(32))
 """Every filter of a stage hashes by this seed, so that runs can be compared."""
 

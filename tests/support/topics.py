@@ -20,8 +20,8 @@ from streamfilter.kafka.errors import classify
 from streamfilter.kafka.ports import Retriable
 from streamfilter.model import Headers, Record, Source
 
-TIMEOUT_SECONDS = 60
-SETTLE_SECONDS = 15
+TIMEOUT_SECONDS = 180
+SETTLE_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
