@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import importlib.util
 import logging
@@ -52,6 +54,10 @@ Exit codes: 0 ok, 64 usage, 65 broken input line, 70 bug, 75 try again later,
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
+COLLECT_EVERY = (100_000, 20, 20)
+"""New objects between looks for cycles. Python's own 700 are for programs that make cycles: ours
+walked all modules a dozen times while importing them, and each batch's records for nothing."""
+
 
 def module_of(verb: str) -> str:
     """Return the module that holds *verb*."""
@@ -94,6 +100,7 @@ def group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
+    _collect_seldom()
     try:
         code = group.main(args=arguments, prog_name="streamfilter", standalone_mode=False)
     except Stop as stop:
@@ -111,6 +118,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _report_bug()
         return ExitCode.BUG
     return code if isinstance(code, int) else ExitCode.OK
+
+
+def _collect_seldom() -> None:
+    """Leave the search for cycles to where it finds some: not at the start, not at the end."""
+    gc.set_threshold(*COLLECT_EVERY)
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)  # nobody needs the memory any more: a tenth of a second less
 
 
 def _report_bug() -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, ranks
-from streamfilter.entities.scoring import compare_records
 from streamfilter.index.protocol import Documents
 from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, jaccard
@@ -183,6 +182,8 @@ class Verifier:
             return
         rows, at = np.divmod(fresh, len(self._all.set_sizes))
         if self.policy.method == "fields":
+            from streamfilter.entities.scoring import compare_records  # rapidfuzz: 20 ms
+
             result = compare_records(
                 [self._sketches.payloads[row] for row in rows.tolist()],
                 [self._payload(place) for place in at.tolist()],

@@ -92,3 +92,23 @@ def test_a_reader_that_goes_away_ends_the_process_quietly():
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait(60) == cli.BROKEN_PIPE
+
+
+def test_filter_brings_no_library_that_a_filter_of_texts_does_not_need():
+    script = (
+        "import streamfilter.commands.filter, sys;"
+        "print([m for m in ('rapidfuzz', 'confluent_kafka', 'prometheus_client', 'xml')"
+        " if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_a_verb_looks_seldom_for_cycles_and_not_at_all_at_its_end():
+    script = (
+        "import atexit, gc;"
+        "atexit.register(lambda: print(gc.get_threshold()[0], gc.get_freeze_count() > 0));"
+        "from streamfilter.cli import main; main(['--version'])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == f"{cli.COLLECT_EVERY[0]} True"
