@@ -101,7 +101,8 @@ def canonical_id(decision: Decision, document_id: str) -> str:
 
 def p_false_positive(decision: Decision) -> float:
     """Return the probability of a wrong verdict, to 6 significant digits."""
-    return float(f"{decision.p_false_positive:.6g}")
+    chance = decision.p_false_positive
+    return float(f"{chance:.6g}") if chance else 0.0
 
 
 def with_payload(record: Json, value: bytes | None) -> Json:
@@ -159,14 +160,14 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
 def _match(match: Match) -> Json:
-    told = {} if match.containment is None else {"containment": _similarity(match.containment)}
-    return {
-        "id": match.document_id,
-        "similarity": _similarity(match.similarity),
-        **told,
-        "bands": match.bands,
-        **_place(match.source),
-    }
+    told: Json = {"id": match.document_id, "similarity": _similarity(match.similarity)}
+    if match.containment is not None:
+        told["containment"] = _similarity(match.containment)
+    source = match.source
+    told["bands"] = match.bands
+    told["topic"], told["partition"] = source.topic, source.partition
+    told["offset"] = source.offset
+    return told
 
 
 def _place(source: Source) -> Json:

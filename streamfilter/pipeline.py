@@ -236,15 +236,15 @@ class _Judging:
         )
         self._outcomes.append((outcome, stands))
 
-    def _describe(self, ordinal: int) -> tuple[str, Source]:
-        """Return the id and the source of a candidate: stored, or of this very batch."""
-        row = ordinal - self._first
-        if row >= 0:
-            ids, columns = self._batch.ids, (self._batch.partitions, self._batch.offsets)
-        else:
-            row = int(np.searchsorted(self._stored.ordinals, ordinal))
-            ids, columns = self._stored.ids, (self._stored.partitions, self._stored.offsets)
-        return ids[row], self._locate(int(columns[0][row]), int(columns[1][row]))
+    def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
+        """Return ids and sources of candidates: stored ones, or of this very batch."""
+        rows = ordinals - self._first
+        own, places = rows >= 0, np.searchsorted(self._stored.ordinals, ordinals)
+        rows = np.where(own, rows, places)
+        return [
+            _told(self._batch if ours else self._stored, row, self._locate)
+            for ours, row in zip(own.tolist(), rows.tolist(), strict=True)
+        ]
 
     def additions(self, buckets: Buckets, number: int) -> Additions | None:
         """Return what the index should add: the unique documents, and the buckets just read."""
@@ -283,6 +283,12 @@ class _Judging:
             missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
             held_out=pools_of(self.decisions, self._sketches.payloads, self._stored, self._first),
         )
+
+
+def _told(documents: Batch | Documents, row: int, locate: Locate) -> tuple[str, Source]:
+    """Return id and source of one document."""
+    source = locate(int(documents.partitions[row]), int(documents.offsets[row]))
+    return documents.ids[row], source
 
 
 def _rows_of(buckets: Buckets, chosen: Flags) -> Buckets:

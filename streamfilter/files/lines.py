@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BufferedReader, RawIOBase
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from streamfilter.interruption import INTERRUPTION
 from streamfilter.stops import BrokenInput, ExitCode, Stop
@@ -28,8 +28,7 @@ WAIT_MILLISECONDS = 200
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One record of a file."""
 
     number: int
@@ -86,7 +85,7 @@ class Input:
         batch: list[Line] = []
         for raw in self._lines():
             line = raw.removesuffix(b"\n")
-            self.digest.update(line + b"\n")
+            self.digest.update(raw if len(raw) > len(line) else raw + b"\n")
             if line and not line.isspace():
                 batch.append(Line(end, line))
                 held += len(line)
@@ -151,7 +150,7 @@ def _open(path: str) -> BufferedReader:
     if path == STDIN:
         return _standard_input()
     try:
-        return _heard(open(path, "rb"))
+        return _heard(cast(BufferedReader, open(path, "rb", buffering=BUFFER_BYTES)))
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise Stop(message, exit_code=ExitCode.USAGE) from None

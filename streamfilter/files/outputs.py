@@ -19,6 +19,7 @@ from streamfilter.stops import ExitCode, Stop, Temporary
 
 STDOUT = "-"
 PARTIAL = ".partial"
+_BUFFER_BYTES = 1 << 17  # nobody reads the file before it is complete
 
 
 class Output:
@@ -50,7 +51,8 @@ class Output:
             return open(self._target, "wb")
         partial = self._target.with_name(self._target.name + PARTIAL)
         # Emptied only under the lock: another run may be writing it.
-        file = os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666), "wb")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = os.fdopen(descriptor, "wb", buffering=_BUFFER_BYTES)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.path.samestat(os.fstat(file.fileno()), os.stat(partial)):

@@ -220,10 +220,15 @@ def encode_buckets(lists: Lists) -> list[bytes]:
         raise FormatError(f"an ordinal must lie in 0..{ORDINAL_MAX}")
     wide = np.ascontiguousarray(lists.ordinals, dtype="<i8").view(np.uint8).reshape(-1, 8)
     packed = np.ascontiguousarray(wide[:, :ORDINAL_BYTES])
-    values: list[bytes] = packed.view(f"V{ORDINAL_BYTES}").ravel().tolist()
-    if len(values) != len(lists.counts):
-        data, ends = packed.tobytes(), (ORDINAL_BYTES * np.cumsum(lists.counts)).tolist()
-        values = [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    ends = np.cumsum(lists.counts)
+    firsts = ends - lists.counts
+    values: list[bytes] = packed.view(f"V{ORDINAL_BYTES}").ravel()[firsts].tolist()
+    # Nearly all buckets list one document: only the others are cut out one by one.
+    several = np.flatnonzero(lists.counts > 1)
+    data = packed.tobytes() if several.size else b""
+    cuts = ((ORDINAL_BYTES * column[several]).tolist() for column in (firsts, ends))
+    for i, start, end in zip(several.tolist(), *cuts, strict=True):
+        values[i] = data[start:end]
     for i in np.flatnonzero(lists.overflows).tolist():
         count = min(int(lists.overflows[i]), OVERFLOW_MAX)
         values[i] += count.to_bytes(OVERFLOW_BYTES, "little")

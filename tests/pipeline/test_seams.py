@@ -139,7 +139,7 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
     found = dict(
         decide(
             outcome, np.array([True, True, True, True]), policy=MatchPolicy(),
-            describe=lambda ordinal: (f"doc{ordinal}", Source("t", 0, ordinal)),
+            describe=lambda found: [(f"doc{o}", Source("t", 0, int(o))) for o in found],
         )
     )  # fmt: skip
     assert [m.document_id for m in found[0].matches] == ["doc2", "doc5", "doc8"]
@@ -147,7 +147,12 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
     assert found[1].method == "sampled_jaccard"
     assert 0 < found[1].p_false_positive < 1e-6
     only = dict(
-        decide(outcome, rows == 0, policy=MatchPolicy(), describe=lambda o: ("x", Source("", 0, o)))
+        decide(
+            outcome,
+            rows == 0,
+            policy=MatchPolicy(),
+            describe=lambda found: [("x", Source("", 0, int(o))) for o in found],
+        )
     )
     assert list(only) == [0]
 
