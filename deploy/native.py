@@ -21,7 +21,7 @@ import click
 
 from deploy.composition import OURS, PROMETHEUS, Service, image_environment, services
 from deploy.translation import Translation
-from streamfilter.commands.signals import stop_signals
+from streamfilter.commands.signals import StopSignals
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.kafka.broker.real import RealKafka
@@ -158,7 +158,7 @@ def _ports(known: Mapping[str, Service], *, any_ports: bool) -> dict[tuple[str, 
 @click.option("--scrape-interval", help="Let Prometheus look more often, such as 1s.")
 def main(any_ports: bool, scrape_interval: str | None) -> None:
     """Run the demo of compose.yaml on this machine until Ctrl-C; nothing is kept."""
-    told = stop_signals()
+    told = StopSignals()
     faster = {SCRAPE: f"scrape_interval: {scrape_interval}"} if scrape_interval else {}
     with tempfile.TemporaryDirectory(prefix="streamfilter-native-") as directory:
         click.echo("starting Kafka, two filters, a generator and Prometheus …")

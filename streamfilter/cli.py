@@ -9,12 +9,14 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
 import streamfilter
 from streamfilter import logs
-from streamfilter.stops import ExitCode, Stop
+from streamfilter.commands import standard
+from streamfilter.stops import ExitCode, Stop, starved
 
 VERBS = {
     "run": "Filter between Kafka topics, exactly once, until stopped.",
@@ -49,10 +51,9 @@ Examples:
 Settings: defaults < --config files < STREAMFILTER_SECTION__KEY < --set section.key=value
 Exit codes: 0 ok, 64 usage, 65 broken input line, 70 bug, 75 try again later,
             76 another process took over, 78 configuration or index mismatch,
-            130 and 143 interrupted by Ctrl-C or SIGTERM, nothing published
+            130 and 143 interrupted by Ctrl-C or SIGTERM, nothing published,
+            141 nobody read the answer
 """
-
-BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 COLLECT_EVERY = (100_000, 20, 20)
 """New objects between looks for cycles. Python's own 700 are for programs that make cycles: ours
@@ -101,20 +102,30 @@ def group() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
     _collect_seldom()
+    standard.secure()
+    return standard.settled(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = group.main(args=arguments, prog_name="streamfilter", standalone_mode=False)
     except Stop as stop:
-        click.echo(logs.MASKER.mask(f"streamfilter: {stop}"), err=True)
+        if starved(stop):
+            return _no_thread(stop)
+        standard.say(f"streamfilter: {stop}")
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except SystemExit as left:
         # click's own answer to a reader that has gone is exit(1); our verbs never call exit.
-        return BROKEN_PIPE if left.code == 1 else ExitCode.BUG
-    except Exception:
+        return ExitCode.UNREAD if left.code == 1 else ExitCode.BUG
+    except Exception as error:
+        if starved(error):
+            return _no_thread(error)
         _report_bug()
         return ExitCode.BUG
     return code if isinstance(code, int) else ExitCode.OK
@@ -125,6 +136,14 @@ def _collect_seldom() -> None:
     gc.set_threshold(*COLLECT_EVERY)
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)  # nobody needs the memory any more: a tenth of a second less
+
+
+def _no_thread(error: BaseException) -> ExitCode:
+    standard.say(
+        f"streamfilter: the system gave no thread: {error}\n    cure: raise the limit of threads "
+        "(ulimit -u, TasksMax= of the unit, --pids-limit of the container), and start it again"
+    )
+    return ExitCode.TEMPORARY
 
 
 def _report_bug() -> None:

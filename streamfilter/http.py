@@ -86,19 +86,27 @@ class _Bounded(ThreadingHTTPServer):
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread to be had: this request goes unanswered, later ones not
+            self._free.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        deadline = threading.Timer(REQUEST_SECONDS_MAX, _hang_up, (request,))
-        deadline.daemon = True
-        deadline.start()
         try:
-            super().process_request_thread(request, client_address)
+            deadline = threading.Timer(REQUEST_SECONDS_MAX, _hang_up, (request,))
+            deadline.daemon = True
+            deadline.start()
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                deadline.cancel()
+        except RuntimeError:  # no thread for its deadline
+            self.shutdown_request(request)
         finally:
-            deadline.cancel()
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -21,13 +21,16 @@ class ExitCode(IntEnum):
     """``filter`` met a broken line and has no ``--dead-letter``."""
     BUG = 70
     TEMPORARY = 75
-    """Try again later: the broker stayed unreachable past the start timeout."""
+    """Try again later: the broker stayed unreachable past the start timeout, a call did not return
+    within 20 s of SIGTERM, or the system gave no thread."""
     FENCED = 76
     """Another process owns the task now."""
     CONFIG = 78
     """Wrong configuration, or an index that does not belong to it."""
     INTERRUPTED = 130
     """Ctrl-C ended work over files before its outputs appeared: 128 + SIGINT, as shells have it."""
+    UNREAD = 141
+    """Who read standard output has gone before the answer was out: 128 + SIGPIPE."""
     TERMINATED = 143
     """SIGTERM did: 128 + SIGTERM."""
 
@@ -99,3 +102,16 @@ class BrokenInput(Stop):
     """An input line cannot be read, and there is nowhere to put it."""
 
     exit_code = ExitCode.BROKEN_INPUT
+
+
+_NO_THREAD = ("can't start new thread", "create thread", "create broker thread")
+"""As the interpreter and librdkafka say it; neither has a type for it."""
+
+
+def starved(error: BaseException | None) -> bool:
+    """Return whether the system gave no thread: this *error*, or what it came from, says so."""
+    while error is not None:
+        if any(words in str(error) for words in _NO_THREAD):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

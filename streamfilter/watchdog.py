@@ -5,6 +5,9 @@ thread looks on. When it is not live, it writes a dump of all threads to the log
 it; if that lasts for another bound, the process ends itself, so that any supervisor, also one
 that asks no probe, starts it again. The restart replays, so nothing is lost by it.
 
+It also ends a process that was told to stop and does not come to it: a library's call may wait
+for a broker as long as a transaction may last, and whoever sent SIGTERM sends SIGKILL next.
+
 A call that never returns and holds the interpreter's lock would silence this thread, and HTTP
 with it. Against that stands a timer of `faulthandler` in C, wound up again at every look: it
 writes the dump to standard error and exits with 1.
@@ -28,6 +31,8 @@ from streamfilter.stops import ExitCode
 logger = logging.getLogger("streamfilter.run")
 
 LOOK_SECONDS = 1.0
+STOP_SECONDS = 18.0
+"""From the look that finds we were told to stop to the end: 20 s after the signal at most."""
 
 
 def threads() -> str:
@@ -40,10 +45,10 @@ def threads() -> str:
     return "\n".join(stacks)
 
 
-def _leave() -> None:
+def _leave(code: ExitCode) -> None:
     """End the process from outside of its main thread, which may never return."""
     logging.shutdown()
-    os._exit(ExitCode.BUG)
+    os._exit(code)
 
 
 class Watchdog:
@@ -55,7 +60,8 @@ class Watchdog:
         *,
         exit_after: float,
         stalled: Callable[[Cause], None],
-        leave: Callable[[], None] = _leave,
+        stopping: Callable[[], bool] = lambda: False,
+        leave: Callable[[ExitCode], None] = _leave,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare to look.
@@ -64,12 +70,14 @@ class Watchdog:
             health: says whether the process is live.
             exit_after: seconds from the first look that finds it is not to the end; 0: no end.
             stalled: hears of each time that it stopped being live.
+            stopping: says whether the process was told to stop.
             leave: ends the process.
             clock: a clock that never jumps.
         """
         self._health, self._exit_after, self._stalled = health, exit_after, stalled
-        self._leave, self._clock = leave, clock
+        self._stopping, self._leave, self._clock = stopping, leave, clock
         self._since: float | None = None
+        self._told: float | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -97,6 +105,7 @@ class Watchdog:
 
     def look(self) -> None:
         """Look once: tell when the process stops being live, and end it when that lasts."""
+        self._look_at_the_end()
         live = self._health.liveness
         if live.cause is None:
             if self._since is not None:
@@ -109,4 +118,16 @@ class Watchdog:
             logger.error("not live: %s; all threads:\n%s", live.reason, threads())
         if self._exit_after and self._clock() - self._since >= self._exit_after:
             logger.critical("exit %d, to be started again: %s", ExitCode.BUG, live.reason)
-            self._leave()
+            self._leave(ExitCode.BUG)
+
+    def _look_at_the_end(self) -> None:
+        """End a process that does not come to its end. What is not committed is done again."""
+        if self._told is None:
+            self._told = self._clock() if self._stopping() else None
+        elif self._clock() - self._told >= STOP_SECONDS:
+            logger.critical(
+                "exit %d: told to stop %.0f s ago, and a call does not return; what is not "
+                "committed is done again at the next start; all threads:\n%s",
+                ExitCode.TEMPORARY, self._clock() - self._told, threads(),
+            )  # fmt: skip
+            self._leave(ExitCode.TEMPORARY)

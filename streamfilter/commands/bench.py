@@ -13,6 +13,7 @@ from streamfilter.bench import catalogue
 from streamfilter.bench.options import Options, silent
 from streamfilter.bench.outcome import Outcome
 from streamfilter.bench.report import as_text
+from streamfilter.commands import standard
 from streamfilter.stops import ExitCode
 
 WRONG = 1
@@ -101,4 +102,4 @@ def _plot(directory: Path, answers: list[Outcome]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for answer in answers:
         for path in draw(answer, directory):
-            click.echo(f"{path}", err=True)
+            standard.say(f"{path}")

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands import options
-from streamfilter.commands.signals import stop_signals
+from streamfilter.commands import options, standard
+from streamfilter.commands.signals import StopSignals
 from streamfilter.config import Config
 from streamfilter.stops import ExitCode, Temporary
 from streamfilter.stories import Story, stories
@@ -58,10 +58,10 @@ def command(
     from streamfilter.kafka.broker.traffic import Feed, TrafficError
 
     config = options.load(files, overrides)
-    told = stop_signals()
+    told = StopSignals()
     if partitions is not None:
         for name in topics.create_all(config, partitions):
-            click.echo(f"created {name}", err=True)
+            standard.say(f"created {name}")
     try:
         feed = Feed(_properties(config), config.input.topic, partition=None)
         sent = 0
@@ -71,7 +71,7 @@ def command(
         feed.flush()
     except TrafficError as error:
         raise Temporary(str(error)) from error
-    click.echo(f"sent {sent:,} stories to {config.input.topic}", err=True)
+    standard.say(f"sent {sent:,} stories to {config.input.topic}")
     return ExitCode.OK
 
 

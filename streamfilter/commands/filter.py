@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from streamfilter import envelope
+from streamfilter.commands import standard
 from streamfilter.commands.options import output_option
 from streamfilter.commands.similarity_options import config_of, similarity_options
 from streamfilter.files.lines import STDIN
@@ -100,7 +101,7 @@ def _print(summary: Summary, seconds: float, output: str) -> None:
         figures = {"seconds": round(seconds, 3), "records_per_second": round(rate)}
         click.echo(envelope.pretty({**summary.as_json(), **figures}))
     else:
-        click.echo(summary_line(summary, seconds, rate), err=True)
+        standard.say(summary_line(summary, seconds, rate))
 
 
 def summary_line(summary: Summary, seconds: float, rate: float) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, output_option
 from streamfilter.commands.similarity_options import config_of, similarity_options
 from streamfilter.files.discovery import Discovery, discover
@@ -38,7 +39,7 @@ def command(inputs: tuple[str, ...], clusters: bool, output: str, **similarity: 
     else:
         for line in _clusters(found) if clusters else _pairs(found):
             click.echo(line)
-        click.echo(_summary(found), err=True)
+        standard.say(_summary(found))
 
 
 def _fields(found: Discovery) -> dict[str, Any]:

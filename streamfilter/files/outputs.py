@@ -7,6 +7,7 @@ regular file (a pipe, ``/dev/null``, standard output ``-``) is written as it com
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import os
@@ -46,6 +47,8 @@ class Output:
 
     def _open(self, path: str) -> IO[bytes]:
         if path == STDOUT:
+            if sys.stdout is None:
+                raise OSError(errno.EBADF, "standard output is closed")
             return sys.stdout.buffer
         if self._target.exists() and not self._target.is_file():
             return open(self._target, "wb")
@@ -79,7 +82,7 @@ class Output:
             os.fsync(self._file.fileno())
 
     def _close(self) -> None:
-        if self._file is not sys.stdout.buffer:
+        if sys.stdout is None or self._file is not sys.stdout.buffer:
             self._file.close()
 
     def publish(self) -> None:

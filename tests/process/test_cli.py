@@ -91,7 +91,7 @@ def test_a_reader_that_goes_away_ends_the_process_quietly():
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     assert process.stderr.read() == b""
-    assert process.wait(60) == cli.BROKEN_PIPE
+    assert process.wait(60) == stops.ExitCode.UNREAD
 
 
 def test_filter_brings_no_library_that_a_filter_of_texts_does_not_need():

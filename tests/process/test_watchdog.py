@@ -15,19 +15,22 @@ class World:
     """A watchdog on a clock of ours."""
 
     def __init__(self, *, exit_after: float = 60) -> None:
-        self.now, self.left = 1_000.0, 0
+        self.now, self.left, self.stopping = 1_000.0, 0, False
+        self.codes: list[int] = []
         self.health = Health(bound_seconds=30, clock=lambda: self.now)
         self.metrics = Metrics(self.health)
         self.watchdog = Watchdog(
             self.health,
             exit_after=exit_after,
             stalled=self.metrics.stalled,
+            stopping=lambda: self.stopping,
             leave=self._leave,
             clock=lambda: self.now,
         )
 
-    def _leave(self) -> None:
+    def _leave(self, code: int) -> None:
         self.left += 1
+        self.codes.append(code)
 
     def wait(self, seconds: int, *, beating: bool = False) -> None:
         for _ in range(seconds):
@@ -118,3 +121,24 @@ def test_the_dump_names_every_thread_and_no_value(caplog: pytest.LogCaptureFixtu
     assert "thread the-stuck-one:" in dump
     assert "release.wait()" in dump
     assert "hunter2" not in dump
+
+
+def test_who_does_not_come_to_an_end_is_ended_20_s_after_it_was_told_to(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.wait(100, beating=True)
+    world.stopping = True
+    world.wait(18, beating=True)
+    assert world.codes == []
+    with caplog.at_level(logging.CRITICAL):
+        world.wait(1, beating=True)
+    assert world.codes == [75]
+    assert "told to stop 18 s ago, and a call does not return" in caplog.text
+    assert "test_who_does_not_come_to_an_end" in caplog.text
+
+
+def test_that_holds_for_one_that_may_stay_stuck_for_ever_too() -> None:
+    world = World(exit_after=0)
+    world.stopping = True
+    world.wait(19, beating=True)
+    assert world.codes == [75]
