@@ -87,6 +87,11 @@ class _Formatter(logging.Formatter):
         return self.formatException(record.exc_info) if record.exc_info else ""
 
 
+def _message(record: logging.LogRecord) -> str:
+    """Return what is said, masked before it is cut: half a secret is one, too."""
+    return MASKER.mask(record.getMessage())[:MESSAGE_CHARACTERS_MAX]
+
+
 class JsonFormatter(_Formatter):
     """``{"time": …, "level": …, "logger": …, "message": …}`` and the caller's extra fields."""
 
@@ -96,7 +101,7 @@ class JsonFormatter(_Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": MASKER.mask(record.getMessage()[:MESSAGE_CHARACTERS_MAX]),
+            "message": _message(record),
         }
         for key, value in self.fields(record).items():
             number = isinstance(value, int | float | bool) or value is None
@@ -112,7 +117,7 @@ class TextFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with a traceback below if there is one."""
         at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
-        message = record.getMessage()[:MESSAGE_CHARACTERS_MAX]
+        message = _message(record)
         extra = "".join(f" {key}={value}" for key, value in self.fields(record).items())
         trace = f"\n{self.trace(record)}" if record.exc_info else ""
         name = record.name.removeprefix("streamfilter.")
@@ -142,3 +147,28 @@ def configure(
     handler.addFilter(Repeats())
     logging.raiseExceptions = False  # a closed standard error must not print tracebacks about it
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    _catch_strays()
+
+
+def _catch_strays() -> None:
+    """Log what rises where nobody catches it, in a thread or a destructor: masked, like the rest.
+
+    The interpreter would write it to standard error as it is. Hooks of others stay.
+    """
+    strays = logging.getLogger("streamfilter.stray")
+
+    def in_a_thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None and args.exc_type is not SystemExit:
+            name = args.thread.name if args.thread else "?"
+            found = (args.exc_type, args.exc_value, args.exc_traceback)
+            strays.error("the thread %s ended by an exception", name, exc_info=found)
+
+    def swallowed(args: sys.UnraisableHookArgs) -> None:
+        if args.exc_value is not None:
+            found = (args.exc_type, args.exc_value, args.exc_traceback)
+            strays.error("an exception in a callback or a destructor", exc_info=found)
+
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = in_a_thread
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = swallowed

@@ -12,6 +12,7 @@ from importlib.resources import files
 
 import streamfilter
 from streamfilter.health import Health
+from streamfilter.logs import MASKER
 from streamfilter.metrics import Metrics
 from streamfilter.showcase import Showcase, Shown
 
@@ -102,5 +103,6 @@ class Pages:
 
 
 def _json(code: int, value: object) -> Answer:
-    body = json.dumps(value, indent=2, ensure_ascii=True).encode() + b"\n"
+    # A reason may be a library's words, and those may quote a setting.
+    body = MASKER.mask(json.dumps(value, indent=2, ensure_ascii=True)).encode() + b"\n"
     return code, "application/json", body

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping
 
 from streamfilter.health import Health, State
+from streamfilter.logs import MASKER
 
 TURN_SECONDS_MAX = 1.0
 TURNS_PER_WATCHDOG = 3  # systemd recommends two: one may come late
@@ -54,7 +55,7 @@ class Notifier:
         if not self._ready and status.state is not State.STARTING:
             self._ready = True
             lines.append("READY=1")
-        said = " ".join(f"{status.state} {status.detail}".split())
+        said = MASKER.mask(" ".join(f"{status.state} {status.detail}".split()))
         if said != self._told:
             self._told = said
             lines.append(f"STATUS={said}")

@@ -15,6 +15,7 @@ import click
 from streamfilter.commands import options
 from streamfilter.commands.check_places import check_places
 from streamfilter.config import Config
+from streamfilter.logs import MASKER
 from streamfilter.stops import ExitCode, Problem, Temporary
 
 BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
@@ -53,7 +54,8 @@ def command(
             cure = "check the address and that the broker runs"
             unreachable = [Problem("kafka.common.bootstrap.servers", str(stop), cure)]
     answer = Answer(reading.config, (*problems, *unreachable), connect or create)
-    click.echo(answer.as_json() if output == "json" else answer.as_text())
+    # librdkafka quotes the values that it refuses.
+    click.echo(MASKER.mask(answer.as_json() if output == "json" else answer.as_text()))
     if answer.wrong and unreachable == list(answer.wrong):
         return ExitCode.TEMPORARY
     return ExitCode.CONFIG if answer.wrong else ExitCode.OK

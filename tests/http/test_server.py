@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from streamfilter import http as window
+from streamfilter import logs
 from streamfilter.health import Health, State
 from streamfilter.metrics import BatchReport, Metrics
 from streamfilter.model import Decision, Verdict
@@ -166,3 +167,13 @@ def test_closing_frees_the_port_and_ends_the_thread(health, metrics):
     assert "http" not in {thread.name for thread in threading.enumerate() if thread.is_alive()}
     with window.Server(*address, pages=Pages(health, metrics)) as again:
         assert again.address == address
+
+
+@pytest.mark.parametrize("path", ["/status", "/readyz"])
+def test_a_reason_that_quotes_a_secret_is_masked(server, health, path):
+    logs.MASKER.learn(["hunter2-S3NT1NEL"])
+    health.enter(State.STARTING, "no such value: hunter2-S3NT1NEL")
+    body = ask(server, path)[2]
+    assert b"no such value: ********" in body
+    health.stall("it waits for hunter2-S3NT1NEL")
+    assert b"hunter2" not in ask(server, "/livez")[2]

@@ -108,3 +108,13 @@ def test_checking_calls_no_broker_unless_it_is_told_to(capfd):
         with pytest.raises(BlockingIOError):
             listener.accept()
     assert capfd.readouterr().err == ""
+
+
+def test_a_refused_value_is_quoted_without_the_secret_in_it(capsys):
+    arguments = ["check", "--set", "kafka.common.sasl.password=hunter2-S3NT1NEL"]
+    mistake = "kafka.consumer.fetch.min.bytes=hunter2-S3NT1NEL"
+    for form in ("text", "json"):
+        assert cli.main([*arguments, "--set", mistake, "-o", form]) == 78
+        out, err = capsys.readouterr()
+        assert "fetch.min.bytes" in out
+        assert "hunter2" not in out + err

@@ -3,11 +3,12 @@
 import io
 import json
 import logging
+import subprocess
 import sys
 
 import pytest
 
-from streamfilter import logs
+from streamfilter import cli, logs
 
 
 @pytest.fixture
@@ -95,3 +96,46 @@ def test_a_closed_standard_error_stops_nobody(stream, capsys):
     logging.getLogger("x").error("into the void")
     assert capsys.readouterr().err == ""
     assert sys.stderr is not None
+
+
+def test_a_secret_that_is_cut_is_masked_first(stream):
+    secret = "hunter2-S3NT1NEL"
+    logs.configure("info", "json", stream=stream, secrets=[secret])
+    logging.getLogger("x").info("%s%s", "." * (logs.MESSAGE_CHARACTERS_MAX - 5), secret)
+    assert "hunte" not in stream.getvalue()
+
+
+STRAYS = """
+import sys, threading
+from streamfilter import logs
+logs.configure("info", "json", secrets=["hunter2-S3NT1NEL"])
+def fail():
+    raise ValueError("password hunter2-S3NT1NEL")
+thread = threading.Thread(target=fail, name="the-stray")
+thread.start()
+thread.join()
+class Doomed:
+    def __del__(self):
+        fail()
+Doomed()
+"""
+
+
+def test_what_rises_in_a_thread_or_a_destructor_is_logged_and_masked():
+    done = subprocess.run(
+        [sys.executable, "-c", STRAYS], capture_output=True, text=True, timeout=60
+    )
+    told = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [each["logger"] for each in told] == ["streamfilter.stray"] * 2
+    assert "the-stray" in told[0]["message"]
+    assert "destructor" in told[1]["message"]
+    assert all("ValueError: password ********" in each["exception"] for each in told)
+    assert "hunter2" not in done.stderr + done.stdout
+
+
+def test_a_bug_is_told_without_the_secret_in_it(monkeypatch, capsys, stream):
+    logs.configure("info", "json", stream=stream, secrets=["hunter2-S3NT1NEL"])
+    monkeypatch.setattr(cli.group, "main", lambda **_: int("hunter2-S3NT1NEL"))
+    assert cli.main([]) == 70
+    assert "this is a bug" in stream.getvalue()
+    assert "hunter2" not in stream.getvalue()
