@@ -26,6 +26,7 @@ from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, Progress
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.index.store import BANDS, Store
+from streamfilter.interruption import INTERRUPTION
 from streamfilter.model import BatchMark, Span
 
 BATCH = 500
@@ -76,7 +77,10 @@ class _Costs:
 
 def grow(sizes: tuple[int, ...]) -> list[Checkpoint]:
     """Grow an index through *sizes* (multiples of `BATCH`) and return what was seen at each."""
-    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory:
+    with (
+        INTERRUPTION.listening(),
+        tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory,
+    ):
         path = Path(directory, "index")
         found: list[Checkpoint] = []
         index = open_index(path, IDENTITY)
@@ -84,6 +88,7 @@ def grow(sizes: tuple[int, ...]) -> list[Checkpoint]:
             for begin, end in zip((0, *sizes), sizes, strict=False):
                 costs = _Costs([], [])
                 for number in range(begin // BATCH, end // BATCH):
+                    INTERRUPTION.obey()
                     _add(index, number, costs)
                 checkpoint = _look(index, end, costs)
                 index.close()

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 
 from streamfilter.bench import growth
 from streamfilter.bench.growth import Checkpoint
 from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
+from streamfilter.interruption import INTERRUPTION, Interrupted
 
 NAME = "index"
 
@@ -22,6 +23,9 @@ SIZES_LARGE = (*SIZES, 2_000_000, 5_000_000)
 
 MIB = 1 << 20
 
+LOOK_SECONDS = 0.2
+"""How late an interruption is heard."""
+
 
 def run(options: Options) -> Outcome:
     """Grow an index, in a process of its own."""
@@ -29,9 +33,16 @@ def run(options: Options) -> Outcome:
     options.say(f"growing an index to {sizes[-1]:,} documents")
     # Spawned, not forked: RocksDB does not survive a fork, and memory would be ours too.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        checkpoints = pool.submit(growth.grow, sizes).result()
-    return outcome_of(checkpoints)
+    with INTERRUPTION.listening(), ProcessPoolExecutor(1, mp_context=context) as pool:
+        growing = pool.submit(growth.grow, sizes)
+        try:
+            while not wait([growing], timeout=LOOK_SECONDS).done:
+                INTERRUPTION.obey()
+        except Interrupted:
+            for child in multiprocessing.active_children():
+                child.terminate()  # it obeys, too, and takes its directory along
+            raise
+        return outcome_of(growing.result())
 
 
 def outcome_of(checkpoints: Sequence[Checkpoint]) -> Outcome:

@@ -1,6 +1,10 @@
 """`streamfilter bench` from outside: what it saves, and that a wrong result fails the run."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -125,3 +129,16 @@ def test_peers_that_are_not_installed_are_named_at_the_start(monkeypatch, capsys
     )
     assert cli.main(["bench", "--peers", "--quick"]) == 64
     assert "pip install 'streamfilter[bench]'" in capsys.readouterr().err
+
+
+def test_a_long_growth_ends_when_it_is_told_to_with_its_process_and_its_directory(tmp_path):
+    command = [sys.executable, "-m", "streamfilter.cli", "bench", "--only", "index"]
+    run = subprocess.Popen(
+        command, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("*/index")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    run.terminate()  # it alone: its child has to be told
+    assert run.wait(120) == 143
+    assert list(tmp_path.iterdir()) == []
