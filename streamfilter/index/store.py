@@ -151,13 +151,16 @@ class Store:
             IndexDamaged: a block cannot be read; nothing is skipped silently.
         """
         iterator = self._families[family].iter()
-        with rocks_errors(self.path):
-            iterator.seek(STAMP + b"\0")  # just behind the stamp, which sorts before all keys
-        while iterator.valid():
-            yield iterator.key(), iterator.value()
-            iterator.next()
-        with rocks_errors(self.path):
-            iterator.status()
+        try:
+            with rocks_errors(self.path):
+                iterator.seek(STAMP + b"\0")  # just behind the stamp, which sorts before all keys
+            while iterator.valid():
+                yield iterator.key(), iterator.value()
+                iterator.next()
+            with rocks_errors(self.path):
+                iterator.status()
+        finally:
+            del iterator  # see `last_key`
 
     def keys(self, family: str, start: bytes, count: int) -> tuple[list[bytes], bool]:
         """Return the next *count* keys of *family* from *start* on, and whether no more follow.
@@ -167,14 +170,18 @@ class Store:
         """
         reading: Any = ReadOptions()  # its stub forgets the argument
         reading.fill_cache(False)  # what is read once must not push out what is read often
-        with rocks_errors(self.path):
-            found = self._families[family].keys(from_key=start, read_opt=reading)
-            keys = cast("list[bytes]", list(islice(found, count)))
-            # That ends silently at what it cannot read, which a look behind its end tells.
-            behind = self._families[family].iter()
-            behind.seek(keys[-1] + b"\0" if keys else start)
-            behind.status()
-        return keys, not behind.valid()
+        found: Any = None
+        behind = self._families[family].iter()
+        try:
+            with rocks_errors(self.path):
+                found = self._families[family].keys(from_key=start, read_opt=reading)
+                keys = cast("list[bytes]", list(islice(found, count)))
+                # That ends silently at what it cannot read, which a look behind its end tells.
+                behind.seek(keys[-1] + b"\0" if keys else start)
+                behind.status()
+            return keys, not behind.valid()
+        finally:
+            del found, behind  # see `last_key`
 
     def cursor(self, family: str) -> Cursor:
         """Return a cursor, for several looks at the neighbours of keys."""
@@ -183,10 +190,15 @@ class Store:
     def last_key(self, family: str) -> bytes | None:
         """Return the greatest key of *family*, or None if it is empty."""
         iterator = self._families[family].iter()
-        with rocks_errors(self.path):
-            iterator.seek_to_last()
-            iterator.status()
-        key = iterator.key() if iterator.valid() else None
+        try:
+            with rocks_errors(self.path):
+                iterator.seek_to_last()
+                iterator.status()
+            key = iterator.key() if iterator.valid() else None
+        finally:
+            # An error keeps this frame alive, the frame its iterator, and that RocksDB's lock: who
+            # wipes the index for the error could not make it anew.
+            del iterator
         return None if key == STAMP else key
 
     def estimated_keys(self, family: str) -> int:

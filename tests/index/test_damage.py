@@ -190,3 +190,19 @@ def test_a_family_that_is_older_than_the_others_is_noticed(state: Path) -> None:
         except IndexDamaged as damaged:
             outcomes.add(str(damaged).rsplit(": ", 1)[1])
     assert "a part of the database is older than the rest of it" in outcomes
+
+
+def test_whoever_is_told_of_any_damage_can_wipe_and_begin_anew_at_once(
+    original: Path, tmp_path: Path
+) -> None:
+    for number, table in enumerate(sorted((original / "rocksdb").glob("*.sst"))):
+        copy = Path(shutil.copytree(original, tmp_path / f"copy-{number}"))
+        data = bytearray(table.read_bytes())
+        for at in range(20, int(len(data) * 0.9), 2_000):
+            data[at] ^= 1
+        (copy / "rocksdb" / table.name).write_bytes(data)
+        try:
+            read_everything(copy)
+        except IndexDamaged:  # and while the error lives, with all that it holds
+            wipe_index(copy)
+            opened(copy).close()
