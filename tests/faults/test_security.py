@@ -25,11 +25,13 @@ from tests.support.filter_process import FilterProcess
 from tests.support.secure import (
     Authority,
     Right,
+    dresses,
     grant,
     revoke,
     secure_properties,
     set_password,
 )
+from tests.support.stage import SEED as SEED_OF_STAGE
 from tests.support.stage import Stage
 
 SEED, CONFIG = 20_261_126, 78
@@ -67,7 +69,12 @@ class Secured:
         return user
 
     def start(
-        self, stage: Stage, user: str, password: str | None = None, state: str = "state"
+        self,
+        stage: Stage,
+        user: str,
+        password: str | None = None,
+        state: str = "state",
+        **more: str,
     ) -> FilterProcess:
         common = {
             "bootstrap.servers": f"127.0.0.1:{self.kafka.nodes[0].ports.proxied}",
@@ -76,11 +83,12 @@ class Secured:
             "sasl.username": user,
             "sasl.password": password or self.password,
             "ssl.ca.location": str(self.authority.certificate),
+            **more,
         }
         times = {"session_timeout": "6s", "transaction_timeout": "6s", "start_timeout": "20s"}
         stage.produce(records(texts(random.Random(SEED), 40)))
         kafka = {"group": stage.group, "common": common, **times}
-        return stage.start(state=state, kafka=kafka)
+        return stage.start(state=state, kafka=kafka, log={"level": "debug"} if more else {})
 
     def ended(self, process: FilterProcess, *words: str, code: int = CONFIG) -> None:
         """Check how it ended, that it said *words*, and that it told no password."""
@@ -169,6 +177,40 @@ def test_a_wrong_password_is_a_stop_that_does_not_repeat_it(secured: Secured, st
     process = secured.start(stage, secured.user(stage), wrong)
     secured.ended(process, "authentication")
     assert wrong not in process.log.read_text()
+
+
+PATHS = ("/", "/page.js", "/metrics", "/status", "/livez", "/readyz")
+
+
+def test_no_secret_is_told_anywhere_however_much_is_logged(
+    secured: Secured, stage: Stage, tmp_path: Path
+) -> None:
+    """Wrong password, then the right one, with everything that librdkafka can log."""
+    key_password, wrong = (f"{word}-{secrets.token_hex(12)}" for word in ("key", "wrong"))
+    (tmp_path / "key-password").write_text(key_password)
+    (tmp_path / "password").write_text(secured.password)
+    key, certificate = secured.authority.issue_encrypted("client", key_password)
+    more = {
+        "debug": "all",
+        "ssl.key.location": str(key),
+        "ssl.certificate.location": str(certificate),
+        "ssl.key.password": f"${{file:{tmp_path / 'key-password'}}}",
+    }
+    user = secured.user(stage)
+    refused = secured.start(stage, user, wrong, state="other", **more)
+    secured.ended(refused, "authentication")
+    process = secured.start(stage, user, f"${{file:{tmp_path / 'password'}}}", **more)
+    stage.drain(process)
+    told = "".join(process.get(path) or "" for path in PATHS)
+    assert process.terminate() == 0
+    log = process.log.read_text()
+    assert "SASL" in log  # it was told everything
+    assert "streamfilter_records_consumed_total" in told
+    everything = told + log + refused.log.read_text()
+    planted = [secured.password, wrong, key_password, SEED_OF_STAGE.decode("latin-1")]
+    for secret in planted:
+        for dressed in dresses(secret.encode("latin-1")):
+            assert dressed not in everything.encode()
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ from there.
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,23 @@ class Authority:
         whole = place.with_suffix(".pem")
         whole.write_text(key.read_text() + place.with_suffix(".crt").read_text())
         return whole
+
+    def issue_encrypted(self, name: str, password: str) -> tuple[Path, Path]:
+        """Return a key that only *password* opens, and its certificate."""
+        self.issue(name)
+        place = self.directory / name
+        encrypted = place.with_suffix(".encrypted")
+        _openssl(
+            "pkey", "-in", place.with_suffix(".key"), "-aes256", "-passout", f"pass:{password}",
+            "-out", encrypted,
+        )  # fmt: skip
+        return encrypted, place.with_suffix(".crt")
+
+
+def dresses(secret: bytes) -> set[bytes]:
+    """Return how *secret* may look where it must not be: raw, in hexadecimal, in base64."""
+    standard, safe = base64.b64encode(secret), base64.urlsafe_b64encode(secret)
+    return {secret, secret.hex().encode(), standard.rstrip(b"="), safe.rstrip(b"=")}
 
 
 def secure_properties(keystore: Path) -> dict[str, str]:
