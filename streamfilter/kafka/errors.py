@@ -81,6 +81,7 @@ AGAIN = frozenset(
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
         KafkaError.INVALID_REPLICATION_FACTOR,  # fewer brokers are up than a topic wants copies
         KafkaError._NOENT,  # ListOffsets while a partition has no leader
     }

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.kafka.errors import as_stop, classify, kafka_errors
+from streamfilter.kafka.errors import as_stop, classify, kafka_errors, translated
 from streamfilter.kafka.ports import (
     Abortable,
     Denied,
@@ -49,6 +49,9 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
         (KafkaError.FENCED_LEADER_EPOCH, PLAIN, Retriable),
         (KafkaError.NOT_ENOUGH_REPLICAS, PLAIN, Retriable),
         (KafkaError._NOENT, PLAIN, Retriable),
+        # a cluster that is starting, or that wants its administration done more slowly
+        (KafkaError.INVALID_REPLICATION_FACTOR, PLAIN, Retriable),
+        (KafkaError.THROTTLING_QUOTA_EXCEEDED, PLAIN, Retriable),
         # refused by name
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, PLAIN, Denied),
         (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, FATAL, Denied),
@@ -87,3 +90,12 @@ def test_a_broker_that_is_away_is_temporary_and_a_refusal_is_the_operators() -> 
     assert as_stop(Denied("x")).exit_code is ExitCode.CONFIG
     assert as_stop(Fenced("x")).exit_code is ExitCode.FENCED
     assert as_stop(InputLost("x")).exit_code is ExitCode.CONFIG
+
+
+def test_a_consumers_fatal_error_without_a_code_of_its_own_is_told_by_its_words() -> None:
+    words = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
+    replaced = KafkaError(KafkaError._FATAL, f"Fatal error: {words}: by another", fatal=True)
+    assert classify(replaced) is Fenced
+    assert "give each its own" in str(translated(replaced, "polling"))
+    other = KafkaError(KafkaError._FATAL, "Fatal error: something else", fatal=True)
+    assert classify(other) is OutcomeUnknown
