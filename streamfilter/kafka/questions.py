@@ -23,7 +23,7 @@ from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.ports import Bounds, Denied, InputLost, OutcomeUnknown, Retriable, StartAt
+from streamfilter.kafka.ports import Bounds, Denied, OutcomeUnknown, Retriable, StartAt
 from streamfilter.model import Positions
 
 OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported without types
@@ -44,16 +44,11 @@ def list_offsets(
         LogError: the brokers do not answer, or refuse.
     """
     doing = f"asking for the offsets of {spots[0].topic}"
-    try:
-        with kafka_errors(doing):
-            futures = admin.list_offsets(
-                dict.fromkeys(spots, spec), isolation_level=level, request_timeout=CALL_SECONDS
-            )
-            found = {spot.partition: future.result().offset for spot, future in futures.items()}
-    except InputLost as error:
-        # A topic just created is unknown to some brokers for a moment; whether one is gone,
-        # `watching.TopicsWatch` finds out, which asks more than once.
-        raise Retriable(str(error)) from error
+    with kafka_errors(doing):
+        futures = admin.list_offsets(
+            dict.fromkeys(spots, spec), isolation_level=level, request_timeout=CALL_SECONDS
+        )
+        found = {spot.partition: future.result().offset for spot, future in futures.items()}
     if OFFSET_INVALID in found.values():
         raise Retriable(f"{doing}: no broker answered")
     return found

@@ -151,7 +151,9 @@ def wait_until_nobody_is_in_the_group(stage: Stage) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("point", ["transaction.flushed", "batch.member"])
+@pytest.mark.parametrize(
+    "point", ["transaction.flushed", pytest.param("batch.member", marks=pytest.mark.long)]
+)
 def test_a_stalled_member_that_commits_with_its_old_generation_aborts_and_joins_again(
     stage: Stage, undisturbed: dict[str, tuple[str, str | None]], point: str
 ) -> None:

@@ -63,7 +63,7 @@ def outputs(stage: Stage) -> int:
     return sum(len(found) for found in stage.outputs().values())
 
 
-@pytest.mark.parametrize("lost_state", [False, True])
+@pytest.mark.parametrize("lost_state", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_longer_input_of_the_same_name_is_refused_until_it_is_accepted(
     recreated: Stage, lost_state: bool
 ) -> None:
