@@ -47,9 +47,3 @@ def test_nothing_is_left_to_be_filled_in():
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"\((tests/bench_runs/[\w.]+)\)", README))))
 def test_every_picture_and_run_that_is_shown_is_there(path):
     assert (ROOT / path).is_file()
-
-
-def test_every_test_that_the_table_of_faults_names_is_there():
-    named = re.findall(r"`(tests/[\w/]+\.py)`", section("What happens when …"))
-    assert named
-    assert all((ROOT / path).is_file() for path in named)
