@@ -1,34 +1,48 @@
 """The secret seed from the operator's own file: the same file, the same keys, whichever verb.
 
 Any file of at least 16 bytes will do; its BLAKE2b-128 is the seed, so that a hexadecimal text,
-a password manager's output and 32 random bytes serve alike.
+a password manager's output and 32 random bytes serve alike. A link inside of the file's own
+directory is followed, for that is how Kubernetes mounts a secret; one that leads elsewhere is
+not: whoever may write there would choose the seed, or make us read what never ends.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from streamfilter.stops import ConfigError, Problem
 
 SEED_BYTES = 16
-FILE_BYTES_MIN = 16
+FILE_BYTES_MIN, FILE_BYTES_MAX = 16, 1 << 20
 
 
 def read_seed(path: Path) -> bytes:
     """Return the seed that the file at *path* gives.
 
     Raises:
-        ConfigError: it cannot be read, or holds too little to be a secret.
+        ConfigError: it cannot be read, is no file of its own directory, or is no secret by size.
     """
     try:
-        content = path.read_bytes()
+        content = _content(path)
     except OSError as error:
         raise _refused(f"{path} cannot be read: {error.strerror}", path) from None
-    if len(content) < FILE_BYTES_MIN:
-        got = f"{path} holds {len(content)} bytes; expected at least {FILE_BYTES_MIN}"
-        raise _refused(got, path)
+    if not FILE_BYTES_MIN <= len(content) <= FILE_BYTES_MAX:
+        size = f"{len(content)} bytes" if len(content) < FILE_BYTES_MIN else "more than a megabyte"
+        raise _refused(f"{path} holds {size}; expected at least {FILE_BYTES_MIN} bytes", path)
     return hashlib.blake2b(content, digest_size=SEED_BYTES, person=b"streamfilterseed").digest()
+
+
+def _content(path: Path) -> bytes:
+    """Return the beginning of the file at *path*, one byte more than is allowed at most."""
+    real = Path(os.path.realpath(path, strict=True))
+    if not real.is_relative_to(path.parent.resolve()):
+        raise _refused(f"{path} is a symbolic link that leads out of its directory", path)
+    if not real.is_file():
+        raise _refused(f"{path} is no file", path)
+    with real.open("rb") as file:
+        return file.read(FILE_BYTES_MAX + 1)
 
 
 def _refused(got: str, path: Path) -> ConfigError:

@@ -39,9 +39,19 @@ def check_places(config: Config, scheme: Scheme | None) -> list[Problem]:
     return problems
 
 
+def refuse_link(path: Path) -> None:
+    """Stop if *path* is a link: with an index for each partition, `run` would follow it."""
+    if path.is_symlink():
+        raise ConfigError([_link(path)])
+
+
+def _link(path: Path) -> Problem:
+    return Problem(KEY, f"{path} is a symbolic link", "name the directory itself")
+
+
 def _directory(path: Path) -> Iterator[Problem]:
     if path.is_symlink():
-        yield Problem(KEY, f"{path} is a symbolic link", "name the directory itself")
+        yield _link(path)
     elif not os.path.lexists(path):
         above = next(parent for parent in path.absolute().parents if parent.exists())
         if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):

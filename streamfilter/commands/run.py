@@ -9,6 +9,7 @@ import click
 
 from streamfilter.assembly import showcase_for, shown_of
 from streamfilter.commands import options
+from streamfilter.commands.check_places import refuse_link
 from streamfilter.commands.limits import refuse_small_limits
 from streamfilter.commands.signals import StopSignals
 from streamfilter.health import Health
@@ -46,6 +47,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
 
     config = options.load(files, overrides)
     refuse_small_limits()
+    refuse_link(config.index.path)
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())
     metrics = Metrics(health)
     showcase = showcase_for(config)

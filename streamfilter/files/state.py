@@ -20,6 +20,7 @@ from pathlib import Path
 
 from streamfilter.assembly import note_policy, policy_for
 from streamfilter.config import Config
+from streamfilter.index.directory import refuse_link
 from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import ID_BYTES, Identity
@@ -42,6 +43,7 @@ def opened(config: Config, state: Path | None) -> Iterator[tuple[Index, bytes]]:
     """
     try:
         if state is not None:
+            refuse_link(state)
             with _open(config, state / DIRECTORY) as found:
                 yield found
         else:

@@ -82,15 +82,20 @@ def claim(path: Path) -> None:
         path.chmod(0o700)  # it is our user's, and it will hold the seed
 
 
+def refuse_link(path: Path) -> None:
+    """Refuse a *path* that is a link: what is written, narrowed and wiped would lie elsewhere."""
+    if path.is_symlink():
+        raise IndexRefused(f"{path}: is a symbolic link; name the directory itself in index.path")
+
+
 def check_ours(path: Path) -> None:
     """Refuse an existing *path* that is not ours to read, write or wipe.
 
     Raises:
         IndexRefused: it is a link, no directory, another user's, or holds what we never wrote.
     """
+    refuse_link(path)
     status = path.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        raise IndexRefused(f"{path}: is a symbolic link; name the directory itself in index.path")
     if not stat.S_ISDIR(status.st_mode):
         raise IndexRefused(f"{path}: is no directory; choose another index.path")
     if status.st_uid != os.geteuid():

@@ -58,3 +58,13 @@ def test_json_and_lines_do_not_share_standard_output(desk: Desk, source: Path) -
 def test_the_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["filter", "--help"]) == 0
     assert "streamfilter filter news.jsonl.gz --unique" in capsys.readouterr().out
+
+
+def test_a_state_directory_that_is_a_link_is_not_followed(
+    desk: Desk, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (desk.path / "link").symlink_to(tmp_path / "elsewhere")
+    assert desk.run(source, state="link") == 78
+    assert "is a symbolic link" in capsys.readouterr().err
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -77,6 +77,16 @@ def test_a_state_path_that_is_a_link_or_a_file_is_a_problem(tmp_path):
         assert [problem.key for problem in problems] == ["index.path"], name
 
 
+@pytest.mark.parametrize("scope", ["topic", "partition"])
+def test_run_does_not_follow_a_state_path_that_is_a_link(tmp_path, capsys, scope):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    settings = [f"index.path={tmp_path / 'link'}", f"index.scope={scope}", "http.port=0"]
+    assert cli.main(["run", *(word for each in settings for word in ("--set", each))]) == 78
+    assert "link is a symbolic link" in capsys.readouterr().err
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 @pytest.mark.parametrize("task", ["", "0"])
 def test_an_index_of_another_scheme_is_refused_with_the_ways_out(tmp_path, capsys, task):
     built = load_config((), {}, ["similarity.shingle.size=5"]).scheme()
