@@ -35,6 +35,7 @@ from tests.support.stage import SEED as SEED_OF_STAGE
 from tests.support.stage import Stage
 
 SEED, CONFIG = 20_261_126, 78
+PATIENCE_SECONDS = 240
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
 
 
@@ -92,7 +93,7 @@ class Secured:
 
     def ended(self, process: FilterProcess, *words: str, code: int = CONFIG) -> None:
         """Check how it ended, that it said *words*, and that it told no password."""
-        assert process.wait_for_exit() == code, process.told("ended otherwise")
+        assert process.wait_for_exit(PATIENCE_SECONDS) == code, process.told("ended otherwise")
         said = process.log.read_text()
         last = "\n".join(said.splitlines()[-12:])
         assert all(word.lower() in last.lower() for word in words), last
@@ -213,7 +214,6 @@ def test_no_secret_is_told_anywhere_however_much_is_logged(
             assert dressed not in everything.encode()
 
 
-@pytest.mark.long
 def test_an_expired_certificate_is_a_stop_that_says_so(
     secured: Secured, stage: Stage, request: pytest.FixtureRequest
 ) -> None:

@@ -31,6 +31,7 @@ SETTINGS = {
     },
 }
 CONFIG = 78
+PATIENCE_SECONDS = 240
 
 
 def settings(stage: Stage) -> dict[str, dict[str, object]]:
@@ -54,7 +55,7 @@ def delete(stage: Stage, topic: str) -> AdminClient:
 
 def ended_with(process: FilterProcess, *words: str) -> None:
     """Check that it ends with 78, and says all of *words* once it is over."""
-    assert process.wait_for_exit() == CONFIG, process.told("ended otherwise")
+    assert process.wait_for_exit(PATIENCE_SECONDS) == CONFIG, process.told("ended otherwise")
     last = "\n".join(process.log.read_text().splitlines()[-4:])
     assert all(word in last for word in words), last
 
@@ -78,7 +79,6 @@ def test_an_input_recreated_shorter_is_a_stop_and_nothing_is_judged(stage: Stage
     assert {name: len(found) for name, found in stage.outputs().items()} == before
 
 
-@pytest.mark.long
 def test_an_output_deleted_at_run_time_is_a_stop_that_names_it(stage: Stage) -> None:
     process = working(stage)
     delete(stage, stage.unique)
