@@ -120,6 +120,7 @@ class Chain:
                 "common": {"bootstrap.servers": self.bootstrap},
                 "session_timeout": f"{SESSION_SECONDS}s",
                 "transaction_timeout": f"{TRANSACTION_SECONDS}s",
+                "start_timeout": f"{PROGRESS_SECONDS}s",
                 "consumer": consumer,
                 "producer": {"socket.timeout.ms": SOCKET_SECONDS * 1000},
             },

@@ -26,6 +26,9 @@ NTH_MAX = 6
 AFTER_SECONDS = 1.5
 """A worker is left alone for up to this long before something happens to it."""
 STUBBORN_SECONDS = 30.0
+"""A worker whose kill point does not come is struck by something else then."""
+STOP_SECONDS = 120.0
+"""An end by a signal takes a batch; on a starved machine that is long, and no promise of ours."""
 STOP_SECONDS = 120.0
 CLOSING_POINTS = tuple(p for p in POINTS if p.startswith("close."))
 KINDS = {

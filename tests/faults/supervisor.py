@@ -16,7 +16,7 @@ from streamfilter.killpoints import VARIABLE
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 
-ASK_SECONDS = 1.0
+ASK_SECONDS = 5.0
 KILLED = -9
 Settings = Mapping[str, Mapping[str, Any]]
 

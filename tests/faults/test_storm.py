@@ -1,5 +1,6 @@
 """A short storm in one group, and a short soak on three nodes; `tests.faults.long` has the rest."""
 
+import contextlib
 import random
 import time
 from collections.abc import Iterator
@@ -14,9 +15,11 @@ from tests.faults.nemesis import PROCESS_FAULTS, Nemesis
 from tests.faults.proxy import Proxy
 from tests.faults.tally import ROWS
 
-STORM_SECONDS, SOAK_SECONDS = 6.0, 35.0
+STORM_SECONDS, SOAK_SECONDS = 5.0, 25.0
+"""Of each of four protocols, and of the soak: what is judged is what came of it, however much."""
 LONGER = 10
 """So many times as long is the long run's share."""
+SEED = "20261127"
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +29,10 @@ def quick_kafka(kafka: RealKafka) -> Iterator[RealKafka]:
         yield broker
 
 
-def fresh_seed() -> int:
-    seed = time.time_ns() % 1_000_000
-    print(f"seed {seed}")
-    return seed
-
-
 def rage(life: Life, nemesis: Nemesis, seconds: float) -> None:
-    """Wrong *life* for so long, and judge what is left."""
-    end = time.monotonic() + seconds
-    nemesis.rage(until=lambda: time.monotonic() > end)
+    """Wrong *life* for so long, and until something has happened; judge what is left."""
+    end, before = time.monotonic() + seconds, life.tally.faults.total()
+    nemesis.rage(until=lambda: time.monotonic() > end and life.tally.faults.total() > before)
     life.checkpoint()
     assert life.tally.findings == []
 
@@ -46,7 +43,7 @@ def rage(life: Life, nemesis: Nemesis, seconds: float) -> None:
 def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
     quick_kafka: RealKafka, tmp_path: Path, seconds: float
 ) -> None:
-    rng = random.Random(fresh_seed())
+    rng = random.Random(SEED)
     partition_scope = {"scope": "partition", "partitions": 4, "workers": 3}
     with Life(quick_kafka, tmp_path, rng, rate=100.0, **partition_scope) as life:
         for protocol in rng.sample(list(PROTOCOLS), len(PROTOCOLS)):
@@ -56,7 +53,6 @@ def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
             life.feeder.go_on()
             rage(life, Nemesis(life, PROCESS_FAULTS, armed_share=0.2), seconds)
             time.sleep(SESSION_SECONDS + 1)  # static members stay in the group for so long
-        assert life.tally.faults, "nothing went wrong in this storm"
 
 
 @pytest.mark.parametrize(
@@ -65,13 +61,9 @@ def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
 def test_a_soak_on_three_nodes_with_every_fault_at_once(
     kafka: RealKafka, tmp_path: Path, seconds: float
 ) -> None:
-    rng = random.Random(fresh_seed())
-    with RealKafka(nodes=3, properties=SHORT_CLOCKS) as cluster:
-        proxies = [Proxy.of(node) for node in cluster.nodes]
-        for proxy in proxies:
-            proxy.__enter__()
-        with Life(cluster, tmp_path, rng, proxies=proxies, rate=100.0) as life:
-            rage(life, Nemesis(life, faults_for(life, set(ROWS)), armed_share=0.4), seconds)
-            assert life.tally.faults, "nothing went wrong in this soak"
-        for proxy in proxies:
-            proxy.__exit__(None, None, None)
+    rng = random.Random(SEED)
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(RealKafka(nodes=3, properties=SHORT_CLOCKS))
+        proxies = [stack.enter_context(Proxy.of(node)) for node in cluster.nodes]
+        life = stack.enter_context(Life(cluster, tmp_path, rng, proxies=proxies, rate=100.0))
+        rage(life, Nemesis(life, faults_for(life, set(ROWS)), armed_share=0.4), seconds)

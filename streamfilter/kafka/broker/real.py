@@ -29,7 +29,7 @@ from confluent_kafka.cimpl import NewTopic
 from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, kafka_jars
 from streamfilter.kafka.broker.node import Node, Ports, free_ports
 
-READY_TIMEOUT_SECONDS = 90
+READY_TIMEOUT_SECONDS = 240
 CREATE_TIMEOUT_SECONDS = 30
 LOG_LINES_SHOWN = 30
 
