@@ -74,11 +74,8 @@ class Outages:
             ),
         )
         if not moved:
-            self._find(
-                result,
-                outage,
-                f"no progress in {PROGRESS_SECONDS} s, load {os.getloadavg()}: {self._logs(before)}",
-            )
+            when = f"no progress in {PROGRESS_SECONDS} s at load {os.getloadavg()}"
+            self._find(result, outage, f"{when}: {self._logs(before)}")
         result.slowest = max(result.slowest, round(time.monotonic() - over, 1))
         result.saw(outage.name * happened)
         result.seconds += time.monotonic() - begun
