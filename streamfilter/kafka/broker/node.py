@@ -9,6 +9,8 @@ import contextlib
 import random
 import socket
 import subprocess
+import sys
+from collections import deque
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -32,14 +34,40 @@ def is_free(port: int) -> bool:
     return False
 
 
+RESERVED_MAX = 256
+"""Ports that one process keeps from others; each is a descriptor."""
+
+_reserved: deque[socket.socket] = deque()
+
+
 def free_ports(count: int) -> list[int]:
-    """Return *count* different loopback ports on which nothing listens now."""
+    """Return *count* different loopback ports on which nothing listens now.
+
+    On Linux no other process is given them while this one lives: who is down between a kill and a
+    restart has nothing that listens, and would find its port taken.
+    """
     ports: set[int] = set()
     while len(ports) < count:
         port = random.SystemRandom().choice(PORTS)
-        if is_free(port):
+        if is_free(port) and _reserve(port):
             ports.add(port)
     return list(ports)
+
+
+def _reserve(port: int) -> bool:
+    """Take a name that only one process can have, until it ends however it ends."""
+    if sys.platform != "linux":
+        return True
+    held = socket.socket(socket.AF_UNIX)
+    try:
+        held.bind(f"\0streamfilter-port-{port}")
+    except OSError:
+        held.close()
+        return False
+    _reserved.append(held)
+    if len(_reserved) > RESERVED_MAX:
+        _reserved.popleft().close()
+    return True
 
 
 @dataclass(frozen=True, slots=True)

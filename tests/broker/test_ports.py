@@ -1,0 +1,32 @@
+import subprocess
+import sys
+
+import pytest
+
+from streamfilter.kafka.broker import node
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="names without files are Linux's")
+
+
+@LINUX
+def test_a_port_is_given_to_no_other_process_though_nobody_listens_on_it_yet():
+    (ours,) = node.free_ports(1)
+    around = range(ours - 40, ours + 40)
+    ask = (
+        "from streamfilter.kafka.broker import node;"
+        f"node.PORTS = {around!r};"
+        "print(*node.free_ports(20))"
+    )
+    assert node.is_free(ours)
+    asked = subprocess.run(
+        [sys.executable, "-c", ask], capture_output=True, text=True, timeout=120, check=True
+    )  # fmt: skip
+    assert len(asked.stdout.split()) == 20
+    assert str(ours) not in asked.stdout.split()
+
+
+@LINUX
+def test_the_ports_that_are_kept_are_bounded():
+    for _ in range(4):
+        node.free_ports(100)
+    assert len(node._reserved) == node.RESERVED_MAX
