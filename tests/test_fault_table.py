@@ -68,6 +68,14 @@ def test_what_is_quoted_is_said_by_the_code(phrase):
     assert any(wanted.search(text) for text in said())
 
 
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_what_a_row_quotes_is_asked_for_by_its_tests(row):
+    files = {path for _, path in re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)", row[4])}
+    asked = "".join((ROOT / path).read_text() for path in sorted(files))
+    for phrase in re.findall(r'`"([^`]+)"`', row[2]):
+        assert max(phrase.split("…"), key=len).strip(" :") in asked, phrase
+
+
 def test_exit_codes_are_ours():
     codes = {int(code) for code in re.findall(r"\bexit (\d+)", TABLE, re.I)}
     assert codes

@@ -35,7 +35,6 @@ from tests.support.stage import SEED as SEED_OF_STAGE
 from tests.support.stage import Stage
 
 SEED, CONFIG = 20_261_126, 78
-PATIENCE_SECONDS = 240
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
 
 
@@ -93,7 +92,7 @@ class Secured:
 
     def ended(self, process: FilterProcess, *words: str, code: int = CONFIG) -> None:
         """Check how it ended, that it said *words*, and that it told no password."""
-        assert process.wait_for_exit(PATIENCE_SECONDS) == code, process.told("ended otherwise")
+        assert process.wait_for_exit() == code, process.told("ended otherwise")
         said = process.log.read_text()
         last = "\n".join(said.splitlines()[-12:])
         assert all(word.lower() in last.lower() for word in words), last

@@ -92,7 +92,7 @@ def test_a_lost_directory_and_an_older_copy_are_restored_and_the_future_is_refus
     run(stage, EVEN)
     assert index_of(stage) == index_of(undisturbed)
     wipe(state)
-    run(stage, EVEN)
+    assert " changelog offsets" in run(stage, EVEN)
     assert index_of(stage) == index_of(undisturbed)
     assert verdicts(stage) == verdicts(undisturbed)
 
@@ -207,6 +207,7 @@ def test_another_scheme_is_refused_with_the_ways_out(worked: Stage) -> None:
     process = worked.start(**settings)
     assert process.wait_for_exit() == REFUSED
     said = process.log.read_text()
+    assert "does not fit the configuration" in said
     assert "scheme.shingling.size: it has 3, wanted is 4" in said
     assert "ways out" in said
 

@@ -104,7 +104,7 @@ def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
 
 def test_another_version_is_named_in_the_refusal() -> None:
     value = changelog.encode_batch(Batch(BatchMark(0, 0, 0), -1))
-    with pytest.raises(FormatError, match="version 2"):
+    with pytest.raises(FormatError, match="version 2; this streamfilter reads"):
         changelog.kind_of(b"\x02" + value[1:])
     with pytest.raises(FormatError, match="unknown type 9"):
         changelog.kind_of(value[:1] + b"\x09" + value[2:])

@@ -87,6 +87,7 @@ def test_a_changelog_that_believes_our_clock_is_told_with_the_cure(stage: Stage)
     assert process.terminate() == 0
     said = process.log.read_text()
     assert "message.timestamp.type=CreateTime" in said
+    assert "more than an hour ahead of the brokers'" in said
     cure = f"--alter --topic {stage.changelog} --add-config message.timestamp.type=LogAppendTime"
     assert cure in said
 

@@ -121,6 +121,7 @@ def test_the_standby_takes_over_at_once_after_sigterm(make_stage: Callable[..., 
     worker, waiting = one_and_another(stage, {**SETTINGS, "kafka": patient})
     stage.drain(worker)
     assert worker.terminate() == 0
+    assert "stopped; everything taken is committed" in worker.log.read_text()
     waiting.wait_for_state("running")  # long before the session of one that left silently ends
     assert waiting.terminate() == 0
 

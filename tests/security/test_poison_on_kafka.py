@@ -18,7 +18,7 @@ from tests.support.stage import Stage
 from tests.support.topics import create_topics, header
 
 INPUT_BYTES = 16 << 20
-FLUSH_SECONDS = 60
+FLUSH_SECONDS = 180
 LIMITS = {"document": 2_000_000, "text_characters": 500_000}
 FITS = {"a text over its limit"}
 """Of the poison, what these limits let pass."""

@@ -1,0 +1,108 @@
+"""The words that an operator reads last, where no other test asks for them: they are README's."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streamfilter.config import load_config
+from streamfilter.index.errors import IndexDamaged, translated
+from streamfilter.kafka import clients, rights
+from streamfilter.kafka.ports import Retriable
+from streamfilter.kafka.watching import ASK_SECONDS, TopicsWatch
+from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
+from tests.kafka.scripted import FakeClock
+from tests.kafka.test_error_policy import FullIndex, World
+
+CONFIG = load_config((), {}, ["input.topic=documents"])
+
+
+class Brokers:
+    """They answer what they are told to; the real ones are asked in tests/faults/test_topics.py."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, str] = {}
+        self.partitions = 2
+        self.gone: set[str] = set()
+
+    def describe_topics(self, wanted: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
+        return {topic: self._answer(topic) for topic in wanted.topic_names}
+
+    def _answer(self, topic: str) -> Future[Any]:
+        answer: Future[Any] = Future()
+        if topic in self.gone:
+            answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        else:
+            id_ = self.ids.get(topic, "first")
+            answer.set_result(SimpleNamespace(topic_id=id_, partitions=[None] * self.partitions))
+        return answer
+
+
+def looked(change: Any) -> str:
+    """Watch, then let *change* happen; return how the process ends."""
+    brokers, clock = Brokers(), FakeClock()
+    watch = TopicsWatch(CONFIG, SimpleNamespace(describe_topics=brokers.describe_topics), 2, clock)  # type: ignore[arg-type]
+    watch.look()
+    watch.look()
+    change(brokers)
+
+    def look_on() -> None:
+        for _ in range(9):
+            clock.sleep(ASK_SECONDS)
+            watch.look()
+
+    with pytest.raises(Stop) as stop:
+        look_on()
+    assert stop.value.exit_code == ExitCode.CONFIG
+    return str(stop.value)
+
+
+@pytest.mark.parametrize("topic", ["documents", CONFIG.output.unique])
+def test_a_topic_that_is_gone_or_another_or_wider_is_told_as_that(topic: str) -> None:
+    said = looked(lambda brokers: brokers.gone.add(topic))
+    assert f"topic '{topic}' does not exist any more; nothing further is judged" in said
+    said = looked(lambda brokers: brokers.ids.update({topic: "second"}))
+    assert f"topic '{topic}' was deleted and created again while we worked with it" in said
+    said = looked(lambda brokers: setattr(brokers, "partitions", 3))
+    assert "keys may have moved between partitions" in said
+
+
+def test_who_is_not_let_in_is_told_whose_fault_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Retriable("timed out")
+    for code, words, exit_code in (
+        (KafkaError._AUTHENTICATION, "no broker let us in: ", 78),
+        (KafkaError._SSL, "no broker could be trusted: ", 75),
+    ):
+        monkeypatch.setattr(clients, "refusal", lambda code=code: KafkaError(code))
+        stop = rights.too_late(late)
+        assert str(stop).startswith(words)
+        assert stop.exit_code == exit_code
+
+
+def test_who_lacks_a_right_is_told_all_that_are_needed() -> None:
+    with pytest.raises(Refused) as refused, rights.explained(CONFIG):
+        raise Refused("no")
+    assert "the user of kafka.common needs:" in str(refused.value)
+    assert "READ on topic documents" in str(refused.value)
+
+
+def test_an_index_that_is_damaged_again_after_its_restore_needs_a_person(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def damaged(index: FullIndex, changes: object) -> None:
+        raise IndexDamaged("a block is broken")
+
+    world = World()
+    world.until(10)
+    monkeypatch.setattr(FullIndex, "apply", damaged)
+    with pytest.raises(SchemeMismatch, match="it was restored once already: look at the disk"):
+        world.turn(50)
+
+
+def test_a_disk_that_refuses_is_told_from_one_that_is_full(tmp_path: Any) -> None:
+    refused = translated(Exception("IO error: While fsync: Input/output error"), tmp_path)
+    assert "the database cannot be used now" in str(refused)
+    full = translated(Exception("IO error: No space left on device"), tmp_path)
+    assert "free some space and it goes on by itself" in str(full)
