@@ -28,6 +28,8 @@ BETWEEN_SECONDS = (1.0, 4.0)
 PROGRESS_SECONDS = 180.0
 """Then it is stuck. How long it took is in the result as `slowest`, to be held against 60 s."""
 READY_SECONDS = 240.0
+ROUND = 12
+"""Outages of the same lives; then these are judged, and others begin."""
 TICK_SECONDS = 0.1
 RATE = 20.0
 
@@ -35,9 +37,9 @@ RATE = 20.0
 class Outages:
     """A cluster, the lives on it, and what came of its outages."""
 
-    def __init__(self, cluster: Cluster, lives: Sequence[Life], results: dict[int, Result]) -> None:
-        self.cluster, self.lives, self.results = cluster, lives, results
-        self._begun = time.monotonic()
+    def __init__(self, cluster: Cluster, lives: Sequence[Life]) -> None:
+        self.cluster, self.lives = cluster, lives
+        self.results: dict[int, Result] = {}
 
     def tend(self, seconds: float, until: Callable[[], object] = lambda: False) -> bool:
         """Look after all lives for so long; return True as soon as *until* is true."""
@@ -57,7 +59,7 @@ class Outages:
 
     def strike(self, row: int, outage: Outage) -> None:
         """Let one outage happen, and demand progress of every life after it."""
-        begun, result = time.monotonic(), self.results[row]
+        begun, result = time.monotonic(), self.results.setdefault(row, Result())
         happened, undo = outage.begin(self.cluster)
         try:
             self.tend(outage.seconds)
@@ -110,6 +112,7 @@ class Outages:
             result.exit_codes += life.tally.exits
             result.findings += [f"seed {seed}: {finding}" for finding in life.tally.findings]
         result.lives += len(self.lives)
+        result.seeds.append(seed)
 
 
 @contextlib.contextmanager
@@ -158,7 +161,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(command, flush=True)
     rng, begun = random.Random(options.seed), time.monotonic()
     results = {row: Result() for row in rows}
-    results[rows[0]].seeds.append(options.seed)
     file = File(options.json, command)
     # Every kind of a row comes before one comes again, and the rows take turns.
     plan = [
@@ -166,25 +168,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number in range(options.faults)
         for row in rows
     ]
-    with (
-        Forge() as forge,
-        cluster_of(options.nodes, rng) as cluster,
-        lives_on(cluster, options.lives, options.seed, forge) as lives,
-    ):
-        outages = Outages(cluster, lives, results)
-        outages.warm_up()
-        for row, outage in plan:
+    with Forge() as forge, cluster_of(options.nodes, rng) as cluster:
+        for first in range(0, len(plan), ROUND):
+            seed = f"{options.seed}/{first}"
+            with lives_on(cluster, options.lives, seed, forge) as lives:
+                _round(Outages(cluster, lives), plan[first : first + ROUND], results, seed)
+            # Not before: what the oracle has not judged is no trial.
+            file.save(results, time.monotonic() - begun)
             if any(each.findings for each in results.values()):
                 break
-            outages.strike(row, outage)
-            print(f"{time.monotonic() - begun:6.0f} s: row {row}: {outage.name}", flush=True)
-            file.save(results, time.monotonic() - begun)
-        outages.judge(options.seed)
-    file.save(results, time.monotonic() - begun)
     print(table(results), flush=True)
     found = [finding for each in results.values() for finding in each.findings]
     print("\n".join(found) or "nothing found", flush=True)
     return 1 if found else 0
+
+
+def _round(
+    outages: Outages, plan: Sequence[tuple[int, Outage]], results: dict[int, Result], seed: str
+) -> None:
+    """Go through some outages with the same lives, judge these, and add what came of it."""
+    outages.warm_up()
+    for row, outage in plan:
+        outages.strike(row, outage)
+        print(f"  row {row}: {outage.name}", flush=True)
+        if outages.results[row].findings:
+            break
+    outages.judge(seed)
+    for row, result in outages.results.items():
+        results[row].add(result)
 
 
 def _parser() -> argparse.ArgumentParser:
