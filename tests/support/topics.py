@@ -89,6 +89,10 @@ def produce(bootstrap: str, topic: str, records: Iterable[Input]) -> None:
     assert not failed, failed
 
 
+_NEW_TOPIC = (KafkaError._NOENT, KafkaError.UNKNOWN_TOPIC_OR_PART)
+"""What brokers say that have not heard of a topic yet."""
+
+
 def end_offsets(
     bootstrap: str, topic: str, *, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
 ) -> dict[int, int]:
@@ -100,7 +104,7 @@ def end_offsets(
             return _end_offsets(admin, topic, isolation)
         except KafkaException as error:  # a topic just made, a broker just gone: no leader yet
             cause = error.args[0]
-            passes = classify(cause) is Retriable or cause.code() == KafkaError._NOENT
+            passes = classify(cause) is Retriable or cause.code() in _NEW_TOPIC
             if not passes or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
