@@ -6,7 +6,8 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,20 @@ def finish(stage: Stage, settings: Settings = STATIC) -> str:
     stage.drain(process)
     assert process.terminate() == 0, process.told("did not end well")
     return process.log.read_text()
+
+
+@contextmanager
+def undisturbed_run(
+    bootstrap: str, directory: Path, story: Sequence[Input], settings: Settings = STATIC
+) -> Iterator[Stage]:
+    """Give a stage on which a filter has worked off *story*, and nothing went wrong."""
+    stage = Stage(bootstrap, directory)
+    try:
+        stage.produce(story)
+        finish(stage, settings)
+        yield stage
+    finally:
+        stage.close()
 
 
 def assert_as_undisturbed(stage: Stage, undisturbed: Stage) -> None:

@@ -19,6 +19,7 @@ from tests.kafka.story import (
     finish,
     records,
     texts,
+    undisturbed_run,
     wipe,
 )
 from tests.support.stage import Stage
@@ -39,13 +40,9 @@ IN_TRANSACTION = [point for point in LOOP if point.startswith("transaction.")]
 @pytest.fixture(scope="module")
 def undisturbed(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A stage on which nothing went wrong, its filter stopped."""
-    stage = Stage(kafka.bootstrap, tmp_path_factory.mktemp("undisturbed"))
-    stage.produce(STORY)
-    try:
-        finish(stage)
+    directory = tmp_path_factory.mktemp("undisturbed")
+    with undisturbed_run(kafka.bootstrap, directory, STORY) as stage:
         yield stage
-    finally:
-        stage.close()
 
 
 def die_at(stage: Stage, point: str, settings: Settings = STATIC) -> None:
