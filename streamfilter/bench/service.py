@@ -101,7 +101,10 @@ class Route:
         with self._running(topic, self._new_group()) as service:
             service.wait_until("running")
             with Tail(self.kafka.bootstrap, [f"{self.group}.{name}" for name in OUTPUTS]) as tail:
-                return _trickled(feed, tail, self.documents, seconds, rate)
+                latencies = _trickled(feed, tail, self.documents, seconds, rate)
+        # With a report not taken it would live on, and miss the broker aloud when that is gone.
+        feed.flush()
+        return latencies
 
     def outcome(self) -> tuple[list[bool], list[bool], int]:
         """Return which documents the last run kept, which it withheld, and what else there is.

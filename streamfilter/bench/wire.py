@@ -8,9 +8,9 @@ core, the client another. At the trickle 50 records a second go in, each with it
 
 from __future__ import annotations
 
-import gc
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from streamfilter.bench import mixes, texts, truth
@@ -46,25 +46,12 @@ def run(options: Options) -> Outcome:
         rates["filter"] = alone
         rows.append({"brokers": "none", "program": "filter", "records/s": Measured.of(alone)})
         for nodes in (1,) if options.quick else (1, 3):
-            with core(1):
-                kafka = RealKafka(nodes)
-                kafka.start()
-            try:
+            with _brokers(nodes) as kafka:
                 route = Route(kafka, Path(directory), documents)
-                found = _turns(route, nodes, options, rates)
-                rows += found
+                rows += _turns(route, nodes, options, rates)
                 checks += _checks(f"{nodes} nodes", route, near)
                 if nodes == 1:
-                    options.say("restore")
-                    with core(0):
-                        restored = Measured.of([route.restore() for _ in range(options.repeat)])
-                    options.say("trickle")
-                    seconds = TRICKLE_SECONDS[options.quick]
-                    with core(0):
-                        trickle = Measured.of(route.trickle(seconds, rate=TRICKLE_RATE))
-            finally:
-                gc.collect()  # feeds hang on their callbacks, and would miss the broker aloud
-                kafka.close()
+                    restored, trickle = _restored(route, options), _trickled(route, options)
     return Outcome(
         NAME, __doc__.splitlines()[0],
         [Table("whole way, exactly once", rows),
@@ -76,6 +63,32 @@ def run(options: Options) -> Outcome:
         notes=["rates count from the first commit to the last; kafka %: the time the filter spends "
                "in poll, produce and commit"],
     )  # fmt: skip
+
+
+@contextmanager
+def _brokers(nodes: int) -> Iterator[RealKafka]:
+    """Start *nodes* brokers on the core that the client has not."""
+    with core(1):
+        kafka = RealKafka(nodes)
+        kafka.start()
+    try:
+        yield kafka
+    finally:
+        kafka.close()
+
+
+def _restored(route: Route, options: Options) -> Measured:
+    """Return the documents a second that a restore of the last run's index takes in."""
+    options.say("restore")
+    with core(0):
+        return Measured.of([route.restore() for _ in range(options.repeat)])
+
+
+def _trickled(route: Route, options: Options) -> Measured:
+    """Return the milliseconds from input to visible output at the trickle."""
+    options.say("trickle")
+    with core(0):
+        return Measured.of(route.trickle(TRICKLE_SECONDS[options.quick], rate=TRICKLE_RATE))
 
 
 def _turns(route: Route, nodes: int, options: Options, rates: dict[str, list[float]]) -> list[Row]:

@@ -10,7 +10,7 @@ import click
 
 from streamfilter import envelope
 from streamfilter.bench import catalogue
-from streamfilter.bench.options import Options, silent
+from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Outcome
 from streamfilter.bench.report import as_text
 from streamfilter.commands import standard
@@ -61,7 +61,7 @@ def command(
     _require_extra(peers=peers, plots=plots is not None)
     options = Options(
         repeat=repeat or (1 if quick else 5), quick=quick, large=large, peers=peers, text=text,
-        say=_say if sys.stderr.isatty() else silent,
+        say=_say,
     )  # fmt: skip
     # Without a choice all but the broker's, which not every machine can run.
     names = only or tuple(name for name in catalogue.BENCHMARKS if name != "kafka")
@@ -87,7 +87,11 @@ def _require_extra(*, peers: bool, plots: bool) -> None:
 
 
 def _say(doing: str) -> None:
-    click.echo(f"\r\x1b[K... {doing}\r", err=True, nl=False)
+    """Tell what is being measured: in place on a terminal, else a line each, for a log."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K... {doing}\r", err=True, nl=False)
+    else:
+        click.echo(f"... {doing}", err=True)
 
 
 def _save(path: Path | None, answers: list[Outcome], options: Options) -> None:

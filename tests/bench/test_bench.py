@@ -32,9 +32,12 @@ def test_a_quick_run_saves_numbers_with_machine_versions_and_settings(tmp_path, 
     (title, rows), *_ = run["benchmarks"]["sketch"]["tables"].items()
     assert {row["text"] for row in rows} == set(texts.LANGUAGES)
     assert all(row["docs/s"]["runs"] == 1 and row["docs/s"]["median"] > 0 for row in rows)
-    said = capsys.readouterr().out
-    assert title in said
-    assert "How fast does a text become a signature" in said
+    said = capsys.readouterr()
+    assert title in said.out
+    assert "How fast does a text become a signature" in said.out
+    # Who waits without a terminal, or reads a log, sees what is being measured.
+    assert "... english" in said.err
+    assert "\x1b" not in said.err
 
 
 def test_signatures_that_mean_nothing_fail_the_run(monkeypatch, capsys):
