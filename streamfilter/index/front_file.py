@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfilter.index.front import BLOCK_BYTES, Layer
+from streamfilter.index.front import WORD_BYTES, Layer
 
 FILE_NAME = "streamfilter-front"  # RocksDB leaves names alone that it does not know
 LAYERS_MAX = 16
 
 _HEAD = struct.Struct("<8sQIQ")
 _LAYER = struct.Struct("<QQ")
-_MAGIC = b"SFFRONT1"
+_MAGIC = b"SFFRONT2"
 
 
 def save(directory: Path, layers: list[Layer], *, stamp: int) -> None:
@@ -82,7 +82,7 @@ def _read(path: Path, stamp: int, bytes_max: int) -> list[Layer] | None:
         if len(sizes) < count * _LAYER.size or words > bytes_max:
             return None
         fields = list(_LAYER.iter_unpack(sizes))
-        if words != BLOCK_BYTES // 2 * sum(length for _, length in fields):
+        if words != WORD_BYTES * sum(length for _, length in fields):
             return None
         layers = [Layer(np.fromfile(file, "<u8", length), keys) for keys, length in fields]
     return layers if total == _sum(stamp, sizes, layers) else None
