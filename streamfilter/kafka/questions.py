@@ -7,7 +7,7 @@ Why we are refused, librdkafka tells only in another place than the call that fa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from confluent_kafka import (
     OFFSET_INVALID,
     Consumer,
     IsolationLevel,
+    KafkaError,
     KafkaException,
     Producer,
     TopicPartition,
@@ -29,6 +30,16 @@ from streamfilter.model import Positions
 OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported without types
 
 CALL_SECONDS = 5.0  # offsets, metadata, admin: a caller repeats what is retriable
+LEADERS_SECONDS = 1.0
+_OLD_LEADERS = frozenset(
+    {
+        KafkaError._NOENT,  # there was no leader when it looked
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
 EVENTS_MAX = 10
 
 
@@ -44,7 +55,7 @@ def list_offsets(
         LogError: the brokers do not answer, or refuse.
     """
     doing = f"asking for the offsets of {spots[0].topic}"
-    with kafka_errors(doing):
+    with kafka_errors(doing), _leaders_asked_anew(admin):
         futures = admin.list_offsets(
             dict.fromkeys(spots, spec), isolation_level=level, request_timeout=CALL_SECONDS
         )
@@ -52,6 +63,22 @@ def list_offsets(
     if OFFSET_INVALID in found.values():
         raise Retriable(f"{doing}: no broker answered")
     return found
+
+
+@contextmanager
+def _leaders_asked_anew(admin: AdminClient) -> Iterator[None]:
+    """Renew what *admin* knows of leaders after an answer that shows it to be old.
+
+    It would ask the same way until its regular look, every five minutes (seen: a broker frozen
+    for a quarter of a minute, and no task began for minutes after).
+    """
+    try:
+        yield
+    except KafkaException as error:
+        if error.args[0].code() in _OLD_LEADERS:
+            with suppress(KafkaException):
+                admin.list_topics(timeout=LEADERS_SECONDS)
+        raise
 
 
 def bounds_of(admin: AdminClient, spot: TopicPartition) -> Bounds:

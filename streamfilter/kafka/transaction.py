@@ -48,7 +48,15 @@ class Transactions:
         EndTxn may still be under way and would end a later transaction of the same producer. A
         late commit tears it; a late abort loses its outputs, for the offsets, sent after it,
         begin a transaction of their own, and that one is committed.
+
+        What was not delivered when a transaction was aborted may be under way too, and librdkafka
+        gives its sequence numbers to the next transaction's records. If the old ones arrive before
+        the abort, the broker takes the new ones for repetitions, says that it has them, and they
+        are among the aborted: committed and lost (seen: 25 records, a broker unreachable for 15 s
+        while the coordinator was not). A new producer has another epoch.
         """
+        self._delivered = True
+        """False while records of the open transaction may be under way."""
 
     @property
     def idle_seconds(self) -> float:
@@ -72,6 +80,7 @@ class Transactions:
         except Abortable as error:
             outcome = "aborted"
             self._observer.loudly(f"transaction aborted, to be tried again: {error}")
+            self.worn |= not self._delivered
             self._end(self._log.abort)
             kill_point("transaction.aborted")
             return None
@@ -97,6 +106,7 @@ class Transactions:
             self._clock.sleep(pause)
         self._patience.call(log.begin)
         kill_point("transaction.begun")
+        self._delivered = False
         log.produce(leaving[:half])
         kill_point("transaction.producing")
         log.produce(leaving[half:])
@@ -106,6 +116,7 @@ class Transactions:
         # Before the offsets: what is produced waits out the last commit's markers by itself,
         # while the offsets' call would sleep for its whole back-off.
         offset = self._patience.call(log.flush)
+        self._delivered = True
         kill_point("transaction.flushed")
         self._patience.call(log.send_offsets, positions, member)
         kill_point("transaction.offsets")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from streamfilter.kafka.ports import (
@@ -45,6 +46,8 @@ class SimLog:
         self._queue: deque[tuple[Partition, Any]] = deque()
         self._undelivered: LogError | None = None
         self._last = -1
+        self._numbered: dict[int, deque[int]] = {}
+        """By partition: offsets that the broker has under the numbers of the next records."""
 
     def _port(self, name: str) -> None:
         self._world.port(self._life, "log." + name)
@@ -64,6 +67,7 @@ class SimLog:
         self._port("open_producer")
         self._dead, self._txn = OutcomeUnknown("there is no producer"), None
         self._queue.clear()
+        self._numbered.clear()
         world = self._world
         lost = world.chance("init_lost")
         if lost and world.rng.random() < 0.5:
@@ -176,14 +180,34 @@ class SimLog:
             if self._undelivered is not None:
                 continue
             try:
-                if self._txn is None:
-                    self._txn = self._broker.begin(self._tid, self._epoch, self._world.now)
-                offset = self._broker.produce(self._txn, self._epoch, partition, value)
+                offset = self._appended(partition, value)
             except LogError as error:
                 self._undelivered = error
                 continue
             if isinstance(value, bytes):
                 self._last = offset
+
+    def _appended(self, partition: Partition, value: Any) -> int:
+        """Append a record, or take it for one that is there; return its offset."""
+        if self._txn is None:
+            self._txn = self._broker.begin(self._tid, self._epoch, self._world.now)
+        if numbered := self._numbered.get(id(partition)):
+            return numbered.popleft()
+        return self._broker.produce(self._txn, self._epoch, partition, value)
+
+    def _arrive_late(self) -> None:
+        """Let what was not delivered reach the broker just before the abort.
+
+        Its numbers are then given again to the next records, which the broker takes for the same.
+        """
+        late, self._queue = self._queue, deque()
+        if not late or self._undelivered is not None or self._world.rng.random() < 0.5:
+            return
+        self._tell(f"{len(late)} records arrive before the abort")
+        with suppress(LogError):
+            for partition, value in late:
+                offset = self._appended(partition, value)
+                self._numbered.setdefault(id(partition), deque()).append(offset)
 
     def flush(self) -> int:
         self._call("flush")
@@ -221,9 +245,9 @@ class SimLog:
 
     def abort(self) -> None:
         self._call("abort")
-        self._queue.clear()
         if isinstance(self._undelivered, Fenced):
             raise self._kill(self._undelivered)
+        self._arrive_late()
         self._end(commit=False)
 
     def _end(self, *, commit: bool) -> None:

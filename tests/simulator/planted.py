@@ -155,6 +155,12 @@ def a_worn_producer_goes_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transaction.Transactions, "worn", never, raising=False)
 
 
+def undelivered_records_wear_nobody(patch: pytest.MonkeyPatch) -> None:
+    """After an abort with records under way the same producer begins the next transaction."""
+    always = property(lambda self: True, lambda self, value: None)
+    patch.setattr(transaction.Transactions, "_delivered", always, raising=False)
+
+
 def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A full disk loses step 13, and the next batch is judged all the same."""
     real = transactor.Transactor._apply
@@ -242,6 +248,7 @@ PLANTED = tuple(
         (own_counters_kept_after_a_takeover, "changelog"),
         (changelog_end_is_the_last_stable_offset, "stop"),
         (a_worn_producer_goes_on, "doubled"),
+        (undelivered_records_wear_nobody, "lost"),
         (a_failed_write_is_forgotten, "state"),
         (a_lost_changelog_is_begun_anew, "refusal"),
         (another_record_is_not_noticed, "refusal"),
