@@ -6,6 +6,7 @@ The oracle judges a `Recording` and nothing else, so a recorded run can be spoil
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -16,6 +17,7 @@ from tests.support.stage import Stage
 from tests.support.topics import as_record, end_offsets, read_committed
 
 POLL_SECONDS = 0.2
+SILENT_SECONDS = 10.0
 Where = tuple[str, int]
 """Place (``unique``, ``duplicates``, ``dead_letter``) and partition."""
 
@@ -80,9 +82,22 @@ class Watcher:
             stage.duplicates: "duplicates",
             stage.dead_letter: "dead_letter",
         }
-        self._consumer = Consumer(
+        self._bootstrap = bootstrap
+        self._next = {
+            (topic, partition): 0
+            for topic in self._names
+            for partition in end_offsets(bootstrap, topic)
+        }
+        self._consumer = self._begin()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _begin(self) -> Consumer:
+        """Return a consumer that reads on from what was seen."""
+        consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                "bootstrap.servers": self._bootstrap,
                 "group.id": "test-watcher",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
@@ -91,27 +106,28 @@ class Watcher:
                 "fetch.wait.max.ms": 100,
             }
         )
-        spots = [
-            TopicPartition(topic, partition, 0)
-            for topic in self._names
-            for partition in end_offsets(bootstrap, topic)
-        ]
-        self._consumer.assign(spots)
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        consumer.assign([TopicPartition(*where, offset) for where, offset in self._next.items()])
+        return consumer
 
     def _run(self) -> None:
+        heard = time.monotonic()
         while not self._ending.is_set():
             for message in self._consumer.consume(500, POLL_SECONDS):
                 if (error := message.error()) is None:
+                    heard = time.monotonic()
                     self._note(as_record(message))
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                     self.errors.append(str(error))
+            # A consumer whose broker was frozen may get nothing more, and say nothing of it.
+            if time.monotonic() - heard > SILENT_SECONDS:
+                self._consumer.close()
+                self._consumer, heard = self._begin(), time.monotonic()
 
     def _note(self, record: Record) -> None:
-        where = self._names[record.source.topic], record.source.partition
-        self.seen.setdefault(where, []).append((record.source.offset, digest(record)))
+        source = record.source
+        self._next[source.topic, source.partition] = source.offset + 1
+        where = self._names[source.topic], source.partition
+        self.seen.setdefault(where, []).append((source.offset, digest(record)))
         self.count += 1
 
     def close(self) -> None:
