@@ -1,0 +1,46 @@
+"""An admin client that asks a leader of the past is made to look for the present one."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.kafka.ports import Bounds, Retriable
+from streamfilter.kafka.questions import bounds_of
+from tests.support.topics import create_topics
+
+FROZEN_SECONDS = 20.0
+"""Who is missed for 9 s loses its leaderships, and gets them back as later ones."""
+IN_A_ROW = 50
+WAIT_SECONDS = 120.0
+"""By itself the client would look again after 300 s."""
+
+
+def test_offsets_are_told_again_soon_after_a_broker_was_frozen() -> None:
+    with RealKafka() as kafka:
+        create_topics(kafka.bootstrap, {"changelog": 1})
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
+        spot = TopicPartition("changelog", 0)
+        assert bounds_of(admin, spot) == Bounds(0, 0)
+        kafka.nodes[0].pause()
+        thaw = threading.Timer(FROZEN_SECONDS, kafka.nodes[0].resume)
+        thaw.start()
+        deadline, good = time.monotonic() + WAIT_SECONDS, 0
+        while good < IN_A_ROW or thaw.is_alive():
+            trouble = asked(admin, spot)
+            good = 0 if trouble else good + 1
+            assert time.monotonic() < deadline, trouble
+            time.sleep(0.1)
+
+
+def asked(admin: AdminClient, spot: TopicPartition) -> str:
+    """Ask once, as a start does again and again; return what went wrong."""
+    try:
+        bounds_of(admin, spot)
+    except Retriable as error:
+        return str(error)
+    return ""
