@@ -15,6 +15,7 @@ from streamfilter.kafka.starting import Starter
 from streamfilter.kafka.store import Store
 from streamfilter.kafka.transactor import Parts, Step, Transactor
 from streamfilter.killpoints import kill_point
+from streamfilter.model import Positions
 
 LAG_SECONDS = 1.0
 """Between two looks at the lag: it asks the client about every partition."""
@@ -34,6 +35,7 @@ class Task:
         self._progress = Progress(parts.log, parts.clock, seconds=parts.bounds.stuck_seconds)
         self.state, self.detail = State.STARTING, ""
         self._measure_at = self._lag_at = 0.0
+        self._stood_at: Positions = {}
         self.restart()
 
     @property
@@ -42,11 +44,14 @@ class Task:
 
     def restart(self) -> None:
         """Begin again with step 1; the index stays open, for it is a prefix of the changelog."""
+        self._begin()
+        self._progress.moved()
+
+    def _begin(self) -> None:
         self._transactor = None
         self._starter = Starter(self.plan, self._parts, self._store, self._index)
         self._script = self._starter.run()
         self.state, self.detail = State.STARTING, ""
-        self._progress.moved()
 
     def rebuild(self, why: str) -> None:
         """Remove the index, and begin again: it is restored from the changelog."""
@@ -67,7 +72,7 @@ class Task:
         self._look_for_progress(step, self._transactor)
         if step is Step.REPLACE:
             self._show(self._transactor)
-            self.restart()
+            self._begin()  # which is no progress: it may be for a transaction that always fails
         elif step is not Step.IDLE or self._parts.clock.monotonic() >= self._lag_at:
             self._show(self._transactor)
         return step
@@ -87,9 +92,12 @@ class Task:
 
     def _look_for_progress(self, step: Step, transactor: Transactor) -> None:
         """Say so if what there is to move is not moved; a rest on purpose is none of it."""
-        if step not in (Step.IDLE, Step.RETRY):
+        positions = transactor.standing.positions
+        did = step not in (Step.IDLE, Step.RETRY, Step.REPLACE)
+        if did or positions != self._stood_at:
             self._progress.moved()
-        reason = self._progress.reason(transactor.standing.positions)
+        self._stood_at = positions
+        reason = self._progress.reason(positions)
         self._parts.observer.stuck(self.plan.label, reason)
 
     def _shown(self, step: Step) -> tuple[State, str]:

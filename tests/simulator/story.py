@@ -169,7 +169,8 @@ class Story:
                 continue
             for task, disk in enumerate(process.disks):
                 changelog = self.world.broker.topics[CHANGELOG][task]
-                last = max(offset for offset, _ in changelog.committed(changelog.start))
+                there = (offset for offset, _ in changelog.committed(changelog.start))
+                last = max(there, default=-1)  # its first transaction may never have got through
                 if disk.index.progress.changelog_offset < last:
                     yield disk.name
 
