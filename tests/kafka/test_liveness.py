@@ -10,7 +10,7 @@ import pytest
 from streamfilter.kafka.broker.real import RealKafka
 from tests.kafka.story import records, texts, verdicts
 from tests.support.faulty import FaultyProcess
-from tests.support.filter_process import FilterProcess
+from tests.support.filter_process import START_TIMEOUT_SECONDS, FilterProcess
 from tests.support.stage import Stage
 
 SEED = 20_261_130
@@ -75,10 +75,12 @@ def own(kafka: RealKafka) -> Iterator[RealKafka]:
 
 
 def owner_of(pair: list[FilterProcess]) -> FilterProcess:
-    pair[0].wait_for(
-        lambda _: any(p.status().get("state") == "running" for p in pair), what="an owner"
-    )
-    return next(p for p in pair if p.status()["tasks"])
+    """Return who has the task; what both say if nobody gets it."""
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while not (owners := [p for p in pair if p.status().get("state") == "running"]):
+        assert time.monotonic() < deadline, [p.told(f"no owner: {p.status()}") for p in pair]
+        time.sleep(0.05)
+    return owners[0]
 
 
 def test_a_broker_that_answers_nothing_is_waited_for_and_nobody_is_killed(
