@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from streamfilter.kafka.broker.jars import BrokerUnavailableError
 from streamfilter.kafka.broker.real import RealKafka
+from tests.support.forge import Forge
 from tests.support.stage import Stage
 from tests.support.trials import Trials, add_options, trials_of
 
@@ -54,8 +55,15 @@ def kafka() -> Iterator[RealKafka]:
         yield broker
 
 
+@pytest.fixture(scope="session")
+def forge() -> Iterator[Forge]:
+    """What filters are forked from: hundreds are started, and each would import for .7 s."""
+    with Forge() as forge:
+        yield forge
+
+
 @pytest.fixture
-def make_stage(kafka: RealKafka, tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+def make_stage(kafka: RealKafka, forge: Forge, tmp_path: Path) -> Iterator[Callable[..., Stage]]:
     """Return a maker of stages (``make_stage(partitions=4)``) whose filters end with the test."""
     stages: list[Stage] = []
 
@@ -63,6 +71,7 @@ def make_stage(kafka: RealKafka, tmp_path: Path) -> Iterator[Callable[..., Stage
         directory = tmp_path / f"stage-{len(stages)}"
         directory.mkdir()
         stages.append(Stage(kafka.bootstrap, directory, partitions=partitions))
+        stages[-1].launch = forge.launch
         return stages[-1]
 
     yield make

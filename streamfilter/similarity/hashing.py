@@ -7,6 +7,7 @@ wraps modulo 2^64, which numpy's unsigned arrays do silently; that is intended h
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 import xxhash
@@ -26,15 +27,21 @@ unbounded in hostile text, one by one with XXH3 (a polynomial hash is weak on lo
 MASKS: U64 = np.array([(1 << (8 * n)) - 1 for n in range(8)] + [2**64 - 1], dtype=np.uint64)
 
 
+@lru_cache(maxsize=64)
 def constants(seed: bytes, purpose: str, count: int) -> U64:
-    """Return *count* secret odd 64-bit constants for *purpose*, reproducible from *seed*."""
+    """Return *count* secret odd 64-bit constants for *purpose*, reproducible from *seed*.
+
+    They are shared, and cannot be written to.
+    """
     stream = b"".join(
         hashlib.blake2b(
             i.to_bytes(4, "little"), key=seed, person=purpose.encode()[:16], digest_size=64
         ).digest()
         for i in range((count + 7) // 8)
     )
-    return np.frombuffer(stream, dtype="<u8")[:count].astype(np.uint64) | np.uint64(1)
+    drawn = np.frombuffer(stream, dtype="<u8")[:count].astype(np.uint64) | np.uint64(1)
+    drawn.setflags(write=False)
+    return drawn
 
 
 def finalise(x: U64) -> U64:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from math import comb
 from typing import Any
 
@@ -124,6 +125,7 @@ class Scheme:
                 f"{self.bands}; use fewer bands, or more slots"
             )
 
+    @lru_cache(maxsize=16)  # noqa: B019  # a few small values, asked for at every start and look
     def as_json(self) -> str:
         """Return the canonical JSON: sorted keys, no spaces, ASCII."""
         fields = asdict(self) | {"shingling": self.shingling.as_fields()}

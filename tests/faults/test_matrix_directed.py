@@ -19,8 +19,8 @@ SEED, ATTEMPTS = 20_261_122, 8
 
 
 @pytest.fixture
-def place(kafka: RealKafka) -> Iterator[Place]:
-    with Forge() as forge, Proxy.of(kafka.nodes[0]) as proxy:
+def place(kafka: RealKafka, forge: Forge) -> Iterator[Place]:
+    with Proxy.of(kafka.nodes[0]) as proxy:
         yield Place(kafka.bootstrap, kafka.bootstrap_proxied, proxy, forge.launch)
 
 

@@ -1,7 +1,6 @@
 """The directed sweep counts what happened and was judged, and nothing else; and it finds."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,8 @@ SEED = "20261126"
 
 
 @pytest.fixture(scope="module")
-def place(kafka: RealKafka) -> Iterator[Place]:
-    with Forge() as forge:
-        yield Place(kafka.bootstrap, launch=forge.launch)
+def place(kafka: RealKafka, forge: Forge) -> Place:
+    return Place(kafka.bootstrap, launch=forge.launch)
 
 
 def test_two_rows_get_their_trials_and_runs_add_up_in_a_file(place: Place, tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from tests.support.filter_process import FilterProcess
 from tests.support.topics import Input, create_topics, end_offsets, produce, read_committed
 
 DRAIN_TIMEOUT_SECONDS = 300
+OF_A_START = {"LD_PRELOAD", "PYTHONPATH"}
+"""What an environment changes only in a process that is started, not in one that is forked."""
 SEED = bytes(range(32))
 """Every filter of a stage hashes by this seed, so that runs can be compared."""
 
@@ -90,6 +92,7 @@ class Stage:
         config = self.configuration(state=state, **sections)
         port = json.loads(config.read_text())["http"]["port"]
         log = config.with_suffix(".log")
+        anew = bool(prefix) or not OF_A_START.isdisjoint(environment or ())
         process = FilterProcess(
             config,
             port=port,
@@ -97,7 +100,7 @@ class Stage:
             environment=environment,
             arguments=arguments,
             prefix=prefix,
-            launch=self.launch,
+            launch=Child if anew else self.launch,
         )
         self.processes.append(process)
         return process
