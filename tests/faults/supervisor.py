@@ -152,6 +152,9 @@ class Supervisor:
             worker.fault, worker.expected = fault, frozenset(expected | self.tolerated)
             if worker.armed:
                 worker.expected |= {KILLED}
+            if not worker.status():
+                # Before it listens it has begun nothing, and the signal itself may end it (seen).
+                worker.expected |= {-number}
             os.kill(worker.process.child.pid, number)
 
     def working(self) -> list[tuple[Worker, dict[str, Any]]]:
