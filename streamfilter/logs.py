@@ -1,7 +1,8 @@
 """Logging to standard error: one JSON object a line, or text on a terminal.
 
 Two promises: a secret of the configuration is replaced wherever it turns up, in a message, a
-field or a traceback; and a line that repeats is written a few times, then counted. Payloads
+field or a traceback; and a line that repeats is written a few times, then counted: what says something else is not a
+repetition. Payloads
 are never handed to a logger in the first place.
 """
 
@@ -12,7 +13,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from datetime import UTC, datetime
 from typing import IO
 
@@ -20,6 +21,8 @@ MASK = "********"
 SECRET_CHARACTERS_MIN = 4  # shorter "secrets" (1, no) would eat ordinary words
 REPEATS = 5
 """Equal lines written within `REPEAT_SECONDS`; further ones are only counted."""
+ALIKE = 100
+"""Lines of one template that differ, written within `REPEAT_SECONDS`."""
 REPEAT_SECONDS = 10.0
 REPEATS_REMEMBERED_MAX = 1_000
 MESSAGE_CHARACTERS_MAX = 8_000
@@ -51,28 +54,67 @@ MASKER = Masker()
 """One for the process: secrets must be masked by whoever prints, also before logging is set up."""
 
 
+class _Tally:
+    """How often each key came within `REPEAT_SECONDS`; remembers a bounded number of keys."""
+
+    def __init__(self, allowed: int) -> None:
+        self._allowed = allowed
+        self._seen: dict[Hashable, tuple[float, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def take(self, key: Hashable, now: float) -> tuple[bool, int]:
+        """Count *key*; return whether it may pass, and how many were held back before it."""
+        since, number = self._seen.pop(key, (now, 0))
+        held = 0
+        if now - since >= REPEAT_SECONDS:
+            held = max(0, number - self._allowed)
+            since, number = now, 0
+        self._seen[key] = (since, number + 1)
+        if len(self._seen) > REPEATS_REMEMBERED_MAX:
+            del self._seen[next(iter(self._seen))]
+        return number < self._allowed, held
+
+
 class Repeats(logging.Filter):
-    """Lets a line through `REPEATS` times in `REPEAT_SECONDS`, then counts what it holds back."""
+    """Lets what is equal through `REPEATS` times in `REPEAT_SECONDS`, then counts what it holds.
+
+    Equal is what a reader sees as equal: the message filled in, its fields, its exception. One
+    template may say that twenty partitions are broken, and each of them is news. What differs in
+    nothing but a number that counts up must not flood either: so many of one template, no more.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}
+        self._equal = _Tally(REPEATS)
+        self._alike = _Tally(ALIKE)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Decide by logger, level and message before its arguments are filled in."""
-        key = (record.name, record.levelno, str(record.msg)[:200])
+        """Decide by what the line says, then by its template."""
         now = self._clock()
+        alike = (record.name, record.levelno, str(record.msg)[:200])
         with self._lock:
-            since, number = self._seen.pop(key, (now, 0))
-            if now - since >= REPEAT_SECONDS:
-                record.suppressed = max(0, number - REPEATS)
-                since, number = now, 0
-            self._seen[key] = (since, number + 1)
-            if len(self._seen) > REPEATS_REMEMBERED_MAX:
-                del self._seen[next(iter(self._seen))]
-        return number < REPEATS
+            passes, held = self._equal.take(_said(record), now)
+            if passes:
+                passes, more = self._alike.take(alike, now)
+                held += more
+        if held:
+            record.suppressed = held
+        return passes
+
+
+def _said(record: logging.LogRecord) -> int:
+    """Return a hash of all that a line says but its time: lines may be long, and are remembered."""
+    try:
+        message = record.getMessage()
+    except Exception:  # arguments that do not fit: the handler tells of it, and nobody else
+        message = str(record.msg)
+    extra = [(key, str(value)) for key, value in vars(record).items() if key not in _STANDARD]
+    error = repr(record.exc_info[1]) if record.exc_info else ""
+    return hash((record.name, record.levelno, message, tuple(extra), error))
 
 
 class _Formatter(logging.Formatter):

@@ -56,29 +56,64 @@ def test_auto_writes_text_on_a_terminal(stream, monkeypatch):
     assert stream.getvalue().endswith("info kafka: hello n=1\n")
 
 
-def test_a_line_that_repeats_is_written_a_few_times_then_counted():
-    now = [0.0]
-    filter = logs.Repeats(clock=lambda: now[0])
+class Lines:
+    """A filter of repetitions with a clock that is turned by hand."""
 
-    def attempt(number: int) -> logging.LogRecord | None:
-        record = logging.LogRecord("x", 30, "", 0, "broker %d is down", (number,), None)
-        return record if filter.filter(record) else None
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.filter = logs.Repeats(clock=lambda: self.now)
 
-    written = [attempt(number) for number in range(100)]
-    assert sum(record is not None for record in written) == logs.REPEATS
-    now[0] = logs.REPEAT_SECONDS
-    again = attempt(101)
-    assert again is not None
+    def log(self, message: str, *arguments: object, **fields: object) -> logging.LogRecord | None:
+        """Return the line's record if it is written."""
+        record = logging.LogRecord("x", 30, "", 0, message, arguments, None)
+        vars(record).update(fields)
+        return record if self.filter.filter(record) else None
+
+    def written(self, number: int, message: str, *arguments: object) -> int:
+        return sum(self.log(message, *arguments) is not None for _ in range(number))
+
+
+@pytest.fixture
+def repeats():
+    return Lines()
+
+
+def test_a_line_that_repeats_is_written_a_few_times_then_counted(repeats):
+    assert repeats.written(100, "broker %d is down", 3) == logs.REPEATS
+    repeats.now = logs.REPEAT_SECONDS
+    again = repeats.log("broker %d is down", 3)
     assert again.suppressed == 100 - logs.REPEATS
-    assert attempt(102) is not None
+    assert not hasattr(repeats.log("broker %d is down", 3), "suppressed")
 
 
-def test_different_lines_do_not_silence_each_other_and_memory_is_bounded():
-    filter = logs.Repeats(clock=lambda: 0.0)
+def test_different_lines_of_one_template_are_all_written(repeats):
+    """Twenty partitions were damaged, and the log told of five."""
+    assert all(repeats.log("partition %d is damaged", number) for number in range(20))
+    assert all(repeats.log("is damaged", partition=number) for number in range(20))
+
+
+def test_lines_that_differ_in_their_exception_are_all_written(repeats):
+    for number in range(20):
+        error = ValueError(f"cause {number}")
+        assert repeats.log("an exception in a callback", exc_info=(ValueError, error, None))
+
+
+def test_a_template_that_counts_up_does_not_flood_and_is_counted(repeats):
+    written = [repeats.log("attempt %d", number) for number in range(1_000)]
+    assert sum(line is not None for line in written) == logs.ALIKE
+    repeats.now = logs.REPEAT_SECONDS
+    assert repeats.log("attempt %d", 1_000).suppressed == 1_000 - logs.ALIKE
+
+
+def test_arguments_that_do_not_fit_their_template_disturb_nobody(repeats):
+    assert repeats.log("%d", "no number") is not None
+
+
+def test_different_lines_do_not_silence_each_other_and_memory_is_bounded(repeats):
     for number in range(3 * logs.REPEATS_REMEMBERED_MAX):
-        record = logging.LogRecord("x", 30, "", 0, f"line {number}", (), None)
-        assert filter.filter(record)
-    assert len(filter._seen) <= logs.REPEATS_REMEMBERED_MAX
+        assert repeats.log(f"line {number}")
+    assert len(repeats.filter._equal) <= logs.REPEATS_REMEMBERED_MAX
+    assert len(repeats.filter._alike) <= logs.REPEATS_REMEMBERED_MAX
 
 
 def test_a_secret_is_masked_in_every_dress():
