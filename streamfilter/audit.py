@@ -1,12 +1,15 @@
 """The audit: a sample of the verdicts, judged again by brute force on the sets.
 
-Who is asked. The *reference set* are those documents of the index (forwarded and remembered)
-whose ordinals hash lowest, at most `Rates.reference` of them: a uniform sample of the whole
-memory in bounded space. The *arrivals* are the documents whose ordinals hash, differently, below
-`Rates.arrivals`. Each is compared with every reference document of a smaller ordinal, on the
-token samples, with no signature, band or bucket in between. What the sketcher made of a text is
-believed (a text that was split wrongly is wrong here too), and so is the estimate that stands
-for sets above 1,024 tokens.
+Who is asked. The *reference set* are those signed documents of the index (forwarded and
+remembered) whose ordinals hash lowest, at most `Rates.reference` of them: a uniform sample of
+the whole memory in bounded space. An index may hold few signed documents or none (titles with
+``short_text: exact_only``), and to find them all it would have to be read whole, so a document
+belongs to the set only if it is also one of the `LOOKS` times as many, signed or not, that hash
+lowest: a smaller sample then, as uniform. The *arrivals* are the documents whose ordinals hash,
+differently, below `Rates.arrivals`. Each is compared with every reference document of a smaller
+ordinal, on the token samples, with no signature, band or bucket in between. What the sketcher
+made of a text is believed (a text that was split wrongly is wrong here too), and so is the
+estimate that stands for sets above 1,024 tokens.
 
 What is found, with "similar" for a Jaccard similarity of at least what the policy wants of such a
 pair (the threshold, or what it is raised to for short texts):
@@ -57,6 +60,10 @@ Flags = NDArray[np.bool_]
 PART_RATIO = 4
 """A part of the reference set is at least so many times as large as the next: new documents are
 sorted into a small part at once, and into the large one rarely."""
+LOOKS = 8
+"""Documents looked at for each wanted one: what a start reads of an index is bounded by that."""
+PIECE_DOCUMENTS = 1_000
+"""Documents read at a time while a reference set is remembered."""
 CHUNK_ORDINALS = 1 << 18
 """Ordinals hashed at a time while a reference set is remembered: temporaries of 2 MiB."""
 
@@ -111,7 +118,7 @@ class Audit:
     """Audits the batches of one index, in their order."""
 
     def __init__(self, rates: Rates, policy: MatchPolicy, index: Index) -> None:
-        """Begin with the reference set that *index* implies; reads up to its documents."""
+        """Begin with the reference set that *index* implies; reads a bounded part of *index*."""
         self._rates, self._policy = rates, policy
         self._reference = _Reference(rates.reference)
         if rates.arrivals > 0 and rates.reference > 0 and len(index):
@@ -183,6 +190,8 @@ class _Reference:
     def __init__(self, most: int) -> None:
         self._most = most
         self._parts: list[_Part] = []
+        self._looked: U64 = np.zeros(0, np.uint64)
+        """Hashes of all documents up to the limit, signed or not."""
         self._limit = np.uint64(_ALL)
         """No document that hashes above it belongs to the set."""
 
@@ -205,26 +214,42 @@ class _Reference:
     def add(self, documents: Documents) -> None:
         """Take those of *documents* that belong to the set; unsigned ones cannot be compared."""
         hashes = _hashed(documents.ordinals, _REFERENCE)
-        rows = np.flatnonzero((hashes <= self._limit) & (documents.set_sizes > 0))
-        if not rows.size:
+        inside = hashes <= self._limit
+        if not inside.any():
             return
-        samples = Samples(documents.tokens, documents.token_starts, documents.set_sizes)
-        self._parts.append(_Part.of(documents.ordinals[rows], taken(samples, rows)))
-        known = np.concatenate([part.hashes for part in self._parts])
-        if len(known) > self._most:
-            self._limit = np.partition(known, self._most - 1)[self._most - 1]
+        self._looked = np.concatenate((self._looked, hashes[inside]))
+        self._lower(self._looked, LOOKS * self._most)
+        rows = np.flatnonzero((hashes <= self._limit) & (documents.set_sizes > 0))
+        if rows.size:
+            samples = Samples(documents.tokens, documents.token_starts, documents.set_sizes)
+            self._parts.append(_Part.of(documents.ordinals[rows], taken(samples, rows)))
+            self._lower(np.concatenate([part.hashes for part in self._parts]), self._most)
+        self._looked = self._looked[self._looked <= self._limit]
         while len(self._parts) > 1 and len(self._parts[-2]) < PART_RATIO * len(self._parts[-1]):
             late, early = self._parts.pop(), self._parts.pop()
             self._parts.append(_merged(early.below(self._limit), late.below(self._limit)))
 
+    def _lower(self, hashes: U64, most: int) -> None:
+        """Lower the limit to where only *most* of *hashes* are left."""
+        if len(hashes) >= most:
+            self._limit = min(self._limit, np.partition(hashes, most - 1)[most - 1])
+
     def remember(self, index: Index) -> None:
-        """Take the set from an *index* that holds documents already."""
-        aimed = 2.0 * self._most / len(index)
+        """Take the set from an *index* that holds documents already: lowest hashes first."""
+        end, begun = index.progress.next_ordinal, -1
+        # A share of the ordinals is about that share of the documents; a little more, to be sure.
+        share = 1.25 * LOOKS * self._most / len(index)
         while True:
-            documents = index.fetch(_low(index.progress.next_ordinal, _limit(aimed)))
-            if aimed >= 1 or np.count_nonzero(documents.set_sizes) >= self._most:
-                return self.add(documents)
-            aimed *= 2  # many are unsigned
+            ordinals = _low(end, above=begun, limit=int(_limit(share)))
+            ordinals = ordinals[np.argsort(_hashed(ordinals, _REFERENCE))]
+            for first in range(0, len(ordinals), PIECE_DOCUMENTS):
+                piece = ordinals[first : first + PIECE_DOCUMENTS]
+                self.add(index.fetch(np.sort(piece)))
+                if self.size >= self._most or len(self._looked) >= LOOKS * self._most:
+                    return
+            if share >= 1:
+                return
+            share, begun = 2 * share, int(_limit(share))  # fewer are left of these than of others
 
     def similar(self, others: Samples, ordinals: I64, policy: MatchPolicy) -> I64:
         """Return the rows of *others* that are similar to a member of a smaller ordinal."""
@@ -250,12 +275,16 @@ def _limit(share: float) -> np.uint64:
     return np.uint64(min(_ALL, int(share * _ALL)))
 
 
-def _low(end: int, limit: np.uint64) -> I64:
-    """Return the ordinals below *end* that hash to at most *limit*, rising."""
+def _low(end: int, *, above: int, limit: int) -> I64:
+    """Return the ordinals below *end* whose hash is greater than *above*, and at most *limit*."""
     low = [np.zeros(0, np.int64)]
     for begin in range(0, end, CHUNK_ORDINALS):
         ordinals = np.arange(begin, min(end, begin + CHUNK_ORDINALS))
-        low.append(ordinals[_hashed(ordinals, _REFERENCE) <= limit])
+        hashes = _hashed(ordinals, _REFERENCE)
+        chosen = hashes <= np.uint64(limit)
+        if above >= 0:
+            chosen &= hashes > np.uint64(above)
+        low.append(ordinals[chosen])
     return np.concatenate(low)
 
 

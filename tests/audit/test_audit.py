@@ -1,13 +1,13 @@
 """The audit against the whole truth, its determinism, and what it must bring to light."""
 
 import random
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 
 import numpy as np
 import pytest
 
 from streamfilter import config_sections
-from streamfilter.audit import NOTHING, Audit, Audited, Rates
+from streamfilter.audit import LOOKS, NOTHING, PIECE_DOCUMENTS, Audit, Audited, Rates
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.estimators import wilson
@@ -171,3 +171,75 @@ def test_short_texts_are_never_audited():
     assert (
         Audit(ALL, run.policy, run.index).batch(sketches, judgement, first_ordinal=first) == NOTHING
     )
+
+
+class Counting:
+    """An index that counts the documents that are read of it."""
+
+    def __init__(self, index) -> None:
+        self._index, self.read, self.most_at_once = index, 0, 0
+
+    def __getattr__(self, name):
+        return getattr(self._index, name)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def fetch(self, ordinals):
+        documents = self._index.fetch(ordinals)
+        self.read += len(documents)
+        self.most_at_once = max(self.most_at_once, len(documents))
+        return documents
+
+
+def titles(run: Run, *, count: int, signed: int) -> None:
+    """Let an index remember short texts, too short for a signature, with some longer ones."""
+    chooser = random.Random(21)
+    texts = [f"t{chooser.getrandbits(60):x}" for _ in range(count)]
+    for at in chooser.sample(range(count), signed):
+        texts[at] = fresh(chooser)
+    for batch in batches(texts, 1_000):
+        run.step(batch)
+
+
+def short_texts_too(seed: int) -> Run:
+    run = Run.of(bands=16, rows=6, threshold=0.8, seed=seed)
+    return replace(run, policy=replace(run.policy, short_text="exact_only"))
+
+
+@pytest.mark.parametrize("signed", [0, 30, 3_000])
+def test_a_start_reads_a_bounded_part_of_an_index_however_few_documents_are_signed(signed):
+    """Titles alone: 800,000 of them were read at every start, 836 MiB of them at once."""
+    run = short_texts_too(21)
+    titles(run, count=6_000, signed=signed)
+    index = Counting(run.index)
+    assert len(index) == 6_000
+    audit = Audit(Rates(arrivals=0.1, reference=50), run.policy, index)
+    assert index.read <= LOOKS * 50 + PIECE_DOCUMENTS
+    assert index.most_at_once <= PIECE_DOCUMENTS
+    # A uniform sample still: of the 400 documents that are looked at, as many as of all are signed.
+    if signed < 3_000:
+        assert abs(audit.reference_documents - 400 * signed / 6_000) <= 4
+    else:
+        assert audit.reference_documents == 50
+
+
+@pytest.mark.parametrize("signed", [4, 60])
+def test_where_few_documents_are_signed_a_restart_has_the_same_reference_set(signed):
+    run = short_texts_too(22)
+    rates = Rates(arrivals=1.0, reference=20)
+    live = Audit(rates, run.policy, run.index)
+    chooser = random.Random(22)
+    texts = [f"t{chooser.getrandbits(60):x}" for _ in range(1_000)]
+    for at in chooser.sample(range(1_000), signed):
+        texts[at] = fresh(chooser)
+    seen = set()
+    for batch in batches(texts, 50):
+        sketches, judgement, first = run.step(batch)
+        live.batch(sketches, judgement, first_ordinal=first)
+        restarted = Audit(rates, run.policy, run.index)
+        assert restarted.reference_documents == live.reference_documents
+        probe = np.arange(run.index.progress.next_ordinal)
+        assert (restarted._reference.holds(probe) == live._reference.holds(probe)).all()
+        seen.add(live.reference_documents)
+    assert max(seen) <= 20
