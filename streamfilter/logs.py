@@ -1,9 +1,8 @@
 """Logging to standard error: one JSON object a line, or text on a terminal.
 
 Two promises: a secret of the configuration is replaced wherever it turns up, in a message, a
-field or a traceback; and a line that repeats is written a few times, then counted: what says something else is not a
-repetition. Payloads
-are never handed to a logger in the first place.
+field or a traceback; and a line that repeats is written a few times, then counted: what says
+something else is not a repetition. Payloads are never handed to a logger in the first place.
 """
 
 from __future__ import annotations

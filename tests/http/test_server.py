@@ -4,6 +4,8 @@ import http.client
 import json
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -122,35 +124,90 @@ def test_an_address_that_is_none_is_a_configuration_problem(host, health, metric
         window.Server(host, 0, pages=Pages(health, metrics))
 
 
-def test_clients_that_never_finish_are_hung_up_on_so_that_probes_get_through(
-    server, health, metrics, monkeypatch
-):
-    usual = window.REQUEST_SECONDS_MAX
-    monkeypatch.setattr(window, "REQUEST_SECONDS_MAX", 2.0)
-    slow = [socket.create_connection(server.address) for _ in range(window.REQUESTS_MAX)]
+@contextmanager
+def held(server, number: int, said: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Connections that hold on, after they *said* so much."""
+    connections = []
     try:
-        for each in slow:
-            each.sendall(b"GET /livez HTTP/1.0\r\nX: ")
-        for each in slow:
-            assert each.recv(1) == b""  # the deadline hung up
-        monkeypatch.setattr(window, "REQUEST_SECONDS_MAX", usual)  # this one may take its time
+        for _ in range(number):
+            connections.append(socket.create_connection(server.address, timeout=60))
+            connections[-1].sendall(said)
+        yield connections
+    finally:
+        for each in connections:
+            each.close()
+
+
+def is_over(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+SAYINGS = {
+    "nothing": b"",
+    "a part of its line": b"GET /li",
+    "a header without end": b"GET /livez HTTP/1.0\r\nX: ",
+}
+
+
+@pytest.mark.parametrize("said", SAYINGS.values(), ids=SAYINGS)
+def test_probes_are_answered_while_more_clients_than_there_are_places_hold_on(server, said):
+    """Sixteen such connections were enough: the probes were hung up on, and the process killed."""
+    with held(server, 3 * window.REQUESTS_MAX, said):
+        for _ in range(5):
+            assert ask(server, "/livez")[0] == 200
+
+
+def test_a_client_that_feeds_its_request_byte_by_byte_makes_room_like_one_that_is_silent(server):
+    with held(server, window.REQUESTS_MAX, b"GET /livez HTTP/1.0\r\n") as slow:
+        for byte in b"X-Slow":
+            for each in slow[-5:]:
+                each.sendall(bytes([byte]))
+            assert ask(server, "/livez")[0] == 200
+        assert is_over(slow[0])
+
+
+def test_who_came_first_makes_room_and_nobody_else(server):
+    with held(server, window.REQUESTS_MAX) as waiting:
         assert ask(server, "/livez")[0] == 200
-    finally:
-        for each in slow:
-            each.close()
+        assert is_over(waiting[0])
+        for each in waiting[1:]:
+            each.sendall(b"GET /livez HTTP/1.0\r\n\r\n")
+            assert each.recv(100).startswith(b"HTTP/1.0 200")
 
 
-def test_more_requests_than_the_bound_are_hung_up_on_at_once(server):
-    held = [socket.create_connection(server.address) for _ in range(window.REQUESTS_MAX)]
-    try:
-        for each in held:
-            each.sendall(b"GET ")
-        one_more = socket.create_connection(server.address)
-        with one_more:
-            assert one_more.recv(1) == b""
-    finally:
-        for each in held:
-            each.close()
+def test_a_request_that_is_being_answered_does_not_make_room(server, monkeypatch):
+    pages, asked, proceed = server._server.pages, threading.Event(), threading.Event()
+
+    class Slow:
+        def answer(self, path: str, accept: str):
+            if path == "/metrics":
+                asked.set()
+                proceed.wait(60)
+            return pages.answer(path, accept)
+
+    monkeypatch.setattr(server._server, "pages", Slow())
+    with held(server, 1, b"GET /metrics HTTP/1.0\r\n\r\n") as (scraper,):
+        assert asked.wait(60)
+        with held(server, window.REQUESTS_MAX):
+            assert ask(server, "/livez")[0] == 200
+        proceed.set()
+        assert scraper.recv(100).startswith(b"HTTP/1.0 200")
+
+
+def test_who_does_not_come_to_an_end_is_hung_up_on(server, monkeypatch):
+    monkeypatch.setattr(window, "REQUEST_SECONDS_MAX", 0.5)
+    with held(server, 3, b"GET /livez HTTP/1.0\r\nX: ") as slow:
+        assert all(map(is_over, slow))
+
+
+def test_threads_are_bounded_whoever_comes(server):
+    with held(server, 5 * window.REQUESTS_MAX):
+        ask(server, "/livez")
+        serving = [each for each in threading.enumerate() if "process_request" in each.name]
+        assert len(serving) <= window.REQUESTS_MAX
 
 
 def test_a_request_line_or_header_without_end_is_refused(server):
