@@ -15,6 +15,9 @@ from pathlib import Path
 from streamfilter.stops import ConfigError, Problem
 
 SEED_BYTES = 16
+MEASURING = bytes(SEED_BYTES)
+"""A seed for what only measures: that needs no secret, but the same answer every time."""
+
 FILE_BYTES_MIN, FILE_BYTES_MAX = 16, 1 << 20
 
 

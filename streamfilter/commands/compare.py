@@ -8,12 +8,10 @@ from pathlib import Path
 import click
 
 from streamfilter.commands.options import as_json, config_options, load, output_option
+from streamfilter.seeds import MEASURING
 from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import Shape
-
-SEED = bytes(16)
-"""Comparing needs no secret; a fixed seed makes the answer the same every time."""
 
 RAW = Normalisation("none", casefold=False, whitespace=False, digits=False, invisible=False)
 
@@ -71,7 +69,7 @@ def command(
         scheme = replace(scheme, shingling=shingling(shingle))
     if raw:
         scheme = replace(scheme, normalisation=RAW)
-    found = compare(text_of(a), text_of(b), scheme, seed=SEED)
+    found = compare(text_of(a), text_of(b), scheme, seed=MEASURING)
     if output == "json":
         click.echo(as_json(_fields(found)))
     else:

@@ -29,6 +29,7 @@ from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.truth import read_truth
 from streamfilter.interruption import INTERRUPTION
+from streamfilter.seeds import MEASURING
 from streamfilter.stops import ExitCode
 
 UNSOUND = 1
@@ -181,7 +182,7 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
         unique, duplicates, dead = (
             str(Path(directory, name)) for name in ("unique", "duplicates", "dead")
         )
-        filter_files(config, Job(inputs, unique, duplicates, dead))
+        filter_files(config, Job(inputs, unique, duplicates, dead, seed=MEASURING))
         return read_run(
             inputs,
             reader,

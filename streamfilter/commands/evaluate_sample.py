@@ -17,11 +17,9 @@ from streamfilter.evaluation.sample import Sample, measure
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.sampling import copy_first, documents_of
+from streamfilter.seeds import MEASURING
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
-
-SEED = bytes(16)
-"""Measuring needs no secret; a fixed seed makes the answer the same every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def evaluate_sample(
         found = list(documents_of([path], config, strict=False))
         ids, texts = [id_ for id_, _ in found], [text for _, text in found]
         sample = _measured(config, ids, texts)
-        filter_files(config, Job([path], unique, duplicates, dead))
+        filter_files(config, Job([path], unique, duplicates, dead, seed=MEASURING))
         run = read_run(
             [path], reader, unique=unique, duplicates=duplicates, dead_letter=dead,
             short_dropped=config.input.short_text == "drop",
@@ -63,7 +61,7 @@ def evaluate_sample(
 
 def _measured(config: Config, ids: list[str], texts: list[str]) -> Sample | RecordSample:
     """Compare all pairs, of texts or of records."""
-    sketcher, threshold = Sketcher(config.scheme(), seed=SEED), config.similarity.threshold
+    sketcher, threshold = Sketcher(config.scheme(), seed=MEASURING), config.similarity.threshold
     if config.input.format == "fields":
         return measure_records(ids, texts, sketcher, threshold=threshold)
     return measure(ids, texts, sketcher, threshold=threshold, recall=config.similarity.recall)

@@ -34,6 +34,8 @@ class Job:
     """What the state directory knows standard input by."""
     shadow: bool = False
     """Every readable line becomes a unique one; duplicates are told of beside them."""
+    seed: bytes | None = None
+    """Of a new index; None: that of ``index.seed_file``, else one drawn."""
 
 
 def no_progress(_: int) -> None:
@@ -51,7 +53,7 @@ def filter_files(
     _check_paths(job)
     with ExitStack() as stack:
         inputs = [_opened(stack, path, job) for path in job.inputs]
-        index, seed = stack.enter_context(opened(config, job.state))
+        index, seed = stack.enter_context(opened(config, job.state, seed=job.seed))
         outputs = stack.enter_context(Outputs(job.unique, job.duplicates, job.dead_letter))
         sketcher = Sketcher(config.scheme(), seed=seed)
         placement = Placement(

@@ -35,8 +35,12 @@ DIRECTORY = "index"
 
 
 @contextmanager
-def opened(config: Config, state: Path | None) -> Iterator[tuple[Index, bytes]]:
+def opened(
+    config: Config, state: Path | None, *, seed: bytes | None = None
+) -> Iterator[tuple[Index, bytes]]:
     """Yield the index in *state* (None: a temporary one) and its secret seed.
+
+    A new one's is *seed*, else that of ``index.seed_file``, else drawn.
 
     Raises:
         Stop: if the index cannot be used, or stops working; says why.
@@ -44,12 +48,12 @@ def opened(config: Config, state: Path | None) -> Iterator[tuple[Index, bytes]]:
     try:
         if state is not None:
             refuse_link(state)
-            with _open(config, state / DIRECTORY) as found:
+            with _open(config, state / DIRECTORY, seed) as found:
                 yield found
         else:
             with (
                 tempfile.TemporaryDirectory(prefix="streamfilter-") as directory,
-                _open(config, Path(directory, DIRECTORY)) as found,
+                _open(config, Path(directory, DIRECTORY), seed) as found,
             ):
                 yield found
     except (IndexLocked, DiskFull) as fault:
@@ -59,8 +63,9 @@ def opened(config: Config, state: Path | None) -> Iterator[tuple[Index, bytes]]:
 
 
 @contextmanager
-def _open(config: Config, path: Path) -> Iterator[tuple[Index, bytes]]:
-    seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+def _open(config: Config, path: Path, seed: bytes | None) -> Iterator[tuple[Index, bytes]]:
+    if seed is None and config.index.seed_file:
+        seed = read_seed(config.index.seed_file)
     identity = _identity(path, config.scheme(), seed)
     index = open_index(
         path,
