@@ -16,7 +16,7 @@ from streamfilter.candidates import ranks
 from streamfilter.model import Decision, Match, Source, Verdict
 from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
-from streamfilter.verification import Outcome
+from streamfilter.verification import NO_SIZES, Outcome
 
 Describe = Callable[[NDArray[np.int64]], Sequence[tuple[str, Source]]]
 """Ordinals of confirmed candidates → the id of each, and where it came from."""
@@ -83,7 +83,10 @@ def _matches(outcome: Outcome, order: NDArray[np.int64], describe: Describe) -> 
 
 
 def _wanted(outcome: Outcome, pair: int, policy: MatchPolicy) -> float:
-    return policy.threshold if outcome.wanted is None else float(outcome.wanted[pair])
+    """Return the similarity from which this pair counts: for the sketch rule, its own."""
+    if outcome.wanted is None:
+        return float(policy.wanted(NO_SIZES, NO_SIZES))
+    return float(outcome.wanted[pair])
 
 
 def _by_containment(outcome: Outcome, pair: int, policy: MatchPolicy) -> bool:

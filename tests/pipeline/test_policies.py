@@ -140,6 +140,22 @@ def test_the_sketch_rule_counts_the_first_slots_and_nothing_else(agree, of):
     assert duplicates or agree == of == 128
 
 
+def test_a_verdict_by_the_sketch_rule_doubts_by_the_share_that_the_rule_wants():
+    """At just 90 of 100 slots, .8996 or less is as likely as more; that .8 is missed is not."""
+    doubts = []
+    for seed in range(40):
+        rng = random.Random(seed)
+        words = [f"w{rng.getrandbits(40)}" for _ in range(120)]
+        changed = [*words[:-6], *(f"x{rng.getrandbits(40)}" for _ in range(6))]
+        texts = [" ".join(words), " ".join(changed)]
+        signatures = SKETCHER.sketch(texts).signatures
+        found = verdicts(texts, MatchPolicy(method="sketch"))[1]
+        if (signatures[0, :100] == signatures[1, :100]).sum() == 90 and found.match:
+            doubts.append(found.p_false_positive)
+    assert doubts
+    assert all(0.4 < doubt < 0.6 for doubt in doubts), doubts
+
+
 def test_sampled_tokens_are_no_whole_sets_and_say_so():
     sketcher = Sketcher(Scheme(16, 6, shingling=Shingling(sample_modulus=2)), seed=SEED)
     texts = [" ".join(WORDS[:400]), " ".join([*WORDS[:390], "x"])]
