@@ -2,7 +2,9 @@
 
 A document is a fixed header, the signature, the id, the tokens and, where the top bit of
 ``n_tokens`` says so, a payload behind its 4-byte length, one after the other and little-endian;
-its ordinal is the key, not part of the value. The same bytes travel as the
+its ordinal is the key, not part of the value. A batch's number has 48 bits, the upper 16 of which
+stand at the end of a record, and only where the next bit of ``n_tokens`` says so: 50 batches a
+second need them after 2.7 years, and until then nobody pays for them. The same bytes travel as the
 payload of the changelog's document record, so these functions are pure and know no database.
 A bucket is its ordinals, 5 bytes each, and, once it was full, a 4-byte count of those that
 came later: the length modulo 5 tells which.
@@ -35,12 +37,17 @@ SECONDS_MAX = 0xFFFF_FFFF
 
 PAYLOAD = 0x8000
 """Bit of ``n_tokens``: a payload follows the tokens. Documents that are texts have none."""
+LATE = 0x4000
+"""Bit of ``n_tokens``: the batch's number is above 32 bits, and the record ends with the rest."""
+LATE_BYTES = 2
 
+_EARLY = 0xFFFF_FFFF
+"""The bits of a batch's number that stand in the fixed part."""
 _LIMITS = {
-    "batch": 0xFFFF_FFFF,
+    "batch": (1 << 32 + 8 * LATE_BYTES) - 1,
     "partition": 0xFFFF,
     "set_size": 0xFFFF_FFFF,
-    "n_tokens": 0x7FFF,
+    "n_tokens": 0x3FFF,
     "id_len": ID_BYTES_MAX,
 }
 
@@ -89,7 +96,9 @@ def encode_documents(documents: Documents) -> list[bytes]:
     fixed = np.zeros(len(documents), _layout(slots))
     for name, column in columns.items():
         _require_fits(name, column)
-        fixed[name] = column
+        fixed[name] = column & _EARLY if name == "batch" else column
+    late = documents.batches > _EARLY
+    fixed["n_tokens"] |= np.where(late, LATE, 0).astype("<u2")
     if documents.payloads:
         fixed["n_tokens"] |= PAYLOAD
     fixed["offset"] = documents.offsets
@@ -103,12 +112,14 @@ def encode_documents(documents: Documents) -> list[bytes]:
         b"".join((head[i * width : (i + 1) * width], ids[i], tokens[ends[i] : ends[i + 1]]))
         for i in range(len(ids))
     ]
-    if not documents.payloads:
-        return values
-    return [
-        value + len(payload).to_bytes(4, "little") + payload
-        for value, payload in zip(values, documents.payloads, strict=True)
-    ]
+    if documents.payloads:
+        values = [
+            value + len(payload).to_bytes(4, "little") + payload
+            for value, payload in zip(values, documents.payloads, strict=True)
+        ]
+    for i in np.flatnonzero(late).tolist():
+        values[i] += (int(documents.batches[i]) >> 32).to_bytes(LATE_BYTES, "little")
+    return values
 
 
 def _encoded_ids(ids: Sequence[str]) -> list[bytes]:
@@ -135,8 +146,12 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
     if (lengths < width).any():
         raise FormatError(f"a document's record is shorter than its fixed part of {width} bytes")
     fixed = np.frombuffer(b"".join([value[:width] for value in values]), layout)
+    batches = fixed["batch"].astype(np.int64)
+    if (late := (fixed["n_tokens"] & LATE) != 0).any():
+        values, batches = _without_late(values, batches, late, width)
+        lengths = np.fromiter(map(len, values), np.int64, len(values))
     id_ends = width + fixed["id_len"].astype(np.int64)
-    sizes = (fixed["n_tokens"] & ~np.uint16(PAYLOAD)).astype(np.int64)
+    sizes = (fixed["n_tokens"] & ~np.uint16(PAYLOAD | LATE)).astype(np.int64)
     payloads: list[bytes] = []
     if (fixed["n_tokens"] & PAYLOAD).any():
         values, payloads = _without_payloads(values, (id_ends + 4 * sizes).tolist(), fixed)
@@ -152,7 +167,7 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
     return Documents(
         ordinals=np.asarray(ordinals, dtype=np.int64),
         ids=_decoded_ids([v[width:end] for v, end in zip(values, ends, strict=True)]),
-        batches=fixed["batch"].astype(np.int64),
+        batches=batches,
         partitions=fixed["partition"].astype(np.int64),
         offsets=fixed["offset"].astype(np.int64),
         timestamps=np.where(seconds == 0, -1, (seconds - 1) * 1_000),
@@ -163,6 +178,19 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
         token_starts=starts,
         payloads=payloads,
     )
+
+
+def _without_late(
+    values: Sequence[bytes], batches: I64, late: Flags, width: int
+) -> tuple[list[bytes], I64]:
+    """Return the records without the rest of their batches' numbers, and the whole numbers."""
+    bare, whole = list(values), batches.copy()
+    for i in np.flatnonzero(late).tolist():
+        bare[i], rest = values[i][:-LATE_BYTES], values[i][-LATE_BYTES:]
+        if len(bare[i]) < width or not any(rest):
+            raise FormatError("a document's record lacks a part of its batch's number")
+        whole[i] += int.from_bytes(rest, "little") << 32
+    return bare, whole
 
 
 def _without_payloads(

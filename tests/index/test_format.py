@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,14 +62,37 @@ def test_a_record_takes_180_bytes_and_4_a_token_with_128_slots() -> None:
     assert len(encode_documents(one)[0]) == 180 + 4 * 1_024
 
 
-def test_every_truncation_and_every_extra_byte_is_refused() -> None:
-    given_ = documents([1, 2, 3])
+LATE = [2**32 - 1, 2**32, 2**32 + 7, 2**40 + 1, 2**48 - 1]
+"""Numbers of batches: 50 a second reach 32 bits after 2.7 years, and ended with 70 then."""
+
+
+def late(*, payloads: bool = False) -> Documents:
+    """Documents of batches on both sides of 32 bits."""
+    found = documents(range(len(LATE)))
+    texts = [b"x" * n for n in range(len(LATE))] if payloads else ()
+    return replace(found, batches=np.array(LATE), payloads=texts)
+
+
+@pytest.mark.parametrize("payloads", [False, True])
+def test_a_batchs_number_has_48_bits_and_costs_nothing_below_33(payloads: bool) -> None:
+    given_ = late(payloads=payloads)
+    values = encode_documents(given_)
+    assert same_documents(decode_documents(given_.ordinals, values, SLOTS), given_)
+    early = replace(given_, batches=given_.batches % 2**31)
+    extra = [len(a) - len(b) for a, b in zip(values, encode_documents(early), strict=True)]
+    assert extra == [0, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("given_", [documents([1, 2, 3]), late(), late(payloads=True)])
+def test_every_truncation_and_every_extra_byte_is_refused(given_: Documents) -> None:
     values = encode_documents(given_)
     for end in range(len(values[1])):
+        broken = [values[0], values[1][:end], *values[2:]]
         with pytest.raises(FormatError):
-            decode_documents(given_.ordinals, [values[0], values[1][:end], values[2]], SLOTS)
-    with pytest.raises(FormatError, match="length"):
-        decode_documents(given_.ordinals, [values[0], values[1] + b"\0", values[2]], SLOTS)
+            decode_documents(given_.ordinals, broken, SLOTS)
+    longer = [values[0], values[1] + b"\0", *values[2:]]
+    with pytest.raises(FormatError):
+        decode_documents(given_.ordinals, longer, SLOTS)
 
 
 def test_a_record_of_another_number_of_slots_is_refused() -> None:
@@ -81,7 +105,7 @@ def test_a_record_of_another_number_of_slots_is_refused() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "word"),
     [
-        ("batches", 2**32, "batch"),
+        ("batches", 2**48, "batch"),
         ("batches", -1, "batch"),
         ("partitions", 2**16, "partition"),
         ("set_sizes", 2**32, "set_size"),
@@ -104,7 +128,7 @@ def test_an_id_that_is_no_unicode_is_refused() -> None:
 @given(data=st.data())
 @settings(max_examples=300, deadline=None)
 def test_changed_bytes_are_refused_or_read_as_a_value_that_means_them(data: st.DataObject) -> None:
-    value = bytearray(encode_documents(documents([5]))[0])
+    value = bytearray(data.draw(st.sampled_from(encode_documents(late()))))
     for _ in range(data.draw(st.integers(1, 4))):
         value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
     try:

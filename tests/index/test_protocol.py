@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,22 @@ def test_a_full_bucket_keeps_its_first_and_counts_the_others(make_index: MakeInd
     assert buckets_of(index, [1]) == [[0, 1]]
     stored = {key: value for kind, key, value in index.dump() if kind == "bucket"}
     assert stored[(1).to_bytes(8, "big")] == bytes([0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0])
+
+
+def test_a_batch_of_any_number_below_48_bits_is_stored_and_found_again(
+    make_index: MakeIndex,
+) -> None:
+    index, numbers = make_index(), [2**32 - 1, 2**32, 2**48 - 1]
+    for ordinal, number in enumerate(numbers):
+        one = replace(documents([ordinal]), batches=np.array([number]))
+        covering = mark(number, (0, 10 * ordinal, 10 * ordinal + 10))
+        progress = Progress(next_batch=number + 1, next_ordinal=ordinal + 1)
+        additions = Additions(one, keys_of([[ordinal] * 4]))
+        index.apply(Changes(progress, additions, (covering,)))
+    assert index.fetch(np.arange(3)).batches.tolist() == numbers
+    covered = index.marks_covering(np.zeros(3, np.int64), np.array([5, 15, 25]))
+    assert [each.number for each in covered if each] == numbers
+    assert index.progress.next_batch == 2**48
 
 
 def test_a_document_with_one_key_in_two_columns_is_listed_once(make_index: MakeIndex) -> None:
