@@ -41,6 +41,7 @@ ROOMS = (
     ("quality", "showcase"),
     ("audit",),
     ("sketchers",),
+    ("batch",),
     ("pipeline", "candidates", "verification", "decision", "policy", "search", "explanation"),
     # records instead of texts: what their fields are worth
     ("entities",),

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from streamfilter.batch import Rules, decide, prepare
 from streamfilter.documents import Reader
 from streamfilter.files.lines import Input, Lines
 from streamfilter.files.placement import Placement
@@ -20,19 +19,17 @@ from streamfilter.files.sources import Sources
 from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.interruption import INTERRUPTION
 from streamfilter.killpoints import kill_point
-from streamfilter.model import BatchMark, Decision, Document, Malformed, Record, Source, Span
-from streamfilter.pipeline import Batch, Judgement, accept, judge
+from streamfilter.model import BatchMark, Decision, Malformed, Record, Source, Span
+from streamfilter.pipeline import Judgement, accept
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import SchemeMismatch
-from streamfilter.verification import MatchPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What shapes the verdicts and the batches."""
 
-    policy: MatchPolicy
-    bucket_cap: int = 8
+    rules: Rules
     batch_documents: int = 1_000
     batch_bytes: int = 8 * 1024 * 1024
 
@@ -117,45 +114,25 @@ class Engine:
     def _write(self, records: Sequence[Record], number: int, *, reread: bool) -> Judgement | None:
         """Judge *records* and write each to its place; return the judgement if there was one."""
         readings = [self.reader.read(record) for record in records]
-        documents = [
-            (record.source.offset, reading)
-            for record, reading in zip(records, readings, strict=True)
-            if isinstance(reading, Document)
-        ]
-        judgement = self._judge(documents, number, reread=reread) if documents else None
-        decisions = iter(judgement.decisions if judgement else ())
-        for record, reading in zip(records, readings, strict=True):
-            if isinstance(reading, Document):
-                self.placement.judged(record, reading, next(decisions))
-            elif isinstance(reading, Malformed):
-                self.placement.rejected(record, reading)
-            else:
-                self.placement.unjudged(record, reading)
-        return judgement
-
-    def _judge(
-        self, documents: Sequence[tuple[int, Document]], number: int, *, reread: bool
-    ) -> Judgement:
-        """Sketch and judge *documents*, (line number, document) each."""
-        n = len(documents)
-        batch = Batch(
-            ids=[document.id for _, document in documents],
-            partitions=np.full(n, number, np.int64),
-            offsets=np.fromiter((line for line, _ in documents), np.int64, n),
-            timestamps=np.full(n, -1, np.int64),
-        )
+        prepared = prepare(records, readings, self.sketcher, partition=number)
         progress = self.index.progress
-        return judge(
-            batch,
-            self.sketcher.sketch([document.text for _, document in documents]),
-            index=self.index,
-            policy=self.settings.policy,
-            locate=self.sources.locate,
+        decided = decide(
+            prepared,
+            self.index,
+            self.settings.rules,
             number=progress.next_batch,
             first_ordinal=progress.next_ordinal,
-            as_of=self.index.marks_covering(batch.partitions, batch.offsets) if reread else None,
-            bucket_cap=self.settings.bucket_cap,
+            reread=reread,
         )
+        ids = prepared.ids
+        for row, (record, outcome) in enumerate(zip(records, decided.outcomes, strict=True)):
+            if isinstance(outcome, Decision):
+                self.placement.judged(record, ids[row], outcome)
+            elif isinstance(outcome, Malformed):
+                self.placement.rejected(record, outcome)
+            else:
+                self.placement.unjudged(record, outcome)
+        return decided.judgement
 
 
 def _changes(progress: Progress, judgement: Judgement | None, span: Span) -> Changes:

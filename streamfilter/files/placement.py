@@ -8,7 +8,6 @@ from streamfilter.files.summary import Summary
 from streamfilter.model import (
     DUPLICATES,
     Decision,
-    Document,
     Malformed,
     Record,
     Unjudged,
@@ -45,13 +44,13 @@ class Placement:
         self._threshold = threshold
         self._payload, self._shadow = payload and not shadow, shadow
 
-    def judged(self, record: Record, document: Document, decision: Decision) -> None:
+    def judged(self, record: Record, document_id: str, decision: Decision) -> None:
         """Place a record that was judged."""
         if decision.verdict not in DUPLICATES:
             return self.unjudged(record, decision)
         evidence = envelope.evidence(
             decision,
-            document_id=document.id,
+            document_id=document_id,
             source=record.source,
             scheme=self._scheme,
             threshold=self._threshold,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamfilter.assembly import policy_for, reader_for
+from streamfilter.batch import Rules
 from streamfilter.config import Config
 from streamfilter.files.engine import Engine, Settings
 from streamfilter.files.lines import STDIN, Input
@@ -56,6 +57,7 @@ def filter_files(
         index, seed = stack.enter_context(opened(config, job.state, seed=job.seed))
         outputs = stack.enter_context(Outputs(job.unique, job.duplicates, job.dead_letter))
         sketcher = Sketcher(config.scheme(), seed=seed)
+        sources = Sources(job.state)
         placement = Placement(
             outputs,
             scheme=sketcher.scheme.fingerprint,
@@ -65,15 +67,14 @@ def filter_files(
         )
         Engine(
             settings=Settings(
-                policy=policy_for(config),
-                bucket_cap=config.index.bucket_cap,
+                rules=Rules(policy_for(config), config.index.bucket_cap, sources.locate),
                 batch_documents=config.batch.documents,
                 batch_bytes=config.batch.bytes,
             ),
             reader=reader_for(config),
             sketcher=sketcher,
             index=index,
-            sources=Sources(job.state),
+            sources=sources,
             placement=placement,
         ).run(inputs, advanced)
     return placement.summary

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from streamfilter.batch import Prepared
 from streamfilter.kafka.intake import Intake
 from streamfilter.kafka.ports import LogError, Worker
-from streamfilter.kafka.processing import Prepared
 from streamfilter.model import Record
 
 Prepare = Callable[[Sequence[Record]], Prepared]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import policy_for, reader_for
 from streamfilter.audit import OFF, Rates
+from streamfilter.batch import Rules
 from streamfilter.config import Config
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
@@ -26,7 +28,6 @@ from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
 from streamfilter.kafka.plan import Plan
 from streamfilter.kafka.ports import Clock
-from streamfilter.kafka.processing import Rules
 from streamfilter.kafka.service import Service
 from streamfilter.kafka.standby import Standby, Standbys
 from streamfilter.kafka.store import DirectoryStore
@@ -35,6 +36,7 @@ from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.transactor import Bounds, Parts
 from streamfilter.kafka.watching import TopicsWatch
 from streamfilter.kafka.worker import ThreadWorker
+from streamfilter.model import Source
 from streamfilter.similarity.text import UNICODE_VERSION
 
 BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
@@ -220,7 +222,7 @@ def _rates(config: Config) -> Rates:
 
 
 def _rules(config: Config) -> Rules:
-    return Rules(policy_for(config), config.index.bucket_cap, config.input.topic)
+    return Rules(policy_for(config), config.index.bucket_cap, partial(Source, config.input.topic))
 
 
 def _bounds(config: Config) -> Bounds:

@@ -17,12 +17,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from streamfilter.audit import NOTHING, Audited
+from streamfilter.batch import Decided
 from streamfilter.batch_report import BatchReport
 from streamfilter.health import Health, State
 from streamfilter.index.protocol import Applied, Index
 from streamfilter.kafka.outgoing import Destinations
 from streamfilter.kafka.ports import Clock, Moves, Outgoing
-from streamfilter.kafka.processing import Decided
 from streamfilter.kafka.statistics import Statistics
 from streamfilter.kafka.store import Usage
 from streamfilter.metrics import Metrics

@@ -1,78 +1,18 @@
-"""What happens to a micro-batch between consume and produce: four steps, each a function.
+"""A micro-batch at the edge of Kafka: what came in is read, what was decided is written.
 
-`read` and `prepare` (sketching) need no index, so the next batch may be prepared while this one
-commits. `decide` reads the index and changes nothing. `written` puts verdicts on records and
-knows nothing of the index. The values between them are all there is to hand over.
+Between the two stands `batch`, the same for `run` and `filter`. `read` needs no index, and
+`written` puts verdicts on records and knows nothing of the index either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-import numpy as np
-
+from streamfilter.batch import Decided
 from streamfilter.documents import Reader
-from streamfilter.index.protocol import Index
 from streamfilter.kafka.outgoing import Forwarder
 from streamfilter.kafka.ports import Outgoing
-from streamfilter.model import (
-    Decision,
-    Document,
-    ErrorCode,
-    Malformed,
-    Reading,
-    Record,
-    Source,
-    Unjudged,
-)
-from streamfilter.pipeline import Batch, Judgement, MatchPolicy, judge
-from streamfilter.similarity.sketch import Sketcher, Sketches
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How the documents of one index are judged."""
-
-    policy: MatchPolicy
-    bucket_cap: int
-    topic: str
-    """The input topic: the index stores partition and offset only."""
-
-    def locate(self, partition: int, offset: int) -> Source:
-        """Return the source that the index stores as two numbers."""
-        return Source(self.topic, partition, offset)
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A batch that was read and sketched. Only what is no document keeps its reading."""
-
-    records: Sequence[Record]
-    others: dict[int, Unjudged | Malformed]
-    """By row of ``records``: what is not to be judged."""
-    rows: Sequence[int]
-    """The rows of ``records`` that are documents, rising."""
-    batch: Batch
-    sketches: Sketches | None
-    """None when nothing is to be judged."""
-    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """What it took to prepare it, by stage; perhaps while the batch before was committed."""
-
-    @property
-    def rejected(self) -> int:
-        """Return how many records could not be read."""
-        return sum(isinstance(each, Malformed) for each in self.others.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A batch whose every record has its outcome."""
-
-    prepared: Prepared
-    judgement: Judgement | None
-    outcomes: Sequence[Decision | Unjudged | Malformed]
-    """One for each record, in their order."""
+from streamfilter.model import Decision, Reading, Record
 
 
 def read(records: Sequence[Record], reader: Reader, forwarder: Forwarder) -> list[Reading]:
@@ -80,95 +20,11 @@ def read(records: Sequence[Record], reader: Reader, forwarder: Forwarder) -> lis
     return [forwarder.check(record, reader.read(record)) for record in records]
 
 
-def prepare(records: Sequence[Record], readings: list[Reading], sketcher: Sketcher) -> Prepared:
-    """Sketch the documents of a batch: nothing after this sees text."""
-    sketches = _sketch(readings, sketcher)
-    rows = [row for row, reading in enumerate(readings) if isinstance(reading, Document)]
-    documents = [records[row] for row in rows]
-    batch = Batch(
-        ids=[reading.id for reading in readings if isinstance(reading, Document)],
-        partitions=np.array([each.source.partition for each in documents], np.int64),
-        offsets=np.array([each.source.offset for each in documents], np.int64),
-        timestamps=np.array([each.timestamp for each in documents], np.int64),
-    )
-    others = {row: each for row, each in enumerate(readings) if not isinstance(each, Document)}
-    return Prepared(records, others, rows, batch, sketches)
-
-
-def _sketch(readings: list[Reading], sketcher: Sketcher) -> Sketches | None:
-    """Sketch the documents; one that breaks the sketcher becomes Malformed in *readings*.
-
-    A text that raises would raise again after every restart. The machine's trouble is not the
-    text's: that rises.
-    """
-    texts = [reading.text for reading in readings if isinstance(reading, Document)]
-    if not texts:
-        return None
-    try:
-        return sketcher.sketch(texts)
-    except (MemoryError, OSError):
-        raise
-    except Exception:
-        broken = [row for row, each in enumerate(readings) if _breaks(each, sketcher)]
-        if not broken:
-            raise
-        for row in broken:
-            message = "the text cannot be sketched; please report it"
-            readings[row] = Malformed(ErrorCode.INTERNAL, message, stage="sketch")
-        return _sketch(readings, sketcher)
-
-
-def _breaks(reading: Reading, sketcher: Sketcher) -> bool:
-    if not isinstance(reading, Document):
-        return False
-    try:
-        sketcher.sketch([reading.text])
-    except (MemoryError, OSError):
-        raise
-    except Exception:
-        return True
-    return False
-
-
-def decide(
-    prepared: Prepared,
-    index: Index,
-    rules: Rules,
-    *,
-    number: int,
-    first_ordinal: int,
-    reread: bool,
-) -> Decided:
-    """Judge the documents of *prepared*: reads *index*, changes nothing.
-
-    A re-read batch is judged as of the batches that judged it first, and adds nothing.
-    """
-    judgement = None
-    if prepared.sketches is not None:
-        batch = prepared.batch
-        judgement = judge(
-            batch,
-            prepared.sketches,
-            index=index,
-            policy=rules.policy,
-            locate=rules.locate,
-            number=number,
-            first_ordinal=first_ordinal,
-            as_of=index.marks_covering(batch.partitions, batch.offsets) if reread else None,
-            bucket_cap=rules.bucket_cap,
-        )
-    outcomes: dict[int, Decision | Unjudged | Malformed] = dict(prepared.others)
-    if judgement is not None:
-        outcomes |= zip(prepared.rows, judgement.decisions, strict=True)
-    return Decided(prepared, judgement, [outcomes[row] for row in range(len(prepared.records))])
-
-
 def written(decided: Decided, forwarder: Forwarder) -> list[Outgoing]:
     """Return the records that leave, in the order of judgement."""
-    prepared = decided.prepared
-    ids = dict(zip(prepared.rows, prepared.batch.ids, strict=True))
+    records, ids = decided.prepared.records, decided.prepared.ids
     leaving: list[Outgoing | None] = []
-    for row, (record, outcome) in enumerate(zip(prepared.records, decided.outcomes, strict=True)):
+    for row, (record, outcome) in enumerate(zip(records, decided.outcomes, strict=True)):
         if isinstance(outcome, Decision):
             leaving.append(forwarder.judged(record, ids[row], outcome))
         else:

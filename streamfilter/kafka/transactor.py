@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from streamfilter.audit import NOTHING, OFF, Audit, Audited, Rates
+from streamfilter.batch import Decided, Prepared, Rules, decide, prepare
 from streamfilter.documents import Reader
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.protocol import Applied, Changes, Index
@@ -45,7 +46,7 @@ from streamfilter.kafka.ports import (
     Member,
     Worker,
 )
-from streamfilter.kafka.processing import Decided, Prepared, Rules, decide, prepare, read, written
+from streamfilter.kafka.processing import read, written
 from streamfilter.kafka.standing import Standing, changes_of, values_of
 from streamfilter.kafka.transaction import Transactions
 from streamfilter.kafka.worker import Inline

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from streamfilter.batch import Prepared
 from streamfilter.kafka.ahead import Ahead
 from streamfilter.kafka.intake import Intake
 from streamfilter.kafka.ports import InputLost
-from streamfilter.kafka.processing import Prepared
 from streamfilter.kafka.worker import Inline, ThreadWorker
 from streamfilter.model import Record, Source
 from streamfilter.pipeline import Batch

@@ -3,9 +3,11 @@
 import json
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from streamfilter.batch import Rules
 from streamfilter.documents import Reader
 from streamfilter.health import Health, State
 from streamfilter.index.errors import DiskFull
@@ -28,14 +30,13 @@ from streamfilter.kafka.ports import (
     Retriable,
     Worker,
 )
-from streamfilter.kafka.processing import Rules
 from streamfilter.kafka.service import REPLACEMENTS_MAX, Service
 from streamfilter.kafka.store import Usage
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.transactor import IDLE_COMMIT_SECONDS, Bounds, Parts
 from streamfilter.kafka.worker import Inline
 from streamfilter.metrics import Metrics
-from streamfilter.model import BatchMark, Span
+from streamfilter.model import BatchMark, Source, Span
 from streamfilter.pipeline import MatchPolicy
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import Fenced as FencedStop
@@ -124,7 +125,7 @@ class World:
             observer=self._observer,
             reader=Reader(),
             forwarder=Forwarder(self._to, Style(False, "annotate", "scheme", 0.8)),
-            rules=Rules(MatchPolicy(), 8, "in"),
+            rules=Rules(MatchPolicy(), 8, partial(Source, "in")),
             bounds=Bounds(self._batch, 1 << 20, 0.02, 10.0, 10.0),
             breaker=Breaker(0.5),
             worker=self._worker,

@@ -8,9 +8,10 @@ import json
 
 import pytest
 
+from streamfilter.batch import prepare
 from streamfilter.documents import Limits, Reader
 from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
-from streamfilter.kafka.processing import prepare, read
+from streamfilter.kafka.processing import read
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
+from streamfilter.batch import Rules
 from streamfilter.documents import Reader
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
@@ -18,11 +19,11 @@ from streamfilter.kafka.breaker import Breaker
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
 from streamfilter.kafka.plan import Plan
-from streamfilter.kafka.processing import Rules
 from streamfilter.kafka.service import Service
 from streamfilter.kafka.standby import Standby, Standbys
 from streamfilter.kafka.task import Task
 from streamfilter.kafka.transactor import Bounds, Parts
+from streamfilter.model import Source
 from streamfilter.similarity.text import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
 from streamfilter.verification import MatchPolicy
@@ -234,7 +235,7 @@ class Process:
             observer=Teller(self.world, life),
             reader=_reader(),
             forwarder=_forwarder(self.world.partitions),
-            rules=Rules(policy(), CAP, INPUT),
+            rules=Rules(policy(), CAP, partial(Source, INPUT)),
             bounds=Bounds(
                 documents=shape.batch,
                 size=1_000_000,
