@@ -93,7 +93,9 @@ class Batch(Section):
         default=4_000, ge=1, le=10_000, description="Records in a batch at most."
     )
     bytes: Size = Field(
-        default=size("8Mi"), ge=1_024, description="Bytes of values in a batch at most."
+        default=size("8Mi"),
+        ge=1_024,
+        description="Bytes of keys, values and headers in a batch at most.",
     )
     latency: Duration = Field(
         default=duration("20ms"),

@@ -14,7 +14,9 @@ from streamfilter.kafka.ports import Clock, Log
 from streamfilter.model import Record
 
 RECORD_BYTES = 200
-"""What a record occupies in memory beside its key and value."""
+"""What a record occupies in memory beside its key, its value and its headers."""
+HEADER_BYTES = 150
+"""What a header occupies beside its name and value: a pair, a string, bytes."""
 WAIT_SECONDS_MAX = 0.1
 """The longest that one call waits for records."""
 WAIT_SECONDS_MIN = 0.001
@@ -23,7 +25,10 @@ WAIT_SECONDS_MIN = 0.001
 
 def bytes_of(record: Record) -> int:
     """Return roughly what *record* holds in memory."""
-    return RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
+    total = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
+    for name, content in record.headers:
+        total += HEADER_BYTES + len(name) + len(content or b"")
+    return total
 
 
 def in_order(records: list[Record]) -> list[Record]:

@@ -65,6 +65,19 @@ def test_a_single_record_beyond_the_bound_still_comes() -> None:
     assert sum(sizes) == 2
 
 
+def test_headers_weigh_in_a_batch_as_values_do() -> None:
+    """A record may be nearly all headers: a megabyte of them beside a value of two bytes."""
+    clock = FakeClock()
+    headers = tuple((f"h{n}", bytes(1_000)) for n in range(10))
+    sent = [Record(Source("t", 0, n), None, b"{}", headers) for n in range(12)]
+    intake = Intake(
+        Trickle(random.Random(5), clock, sent), clock, documents=100, size=30_000, latency=0.0
+    )
+    batches = [batch for _ in range(50) if (batch := intake.next(0.01))]
+    assert sum(map(len, batches)) == 12
+    assert max(map(len, batches)) == 2
+
+
 def test_a_fuller_batch_is_waited_for_but_no_call_waits_long() -> None:
     clock = FakeClock()
     log = Trickle(random.Random(3), clock, records(random.Random(3), 5))
