@@ -84,7 +84,7 @@ class KafkaLog:
         self._data = clients.data()
         self._producer: Producer | None = None
         self._in_transaction = False
-        self._last: tuple[KafkaError | None, int] | None = None
+        self._last: tuple[KafkaError | None, int | None] | None = None
         self._changelog_next = -1
 
     def open_producer(self) -> None:
@@ -206,7 +206,7 @@ class KafkaLog:
         raise Abortable(f"producing to {topic}: the local queue stayed full")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        self._last = (error, message.offset() or 0)
+        self._last = (error, message.offset())
 
     def flush(self) -> int:
         """Wait until all is delivered (the end of step 10)."""
@@ -223,6 +223,10 @@ class KafkaLog:
             # Not the error's own class: a lost record always costs its transaction, and if the
             # producer is fenced the abort will say so.
             raise Abortable(f"delivering to {self._place.changelog}: {error.str()}")
+        if offset is None:
+            # A record whose reply was lost, and that the broker took for a repetition when it came
+            # again: it is there, and where, nobody says. The index must know where.
+            raise Abortable(f"{self._place.changelog} has our records, and did not tell where")
         self._changelog_next = offset + 1
         return offset
 
