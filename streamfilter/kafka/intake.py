@@ -71,11 +71,26 @@ class Intake:
     def _fetch(self, timeout: float) -> None:
         if not self._waiting:
             self._since = self._drained
+            if timeout > self._latency and not self._await_first(timeout):
+                return
         # What came while a batch was committed has waited already, and is not kept waiting again.
         left = self._since + self._latency - self._clock.monotonic()
-        timeout = min(timeout, max(WAIT_SECONDS_MIN, left))
+        shortest = min(WAIT_SECONDS_MIN, self._latency)
         room = int((self._size - self._held) / self._average)
         count = max(1, min(self._documents - len(self._waiting), room))
+        self._ask(count, min(timeout, max(shortest, left)))
+
+    def _await_first(self, timeout: float) -> bool:
+        """Wait for a record longer than a latency lasts: an idle log would be asked without end."""
+        begun = self._clock.monotonic()
+        came = self._ask(1, timeout)
+        now = self._clock.monotonic()
+        if now - begun > WAIT_SECONDS_MIN:
+            self._since = now
+        return came
+
+    def _ask(self, count: int, timeout: float) -> bool:
+        """Take up to *count* records from the log; return whether any came."""
         records = self._log.consume(count, timeout)
         if len(records) < count:
             self._drained = self._clock.monotonic()
@@ -85,6 +100,7 @@ class Intake:
             self._held += size
             # The latest records weigh as much as all before: sizes change in bursts.
             self._average = max(size / len(records), (self._average + size / len(records)) / 2)
+        return bool(records)
 
     def _take(self) -> list[Record]:
         batch: list[Record] = []

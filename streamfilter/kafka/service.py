@@ -34,6 +34,9 @@ from streamfilter.stops import SchemeMismatch, Temporary
 
 STANDBY_SECONDS = 0.25
 """How long a poll of the membership waits while there is nothing else to do."""
+IDLE_SECONDS = 0.02
+"""The tasks of an idle process wait so long for records in all, however short the latency is:
+whoever waited for nothing would turn without end. A record that comes ends its task's wait."""
 RETRY_SECONDS = 0.1
 """The same after an aborted transaction: a revoke is often on its way."""
 PAUSED_SECONDS = 0.5
@@ -69,7 +72,8 @@ class Service:
             look: called once a turn; it may end the process (`watching.TopicsWatch.look`).
         """
         self._membership, self._new_task = membership, new_task
-        self._observer, self._clock, self._latency = observer, clock, latency
+        self._observer, self._clock = observer, clock
+        self._patience = max(latency, IDLE_SECONDS)
         self._standbys = standbys or Standbys()
         self._look = look
         self._tasks: dict[int, Task] = {}
@@ -152,7 +156,7 @@ class Service:
         number = task.plan.number
         try:
             with _stops():
-                step = task.advance(self._latency / max(1, len(self._tasks)))
+                step = task.advance(self._patience / max(1, len(self._tasks)))
         except Fenced as error:
             return self._fenced(task, error)
         except LogError as error:

@@ -98,8 +98,10 @@ class MemoryStore:
 class World:
     """A service on scripted ports."""
 
-    def __init__(self, *, batch: int = 10, worker: Worker | None = None) -> None:
-        self._worker = worker or Inline()
+    def __init__(
+        self, *, batch: int = 10, worker: Worker | None = None, latency: float = 0.02
+    ) -> None:
+        self._worker, self._latency = worker or Inline(), latency
         self.clock = FakeClock()
         self.log = ScriptedLog(VALUES, self.clock)
         self.membership = FakeMembership(self.clock)
@@ -114,7 +116,7 @@ class World:
         )
         self._observer = Observer(self.metrics, self.health, self.clock, self._to)
         self.service = Service(
-            self.membership, self._task, self._observer, self.clock, latency=0.02
+            self.membership, self._task, self._observer, self.clock, latency=latency
         )
 
     def _task(self, number: int, index: Index | None) -> Task:
@@ -126,7 +128,7 @@ class World:
             reader=Reader(),
             forwarder=Forwarder(self._to, Style(False, "annotate", "scheme", 0.8)),
             rules=Rules(MatchPolicy(), 8, partial(Source, "in")),
-            bounds=Bounds(self._batch, 1 << 20, 0.02, 10.0, 10.0),
+            bounds=Bounds(self._batch, 1 << 20, self._latency, 10.0, 10.0),
             breaker=Breaker(0.5),
             worker=self._worker,
         )
@@ -185,6 +187,15 @@ def test_an_abortable_error_aborts_polls_the_group_and_tries_the_same_batch_agai
     world.until(20)
     assert ("open_producer" in world.log.calls) is under_way
     assert_as_undisturbed(world)
+
+
+def test_an_idle_process_waits_even_with_a_latency_of_nothing() -> None:
+    """It took a whole core: each turn asked for records, and waited for none."""
+    world = World(latency=0.0)
+    world.until(40)
+    begun = world.clock.now
+    world.turn(100)
+    assert world.clock.now - begun >= 1.0
 
 
 def test_after_an_abort_a_revoke_drops_the_batch_and_whoever_gets_the_task_starts_whole() -> None:

@@ -121,6 +121,37 @@ def test_what_came_during_a_commit_is_not_kept_waiting_again() -> None:
     assert clock.now - before >= 0.03, "the log had no more a moment ago: others may join"
 
 
+class Arriving:
+    """Gives records from a moment on, and does not wait for longer than until then."""
+
+    def __init__(self, clock: FakeClock, arrival: float, records: list[Record]) -> None:
+        self._clock, self._arrival, self._records = clock, arrival, records
+        self.calls = 0
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        self.calls += 1
+        if self._clock.now + timeout < self._arrival or not self._records:
+            self._clock.sleep(timeout)
+            return []
+        self._clock.now = max(self._clock.now, self._arrival)
+        given, self._records = self._records[:count], self._records[count:]
+        return given
+
+
+@pytest.mark.parametrize("latency", [0.0, 0.001])
+def test_a_latency_of_nothing_takes_what_is_there_and_asks_an_idle_log_rarely(
+    latency: float,
+) -> None:
+    clock = FakeClock()
+    arrival = clock.now + 10.0
+    log = Arriving(clock, arrival, records(random.Random(6), 5))
+    intake = Intake(log, clock, documents=100, size=1 << 20, latency=latency)
+    while not (batch := intake.next(0.02)):
+        pass
+    assert (len(batch), clock.now - arrival) == (5, pytest.approx(0.0, abs=0.002))
+    assert log.calls < 10.0 / 0.02 + 10
+
+
 def at(partition: int, offset: int, timestamp: int = -1) -> Record:
     return Record(Source("t", partition, offset), None, b"", timestamp=timestamp)
 
