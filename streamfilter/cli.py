@@ -16,7 +16,7 @@ import click
 import streamfilter
 from streamfilter import logs
 from streamfilter.commands import standard
-from streamfilter.stops import ExitCode, Stop, starved
+from streamfilter.stops import ExitCode, Stop, no_room, starved
 
 VERBS = {
     "run": "Filter between Kafka topics, exactly once, until stopped.",
@@ -124,6 +124,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         # click's own answer to a reader that has gone is exit(1); our verbs never call exit.
         return ExitCode.UNREAD if left.code == 1 else ExitCode.BUG
     except Exception as error:
+        if isinstance(error, OSError) and no_room(error):
+            return _no_room(error)
         if starved(error):
             return _no_thread(error)
         _report_bug()
@@ -142,6 +144,16 @@ def _no_thread(error: BaseException) -> ExitCode:
     standard.say(
         f"streamfilter: the system gave no thread: {error}\n    cure: raise the limit of threads "
         "(ulimit -u, TasksMax= of the unit, --pids-limit of the container), and start it again"
+    )
+    return ExitCode.TEMPORARY
+
+
+def _no_room(error: OSError) -> ExitCode:
+    """Say what a full disk stopped where nobody knew better: help, or a file on the way."""
+    where = f"{error.filename}: " if error.filename else ""
+    standard.say(
+        f"streamfilter: {where}{error.strerror}\n    cure: make room where it writes (its outputs, "
+        "standard output, TMPDIR), and run it again"
     )
     return ExitCode.TEMPORARY
 

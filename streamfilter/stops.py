@@ -7,6 +7,7 @@ rises is a bug (70), and the restart replays.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -22,7 +23,7 @@ class ExitCode(IntEnum):
     BUG = 70
     TEMPORARY = 75
     """Try again later: the broker stayed unreachable past the start timeout, a call did not return
-    within 20 s of SIGTERM, or the system gave no thread."""
+    within 20 s of SIGTERM, the system gave no thread, or what was to be written found no room."""
     FENCED = 76
     """Another process owns the task now."""
     CONFIG = 78
@@ -90,6 +91,18 @@ class Temporary(Stop):
     """Nothing is wrong with us; try again later."""
 
     exit_code = ExitCode.TEMPORARY
+
+
+class NoRoom(Temporary):
+    """A disk, or the device that an output is, takes no more: a person must make room."""
+
+    def __init__(self, fact: str, *, stays: str, cure: str = "make room, and run it again") -> None:
+        super().__init__(f"{fact}\n    what stays: {stays}\n    cure: {cure}")
+
+
+def no_room(error: OSError) -> bool:
+    """Return whether the system found no room for what was to be written."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class Fenced(Stop):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.states import failing, line, state_option, told
 from streamfilter.index.backup import back_up
@@ -33,9 +34,11 @@ def command(
     """Copy the index of a running (or stopped) service into the new directory TARGET."""
     config = load(files, overrides)
     seed_file = config.index.seed_file
-    with failing():
+    with failing(target):
         copied = back_up(state, target, seed=read_seed(seed_file) if seed_file else None)
     if output == "json":
-        click.echo(as_json({"target": str(target), "indexes": [told(each) for each in copied]}))
+        standard.answer(
+            as_json({"target": str(target), "indexes": [told(each) for each in copied]})
+        )
     else:
-        click.echo("\n".join(f"{target}/{line(each)}" for each in copied))
+        standard.answer("\n".join(f"{target}/{line(each)}" for each in copied))

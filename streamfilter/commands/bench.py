@@ -68,7 +68,7 @@ def command(
     answers: list[Outcome] = []
     for answer in catalogue.outcomes(names, options):
         answers.append(answer)
-        click.echo(as_text(answer) + "\n")
+        standard.answer(as_text(answer) + "\n")
         # Saved after each: what was measured is not lost with a later one's failure.
         _save(json_path, answers, options)
     if plots is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands import options
+from streamfilter.commands import options, standard
 from streamfilter.commands.check_places import check_places
 from streamfilter.config import Config
 from streamfilter.logs import MASKER
@@ -55,7 +55,7 @@ def command(
             unreachable = [Problem("kafka.common.bootstrap.servers", str(stop), cure)]
     answer = Answer(reading.config, (*problems, *unreachable), connect or create)
     # librdkafka quotes the values that it refuses.
-    click.echo(MASKER.mask(answer.as_json() if output == "json" else answer.as_text()))
+    standard.answer(MASKER.mask(answer.as_json() if output == "json" else answer.as_text()))
     if answer.wrong and unreachable == list(answer.wrong):
         return ExitCode.TEMPORARY
     return ExitCode.CONFIG if answer.wrong else ExitCode.OK

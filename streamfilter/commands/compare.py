@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.seeds import MEASURING
 from streamfilter.similarity.comparison import Comparison, compare
@@ -71,9 +72,9 @@ def command(
         scheme = replace(scheme, normalisation=RAW)
     found = compare(text_of(a), text_of(b), scheme, seed=MEASURING)
     if output == "json":
-        click.echo(as_json(_fields(found)))
+        standard.answer(as_json(_fields(found)))
     else:
-        click.echo(_report(found, scheme, config.similarity.threshold))
+        standard.answer(_report(found, scheme, config.similarity.threshold))
 
 
 def _fields(found: Comparison) -> dict[str, object]:

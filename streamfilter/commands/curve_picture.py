@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from streamfilter.stops import ExitCode, Stop
+from streamfilter.files.outputs import write_whole
 
 WIDTH, HEIGHT = 720, 460
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 44, 56
@@ -58,7 +58,7 @@ def save_picture(
     """Write the picture to *path*.
 
     Raises:
-        Stop: (usage) if it cannot be written.
+        Stop: (usage) if it cannot be written, (temporary) if there is no room.
     """
     picture = ElementTree.Element(
         "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {HEIGHT}",
@@ -79,11 +79,7 @@ def save_picture(
             _line(picture, (dot.x, dot.low), (dot.x, dot.high), stroke=_colour(number))
             _add(picture, "circle", cx=_x(dot.x), cy=_y(dot.y), r=4, fill=_colour(number))
     _legend(picture, [*(line.label for line in lines), *(each.label for each in dots)])
-    try:
-        path.write_bytes(ElementTree.tostring(picture, encoding="utf-8", xml_declaration=True))
-    except OSError as error:
-        message = f"cannot write {path}: {error.strerror}; name a file in a directory that is there"
-        raise Stop(message, exit_code=ExitCode.USAGE) from None
+    write_whole(path, ElementTree.tostring(picture, encoding="utf-8", xml_declaration=True))
 
 
 def _grid(picture: ElementTree.Element) -> None:

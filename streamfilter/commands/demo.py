@@ -11,6 +11,7 @@ from types import FrameType
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.demo_board import Board
 from streamfilter.commands.demo_sitting import THRESHOLD, Plan, Sitting
 from streamfilter.commands.demo_summary import judged, summary
@@ -80,13 +81,13 @@ def command(
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
         sitting = _prepared(stack, plan, directory, real=real)
         where = f"Look at it: {sitting.url}/   Metrics: {sitting.url}/metrics"
-        click.echo(f"{REAL if real else EMBEDDED}\n{where}\n")
+        standard.answer(f"{REAL if real else EMBEDDED}\n{where}\n")
         sitting.run(stopped=stopped, show=Board(sitting).show)
-        click.echo("\ncomparing all stories with each other …\n")
+        standard.answer("\ncomparing all stories with each other …\n")
         report = judged(sitting.ledger, threshold=THRESHOLD)
-        click.echo(summary(sitting.ledger, report, threshold=THRESHOLD))
+        standard.answer(summary(sitting.ledger, report, threshold=THRESHOLD))
         if real:
-            click.echo(f"and that with a kill -9 in the middle: {_verdict(report.sound)}")
+            standard.answer(f"and that with a kill -9 in the middle: {_verdict(report.sound)}")
     return ExitCode.OK if report.sound else ExitCode.BUG
 
 
@@ -96,7 +97,7 @@ def _verdict(sound: bool) -> str:
 
 def _prepared(stack: ExitStack, plan: Plan, directory: Path, *, real: bool) -> Sitting:
     """Return a sitting whose broker and filter are ready; *stack* ends both."""
-    click.echo("starting a broker and the filter …")
+    standard.answer("starting a broker and the filter …")
     if real:
         from streamfilter.kafka.broker.jars import BrokerUnavailableError
         from streamfilter.kafka.broker.real import RealKafka

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.demo_ledger import Ledger, Outcome
 from streamfilter.commands.demo_sitting import Sitting
 from streamfilter.model import DUPLICATES, Verdict
@@ -36,14 +37,14 @@ class Board:
         """Draw, unless it was drawn a moment ago."""
         if self._sitting.note != self._told and not self._live:
             self._told = self._sitting.note
-            click.echo(f"  {elapsed:4.0f} s  {self._told}")
+            standard.answer(f"  {elapsed:4.0f} s  {self._told}")
         if elapsed < self._next:
             return
         self._next = elapsed + (REDRAW_SECONDS if self._live else LINE_SECONDS)
         if self._live:
             self._redraw(elapsed)
         else:
-            click.echo(f"  {elapsed:4.0f} s  {counts(self._sitting.ledger)}")
+            standard.answer(f"  {elapsed:4.0f} s  {counts(self._sitting.ledger)}")
 
     def _redraw(self, elapsed: float) -> None:
         width = shutil.get_terminal_size().columns - 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import click
 
 from streamfilter import envelope
 from streamfilter.assembly import reader_for
+from streamfilter.commands import standard
 from streamfilter.commands.evaluate_sample import (
     draw,
     evaluate_sample,
@@ -27,6 +27,7 @@ from streamfilter.evaluation import Report, Run, evaluate
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files
+from streamfilter.files.scratch import scratch
 from streamfilter.files.truth import read_truth
 from streamfilter.interruption import INTERRUPTION
 from streamfilter.seeds import MEASURING
@@ -134,11 +135,11 @@ def command(
         draw(measured, plot)
     if output == "json":
         extra = {} if measured is None else {"sample": sample_as_json(measured)}
-        click.echo(envelope.pretty({**as_json(report), **extra}))
+        standard.answer(envelope.pretty({**as_json(report), **extra}))
     else:
-        click.echo(as_text(report, **shares))
+        standard.answer(as_text(report, **shares))
         if measured is not None:
-            click.echo(f"\n{sample_as_text(measured)}")
+            standard.answer(f"\n{sample_as_text(measured)}")
     return ExitCode.OK if _passes(report, min_recall, min_precision) else UNSOUND
 
 
@@ -178,9 +179,9 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
             dead_letter=others["dead_letter"],
             short_dropped=short_dropped,
         )
-    with tempfile.TemporaryDirectory(prefix="streamfilter-") as directory:
+    with scratch() as directory:
         unique, duplicates, dead = (
-            str(Path(directory, name)) for name in ("unique", "duplicates", "dead")
+            str(directory / name) for name in ("unique", "duplicates", "dead")
         )
         filter_files(config, Job(inputs, unique, duplicates, dead, seed=MEASURING))
         return read_run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from streamfilter.evaluation.sample import Sample, measure
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.sampling import copy_first, documents_of
+from streamfilter.files.scratch import scratch
 from streamfilter.seeds import MEASURING
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
@@ -36,9 +36,9 @@ def evaluate_sample(
 ) -> Sampled:  # fmt: skip
     """Filter the first *records* lines of *inputs* and judge that by brute force."""
     reader = reader_for(config)
-    with tempfile.TemporaryDirectory(prefix="streamfilter-") as directory:
+    with scratch() as directory:
         names = ("input", "unique", "duplicates", "dead")
-        path, unique, duplicates, dead = (str(Path(directory, name)) for name in names)
+        path, unique, duplicates, dead = (str(directory / name) for name in names)
         copy_first(inputs, Path(path), records=records)
         found = list(documents_of([path], config, strict=False))
         ids, texts = [id_ for id_, _ in found], [text for _, text in found]

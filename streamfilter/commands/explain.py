@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.options import as_json
 from streamfilter.commands.views import (
     Place,
@@ -58,9 +59,9 @@ def command(
         if against is not None and all(each.get("against") is None for each in answers):
             raise unknown(against, given["state"])
     if output == "json":
-        click.echo(as_json(answers[0] if len(answers) == 1 else answers))
+        standard.answer(as_json(answers[0] if len(answers) == 1 else answers))
     else:
-        click.echo("\n\n".join(map(_report, answers)))
+        standard.answer("\n\n".join(map(_report, answers)))
 
 
 def _explained(

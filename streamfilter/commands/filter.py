@@ -99,7 +99,7 @@ def _print(summary: Summary, seconds: float, output: str) -> None:
     rate = summary.records / seconds if seconds > 0 else 0.0
     if output == "json":
         figures = {"seconds": round(seconds, 3), "records_per_second": round(rate)}
-        click.echo(envelope.pretty({**summary.as_json(), **figures}))
+        standard.answer(envelope.pretty({**summary.as_json(), **figures}))
     else:
         standard.say(summary_line(summary, seconds, rate))
 

@@ -35,10 +35,10 @@ def command(inputs: tuple[str, ...], clusters: bool, output: str, **similarity: 
     with INTERRUPTION.listening():
         found = discover(config_of(similarity), inputs)
     if output == "json":
-        click.echo(as_json(_fields(found)))
+        standard.answer(as_json(_fields(found)))
     else:
         for line in _clusters(found) if clusters else _pairs(found):
-            click.echo(line)
+            standard.answer(line)
         standard.say(_summary(found))
 
 

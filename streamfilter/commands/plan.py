@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.curve_picture import Line, save_picture
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.similarity.scheme import LAYOUTS, Scheme
@@ -94,9 +95,9 @@ def command(
     else:
         shape = _planned(at, width, wanted, how) if planned else Shape.of(config.scheme())
     if output == "json":
-        click.echo(as_json(_fields(shape, at, spread)))
+        standard.answer(as_json(_fields(shape, at, spread)))
     else:
-        click.echo(_report(shape, at, wanted, spread))
+        standard.answer(_report(shape, at, wanted, spread))
     if plot is not None:
         _draw(shape, at, plot)
     if recall is not None:

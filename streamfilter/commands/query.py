@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.options import as_json
 from streamfilter.commands.views import Place, asked, places, question, unknown, view_options
 from streamfilter.search import Fate, Found, search
@@ -54,7 +55,7 @@ def command(text: str | None, id_: str | None, limit: int, output: str, **given:
             "duplicates": len(found),
             "matches": [_fields(place, each) for place, each in found[:limit]],
         }
-    click.echo(as_json(answer) if output == "json" else _report(answer))
+    standard.answer(as_json(answer) if output == "json" else _report(answer))
 
 
 def _fields(place: Place, found: Found) -> dict[str, object]:

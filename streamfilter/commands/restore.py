@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, output_option
 from streamfilter.commands.states import failing, line, state_option, told
 from streamfilter.index.backup import restore
@@ -25,9 +26,9 @@ start the service: it reads from the changelog what came after the backup.
 @click.argument("backup", type=click.Path(path_type=Path))
 def command(output: str, state: Path, backup: Path) -> None:
     """Bring the index in BACKUP back into a new state directory."""
-    with failing():
+    with failing(state):
         copied = restore(backup, state)
     if output == "json":
-        click.echo(as_json({"state": str(state), "indexes": [told(each) for each in copied]}))
+        standard.answer(as_json({"state": str(state), "indexes": [told(each) for each in copied]}))
     else:
-        click.echo("\n".join(line(each) for each in copied))
+        standard.answer("\n".join(line(each) for each in copied))

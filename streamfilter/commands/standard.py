@@ -14,7 +14,7 @@ from contextlib import suppress
 import click
 
 from streamfilter.logs import MASKER
-from streamfilter.stops import ExitCode
+from streamfilter.stops import ExitCode, NoRoom, no_room
 
 DESCRIPTORS = (0, 1, 2)
 
@@ -36,6 +36,23 @@ def say(text: str) -> None:
     """Write *text* to standard error, masked; nobody reading it changes nothing."""
     with suppress(OSError):
         click.echo(MASKER.mask(text), err=True)
+
+
+def answer(text: str) -> None:
+    """Write *text* to standard output: what a verb was asked for.
+
+    Raises:
+        NoRoom: there is none for it, as when a shell sent it into a file on a full disk.
+    """
+    try:
+        click.echo(text)
+    except OSError as error:
+        if not no_room(error):
+            raise
+        raise NoRoom(
+            f"standard output does not take the answer: {error.strerror}",
+            stays="what was done stays done; what is there of the answer is not whole",
+        ) from None
 
 
 def settled(code: int) -> int:

@@ -10,7 +10,7 @@ import click
 
 from streamfilter.index.backup import Copied
 from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked, IndexUnavailable
-from streamfilter.stops import SchemeMismatch, Temporary
+from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 
 state_option = click.option(
     "--state",
@@ -22,11 +22,19 @@ state_option = click.option(
 
 
 @contextmanager
-def failing() -> Iterator[None]:
-    """Turn the index's faults inside the block into ends of the process."""
+def failing(made: Path | None = None) -> Iterator[None]:
+    """Turn the index's faults inside the block into ends of the process.
+
+    Args:
+        made: the directory that the block makes, and which is of no use unless it is whole.
+    """
     try:
         yield
-    except (DiskFull, IndexLocked, IndexUnavailable) as fault:
+    except DiskFull as fault:
+        cure = f"make room, remove {made}, and run it again" if made else "make room, run it again"
+        stays = "nothing of what was there is changed"
+        raise NoRoom(fault.fact, stays=stays, cure=cure) from fault
+    except (IndexLocked, IndexUnavailable) as fault:
         raise Temporary(str(fault)) from fault
     except IndexFault as fault:
         raise SchemeMismatch(str(fault)) from fault

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.states import failing, state_option
 from streamfilter.index.directory import DATABASE_NAME
@@ -42,7 +43,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], output: str, st
         answers = [_answer(path, seed) for path in _indexes(state)]
     whole = not any(answer["problems"] for answer in answers)
     told = {"whole": whole, "indexes": answers}
-    click.echo(as_json(told) if output == "json" else "\n".join(map(_line, answers)))
+    standard.answer(as_json(told) if output == "json" else "\n".join(map(_line, answers)))
     return ExitCode.OK if whole else NOT_WHOLE
 
 

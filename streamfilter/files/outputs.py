@@ -16,10 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from streamfilter.stops import ExitCode, Stop, Temporary
+from streamfilter.stops import ExitCode, NoRoom, Stop, Temporary, no_room
 
 STDOUT = "-"
 PARTIAL = ".partial"
+AS_THEY_WERE = "the outputs are as they were (of a pipe or a device: not whole)"
 _BUFFER_BYTES = 1 << 17  # nobody reads the file before it is complete
 
 
@@ -35,10 +36,13 @@ class Output:
         # A link keeps pointing at its file: what is replaced is the file.
         self._target = Path(os.path.realpath(path))
         self._partial: Path | None = None
+        self._name = "standard output" if path == STDOUT else path
         try:
             self._file = self._open(path)
         except OSError as error:
-            message = f"cannot write {path}: {error.strerror}"
+            if no_room(error):
+                raise self._full(error) from None
+            message = f"cannot write {path}: {error.strerror}; is its directory there, and ours?"
             raise Stop(message, exit_code=ExitCode.USAGE) from None
         self._stream: IO[bytes] | gzip.GzipFile = self._file
         if path.endswith(".gz"):
@@ -70,16 +74,37 @@ class Output:
         return file
 
     def write(self, line: bytes) -> None:
-        """Add *line*, which has no line feed."""
-        self._stream.write(line + b"\n")
+        """Add *line*, which has no line feed.
+
+        Raises:
+            NoRoom: there is none for it.
+        """
+        try:
+            self._stream.write(line + b"\n")
+        except OSError as error:
+            if no_room(error):
+                raise self._full(error) from None
+            raise
 
     def complete(self) -> None:
-        """Finish the content: after this, only the renaming can fail."""
-        if self._stream is not self._file:
-            self._stream.close()
-        self._file.flush()
-        if self._partial is not None:
-            os.fsync(self._file.fileno())
+        """Finish the content: after this, only the renaming can fail.
+
+        Raises:
+            NoRoom: there is none for its end.
+        """
+        try:
+            if self._stream is not self._file:
+                self._stream.close()
+            self._file.flush()
+            if self._partial is not None:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            if no_room(error):
+                raise self._full(error) from None
+            raise
+
+    def _full(self, error: OSError) -> NoRoom:
+        return NoRoom(f"cannot write {self._name}: {error.strerror}", stays=AS_THEY_WERE)
 
     def _close(self) -> None:
         if sys.stdout is None or self._file is not sys.stdout.buffer:
@@ -98,6 +123,21 @@ class Output:
             self._partial.unlink(missing_ok=True)  # while it is locked: it is still ours
         with suppress(OSError):  # a full disk or a closed pipe no longer matters
             self._close()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write *content*, an answer's file, such that it is there whole or not at all.
+
+    Raises:
+        Stop: (usage) if it cannot be written; (temporary) if there is no room for it.
+    """
+    output = Output(str(path))
+    try:
+        output.write(content)
+        output.complete()
+        output.publish()
+    finally:
+        output.discard()
 
 
 class Outputs:

@@ -13,6 +13,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from streamfilter.index.errors import file_errors
 from streamfilter.model import Source
 from streamfilter.stops import SchemeMismatch
 
@@ -76,11 +77,12 @@ class Sources:
             return
         table = {"version": VERSION, "sources": [asdict(known) for known in self._known]}
         partial = self._path.with_suffix(".partial")
-        with open(partial, "w", encoding="utf-8") as file:
-            json.dump(table, file, ensure_ascii=False, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self._path)
+        with file_errors(self._path):
+            with open(partial, "w", encoding="utf-8") as file:
+                json.dump(table, file, ensure_ascii=False, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, self._path)
 
 
 def _read(path: Path) -> list[Known]:

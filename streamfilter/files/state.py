@@ -10,7 +10,6 @@ Without a directory the index lives in a temporary one: memory stays bounded eit
 from __future__ import annotations
 
 import secrets
-import tempfile
 import time
 import unicodedata
 from collections.abc import Iterator
@@ -20,6 +19,8 @@ from pathlib import Path
 
 from streamfilter.assembly import note_policy, policy_for
 from streamfilter.config import Config
+from streamfilter.files.outputs import AS_THEY_WERE
+from streamfilter.files.scratch import scratch
 from streamfilter.index.directory import refuse_link
 from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked
 from streamfilter.index.format import FORMAT
@@ -29,7 +30,7 @@ from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
 from streamfilter.seeds import SEED_BYTES, read_seed
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.stops import SchemeMismatch, Temporary
+from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 
 DIRECTORY = "index"
 
@@ -51,12 +52,13 @@ def opened(
             with _open(config, state / DIRECTORY, seed) as found:
                 yield found
         else:
-            with (
-                tempfile.TemporaryDirectory(prefix="streamfilter-") as directory,
-                _open(config, Path(directory, DIRECTORY), seed) as found,
-            ):
+            with scratch() as directory, _open(config, directory / DIRECTORY, seed) as found:
                 yield found
-    except (IndexLocked, DiskFull) as fault:
+    except DiskFull as fault:
+        stays = f"{AS_THEY_WERE}; {state} knows what was judged before"
+        cure = "make room, and run it again with the same inputs: it writes the outputs whole"
+        raise NoRoom(fault.fact, stays=stays, cure=cure) from fault
+    except IndexLocked as fault:
         raise Temporary(str(fault)) from fault
     except IndexFault as fault:
         raise SchemeMismatch(str(fault)) from fault

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from streamfilter.stops import no_room
+
 
 class IndexFault(Exception):
     """Trouble with an index; the message is for the person who runs it."""
@@ -44,7 +46,14 @@ class IndexUnavailable(IndexFault):
 
 
 class DiskFull(IndexFault):
-    """A write found no space. Nothing of it is visible; apply the same changes again later."""
+    """A write found no space. Nothing of it is visible; apply the same changes again later.
+
+    The message is a service's, which waits; who ends has other words for the same `fact`.
+    """
+
+    def __init__(self, fact: str) -> None:
+        super().__init__(f"{fact}; free some space and it goes on by itself")
+        self.fact = fact
 
 
 class FormatError(ValueError):
@@ -62,9 +71,7 @@ def translated(error: Exception, path: Path) -> IndexFault:
     text = str(error)
     lowered = text.lower()
     if any(phrase in lowered for phrase in _FULL):
-        return DiskFull(
-            f"{path}: the disk is full; free some space and it goes on by itself ({text})"
-        )
+        return DiskFull(f"{path}: the disk is full ({text})")
     if any(phrase in lowered for phrase in _LOCKED):
         return IndexLocked(f"{path}: another process has this index open ({text})")
     # RocksDB wraps what the system refused into "Corruption: IO error: ..." at times, so that is
@@ -81,7 +88,7 @@ def file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if no_room(error):
             raise DiskFull(f"{path}: the disk is full ({error})") from error
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM):
             raise IndexUnavailable(f"{path}: cannot be used now: {error}") from error

@@ -1,0 +1,202 @@
+"""No room left, for the answer or for the files: told as that, with what stays and what to do."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamfilter import Deduplicator
+from tests.filter.stories import lines_of, stories, write
+from tests.support.disk import fill, small_file_system
+
+STREAMFILTER = (sys.executable, "-m", "streamfilter.cli")
+FULL = Path("/dev/full")
+DOCUMENTS = 400
+KEPT = 100
+TEXT = "the old mill by the river was sold to a young family from the city on monday"
+TEMPORARY = 75
+SCARCE = 1 << 14
+"""Bytes: enough that Python takes the directory for a temporary one, too few for an index."""
+
+needs_full_device = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+
+
+class Room:
+    """Files to work on, and a disk that can be filled."""
+
+    def __init__(self, path: Path, disk: Path) -> None:
+        self.path, self.disk = path, disk
+        self.input = write(path / "input.jsonl", lines_of(stories(DOCUMENTS)))
+        self.seed = path / "seed"
+        self.seed.write_bytes(b"a seed that tests share")
+
+    def filter(
+        self, place: Path, *more: str | Path, unique: str | Path | None = None
+    ) -> list[str | Path]:
+        """Return the command that filters into *place*."""
+        command = ["filter", self.input, "--set", f"index.seed_file={self.seed}"]
+        outputs = ["--unique", unique or place / "unique", "--duplicates", place / "duplicates"]
+        return [*command, *outputs, *more]
+
+    def index(self) -> Path:
+        """Return the directory of a whole index with `KEPT` documents."""
+        path = self.path / "index"
+        if not path.exists():
+            with Deduplicator(path) as known:
+                known.add_many((f"d{n}", f"{TEXT} {n}") for n in range(KEPT))
+        return path
+
+    def backup(self) -> Path:
+        target = self.path / "backup"
+        run("backup", "--state", self.index(), target)
+        return target
+
+    def of(self, verb: str) -> list[str | Path]:
+        """Return a command with *verb* that has an answer."""
+        state = ["--state", self.index()] if verb in NEED_INDEX else []
+        return {
+            "check": ["check", "--config", "config/streamfilter.yaml"],
+            "plan": ["plan"],
+            "compare": ["compare", TEXT, f"{TEXT} again"],
+            "evaluate": ["evaluate", self.input, "--sample", "50"],
+            "pairs": ["pairs", self.input],
+            "filter": self.filter(self.path, "-o", "json"),
+            "query": ["query", *state, TEXT],
+            "explain": ["explain", *state, TEXT],
+            "verify": ["verify", *state],
+            "backup": ["backup", *state, self.path / "backup"],
+            "restore": ["restore", "--state", self.path / "again", self.path / "backup"],
+        }[verb]
+
+
+NEED_INDEX = ("query", "explain", "verify", "backup")
+ANSWERING = ("check", "plan", "compare", "evaluate", "pairs", "filter", "query", "explain",
+             "verify", "backup", "restore")  # fmt: skip
+
+
+def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run `streamfilter` with *command*; *options* as `subprocess.run` has them."""
+    arguments = [*STREAMFILTER, *map(str, command)]
+    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.run(arguments, text=True, timeout=120, check=False, **given)
+
+
+def run_into_full(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    with FULL.open("w") as full:
+        return run(*command, stdout=full)
+
+
+def is_told(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Fail unless *done* ended as temporary, without a traceback, and said *words*."""
+    assert done.returncode == TEMPORARY, done.stderr
+    assert "bug" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "by itself" not in done.stderr
+    for each in ("No space left on device", "cure: ", *words):
+        assert each in done.stderr, done.stderr
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path, tmp_path / "disk")
+
+
+@pytest.fixture
+def full(room: Room) -> Iterator[Path]:
+    """A file system of eight megabytes with no room at all."""
+    with small_file_system(room.disk, mib=8) as path:
+        fill(path / "ballast")
+        yield path
+
+
+@needs_full_device
+@pytest.mark.parametrize("verb", ANSWERING)
+def test_an_answer_that_finds_no_room_is_told_as_that(room, verb):
+    if verb == "restore":
+        room.backup()
+    is_told(run_into_full(*room.of(verb)), "standard output", "what was done stays done")
+
+
+def test_every_verb_answers_by_the_one_function_that_can_tell():
+    for file in Path("streamfilter/commands").glob("*.py"):
+        said = re.findall(r"click\.echo\(.*?\)$", file.read_text(), re.M)
+        assert file.name == "standard.py" or all("err=True" in each for each in said), file
+
+
+@needs_full_device
+@pytest.mark.parametrize("asked", [("--help",), ("--version",), ("filter", "--help")])
+def test_help_that_finds_no_room_is_told_as_that(asked):
+    is_told(run_into_full(*asked))
+
+
+@needs_full_device
+def test_filter_into_a_full_standard_output_publishes_nothing(room):
+    is_told(run_into_full(*room.filter(room.path, unique="-")), "standard output")
+    assert not (room.path / "duplicates").exists()
+
+
+def test_filter_onto_a_full_disk_leaves_the_outputs_as_they_were(room, full):
+    (full / "ballast").unlink()
+    (full / "unique").write_text("before\n")
+    fill(full / "ballast")
+    done = run(*room.filter(full))
+    is_told(done, str(full), "the outputs are as they were", "run it again")
+    assert (full / "unique").read_text() == "before\n"
+    assert not list(full.glob("*.partial"))
+    (full / "ballast").unlink()
+    assert run(*room.filter(full)).returncode == 0
+
+
+def test_filter_whose_state_is_on_a_full_disk_goes_on_when_it_is_run_again(room, full):
+    whole = room.path / "whole"
+    whole.mkdir()
+    assert run(*room.filter(whole)).returncode == 0
+    command = room.filter(room.path, "--state", full / "state")
+    for left in (0, 1 << 13, 1 << 16, 1 << 17):
+        fill(full / "ballast", leave=left)
+        done = run(*command, "--set", "batch.documents=20")
+        is_told(done, str(full / "state"), "the outputs are as they were", "run it again")
+        assert not (room.path / "unique").exists()
+    (full / "ballast").unlink()
+    assert run(*command).returncode == 0
+    for name in ("unique", "duplicates"):
+        assert (room.path / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_filter_without_a_state_whose_temporary_disk_is_full_says_which(room, full):
+    fill(full / "ballast", leave=SCARCE)
+    done = run(*room.filter(room.path), env={**os.environ, "TMPDIR": str(full)})
+    is_told(done, str(full), "TMPDIR")
+
+
+@pytest.mark.parametrize("verb", ["pairs", "evaluate"])
+def test_work_over_files_whose_temporary_disk_is_full_says_which(room, full, verb):
+    fill(full / "ballast", leave=SCARCE)
+    done = run(*room.of(verb), env={**os.environ, "TMPDIR": str(full)})
+    is_told(done, str(full), "TMPDIR")
+
+
+@pytest.mark.parametrize("verb", ["plan", "evaluate"])
+def test_a_picture_that_finds_no_room_is_told_and_leaves_no_half(room, full, verb):
+    done = run(*room.of(verb), "--plot", full / "curve.svg")
+    is_told(done, str(full / "curve.svg"))
+    assert not (full / "curve.svg").exists()
+
+
+def test_a_backup_or_a_restore_onto_a_full_disk_is_told(room, full):
+    is_told(run("backup", "--state", room.index(), full / "copy"), str(full / "copy"))
+    is_told(run("restore", "--state", full / "state", room.backup()), str(full / "state"))
+
+
+@pytest.mark.parametrize("verb", ["query", "explain", "verify"])
+def test_questions_to_an_index_whose_temporary_disk_is_full_are_told(room, full, verb):
+    fill(full / "ballast", leave=SCARCE)
+    done = run(*room.of(verb), env={**os.environ, "TMPDIR": str(full)})
+    if done.returncode != 0:  # what needs no room is answered
+        is_told(done, str(full))
