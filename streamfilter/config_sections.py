@@ -199,7 +199,7 @@ class Verify(Section):
         default=8,
         ge=1,
         le=1_000,
-        description="Candidates compared per document; bounds hostile floods.",
+        description="Candidates compared per document, those of the best estimates; bounds floods.",
     )
 
 

@@ -1,8 +1,8 @@
 """Verification: from candidates to confirmed matches, and from these to a decision.
 
-Candidates come ordered by shared bands. Those whose signature estimate is hopeless are
-rejected, at most ``max_candidates`` of the others are compared on their sets. An equal content
-fingerprint, all 128 bits of it, decides before anything else.
+Those whose signature estimate is hopeless are rejected; of the others the ``max_candidates``
+that look most similar are compared on their sets. An equal content fingerprint, all 128 bits of
+it, decides before anything else.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ class Verifier:
         sizes = self._sizes(candidates.rows, at)
         slots = self._sketches.signatures.shape[1]
         hopeful = near & self.policy.hopeful(estimated, *sizes, slots=slots)
-        turn = np.zeros(len(candidates), np.int64)
-        turn[hopeful] = ranks(candidates.rows[hopeful])
-        chosen = hopeful & (turn < self.policy.max_candidates)
+        chosen = _most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
         similarity, whole, sample = self._similarities(candidates.rows, at, chosen, estimated)
         wanted = self.policy.wanted(*sizes)
         enough: Flags = similarity >= wanted
@@ -196,6 +194,22 @@ class Verifier:
         joined = zip(self._compared, columns, strict=True)
         a, b, c, d = (np.concatenate(pair)[order] for pair in joined)
         self._compared = (a, b, c, d)
+
+
+def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:
+    """Return the *hopeful* pairs, but of each row at most as many, those of the best estimates.
+
+    Shared bands say less than the whole signature: eight variants of a text may well share more
+    bands with a copy of it than the text itself does, and would be compared in its place.
+    """
+    asked = np.flatnonzero(hopeful)
+    if ranks(candidates.rows[asked]).max(initial=0) < most:
+        return hopeful
+    # Stable, so that among equal estimates the order of the candidates holds.
+    order = asked[np.lexsort((-estimated[asked], candidates.rows[asked]))]
+    chosen = np.zeros(len(candidates), np.bool_)
+    chosen[order[ranks(candidates.rows[order]) < most]] = True
+    return chosen
 
 
 def _joined(first: Samples, second: Samples) -> Samples:

@@ -93,6 +93,8 @@ class SequentialModel:
                 shared[ordinal] = shared.get(ordinal, 0) + 1
         ordered = sorted(shared, key=lambda o: (-shared[o], o))
         hopeful = [o for o in ordered if self._hopeful(me, self.documents[o])]
+        slots = self._slots(me)
+        hopeful.sort(key=lambda o: -equal_slots(me, self.documents[o], slots))  # stable
         confirmed = []
         for ordinal in hopeful[: self.max_candidates]:
             other = self.documents[ordinal]
