@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.evaluation.brute_force import Pairs
+from streamfilter.similarity.estimators import wilson
 
 F64 = NDArray[np.float64]
 
@@ -50,10 +50,9 @@ class Bucket:
     @property
     def interval(self) -> tuple[float, float]:
         """Return the 95 % interval of the share (Wilson's)."""
-        n, z = self.pairs, 1.96
-        centre = (self.share + z * z / (2 * n)) / (1 + z * z / n)
-        reach = z * sqrt(self.share * (1 - self.share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-        return max(0.0, centre - reach), min(1.0, centre + reach)
+        found = wilson(self.met, self.pairs)
+        assert found is not None, "a bucket has pairs"
+        return found.lower, found.upper
 
 
 def measured_curve(

@@ -7,11 +7,10 @@ shared bands are what signatures of these texts say.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
-from statistics import NormalDist
 
 import numpy as np
 
+from streamfilter.similarity.estimators import wilson
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
@@ -36,22 +35,18 @@ class Comparison:
     """True if nothing differs after normalisation."""
 
 
-def confidence_interval(share: float, trials: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Return share ± z · sqrt(share(1 − share)/trials), cut to [0, 1].
+def slots_interval(equal: int, slots: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Return the interval of the similarity of which *equal* of *slots* 8-bit slots speak.
 
-    Args:
-        share: what was found, such as the share of equal slots.
-        trials: of how many, such as the number of slots.
-        level: how often intervals made like this hold the truth, in (0, 1).
-
-    Raises:
-        ValueError: *level* is none.
+    Wilson's of the share of equal slots, freed of chance equalities as the estimate is: near 1,
+    where most duplicates are, the plain one held the truth in .72 of the cases at .99, and had
+    no width at 1.
     """
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"a level of confidence lies between 0 and 1, such as 0.95; not {level}")
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    reach = z * sqrt(share * (1 - share) / trials)
-    return max(0.0, share - reach), min(1.0, share + reach)
+    found = wilson(equal, slots, level=level)
+    assert found is not None, "a signature has slots"
+    ends = np.array([found.lower, found.upper]) * slots
+    low, high = estimate(ends, slots).tolist()
+    return low, high
 
 
 def compare(
@@ -73,7 +68,7 @@ def compare(
         jaccard=common / max(union, 1),
         containment=common / max(min(len(left), len(right)), 1),
         estimate=estimated,
-        interval=confidence_interval(estimated, scheme.slots, level=level),
+        interval=slots_interval(equal, scheme.slots, level=level),
         shingles=(len(left), len(right)),
         shared_bands=int((bands[0] == bands[1]).sum()) * signed,
         equal_text=bool((sketches.fingerprints[0] == sketches.fingerprints[1]).all()),

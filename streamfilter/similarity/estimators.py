@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,18 +105,28 @@ def recall_by_weights(expected: Expected) -> Estimate | None:
     return Estimate(found / max(found, expected.pairs), found / most, found / fewest)
 
 
-def wilson(successes: float, trials: float) -> Estimate | None:
+def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate | None:
     """Return the share of *successes* with Wilson's score interval; None without trials.
 
     It stays inside [0, 1] and holds its coverage at the ends, where the plain one collapses to
     a point. *trials* must be independent: copies of one text that are audited together are not.
+
+    Args:
+        successes: what was found, such as equal slots.
+        trials: of how many, such as all slots.
+        level: how often intervals made like this hold the truth, in (0, 1).
+
+    Raises:
+        ValueError: *level* is none.
     """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"a level of confidence lies between 0 and 1, such as 0.95; not {level}")
     if trials <= 0:
         return None
-    share, z2 = successes / trials, DEVIATIONS**2
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    share, z2 = successes / trials, z**2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    spread = sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
-    spread *= DEVIATIONS
+    spread = z * sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
     return Estimate(share, max(0.0, centre - spread), min(1.0, centre + spread))
 
 

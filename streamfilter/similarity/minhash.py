@@ -136,7 +136,9 @@ class MinHasher:
         return minima | np.uint32(ROUNDS << ROUND_SHIFT)
 
 
-def estimate(equal_slots: NDArray[np.int64], slots: int) -> NDArray[np.float64]:
+def estimate(
+    equal_slots: NDArray[np.int64] | NDArray[np.float64], slots: int
+) -> NDArray[np.float64]:
     """Return the estimate of Jaccard from equal 8-bit slots, freed of chance equalities.
 
     Two different minima agree in 8 bits once in 256, so E[equal / k] = J + (1 - J) / 256.
