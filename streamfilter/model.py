@@ -43,6 +43,7 @@ class ErrorCode(StrEnum):
     TOO_DEEP = "too_deep"
     SCHEMA_UNKNOWN = "schema_unknown"
     SCHEMA_DECODE = "schema_decode"
+    REFUSED = "refused"
     INTERNAL = "internal"
 
 

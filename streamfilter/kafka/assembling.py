@@ -28,6 +28,7 @@ from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
 from streamfilter.kafka.plan import Plan
 from streamfilter.kafka.ports import Clock
+from streamfilter.kafka.refusals import Refusals
 from streamfilter.kafka.service import Service
 from streamfilter.kafka.standby import Standby, Standbys
 from streamfilter.kafka.store import DirectoryStore
@@ -135,6 +136,7 @@ class Assembly:
             rules=_rules(config),
             bounds=_bounds(config),
             breaker=Breaker(config.limits.dead_letter_share),
+            refusals=Refusals(config.output.dead_letter),
             worker=self.worker,
             rates=_rates(config),
         )
@@ -182,7 +184,9 @@ class Assembly:
                     reader=lambda: clients.consumer(
                         self._watched(clients.reader_properties, "restore")
                     ),
-                    producer=lambda: clients.producer(watched(properties, "producer")),
+                    producer=lambda careful: clients.producer(
+                        watched({**properties, **(clients.CAREFUL if careful else {})}, "producer")
+                    ),
                     transaction_seconds=config.kafka.transaction_timeout.total_seconds(),
                 ),
             )

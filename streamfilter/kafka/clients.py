@@ -28,6 +28,9 @@ _librdkafka = logging.getLogger("streamfilter.librdkafka")
 RETRY_BACKOFF_MS = 5  # by default 100: what send_offsets would sleep after nearly every commit
 FETCH_BACKOFF_MS = 20  # by default 1000: a full local queue would then starve us for a second
 QUEUE_KBYTES_MIN = 16 * 1024
+CAREFUL: dict[str, Any] = {"max.in.flight.requests.per.connection": 1}
+"""Of a producer whose deliveries are watched: of two batches that are refused at once, nobody could
+tell which reports belong to which."""
 COOPERATIVE = "cooperative-sticky"
 _CLASSIC_ONLY = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 _OF_THE_MEMBER = (*_CLASSIC_ONLY, "group.protocol", "group.instance.id", "group.remote.assignor")

@@ -23,6 +23,7 @@ from streamfilter.kafka.ports import (
     InputLost,
     LogError,
     OutcomeUnknown,
+    RecordsRefused,
     Retriable,
 )
 from streamfilter.stops import ExitCode, Refused, Stop, Temporary
@@ -46,6 +47,17 @@ DENIED = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
+REFUSED = frozenset(
+    {
+        KafkaError.INVALID_TIMESTAMP,  # a CreateTime outside of message.timestamp.*.max.ms
+        KafkaError.INVALID_RECORD,  # without key on a compacted topic, or by a broker's own rule
+        KafkaError.MSG_SIZE_TOO_LARGE,  # a limit that shrank since the start
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,  # headers on a topic of an old format
+    }
+)
+"""What a broker says of records, and will say again: a verdict on them, no trouble of ours. A batch
+that was damaged on its way (INVALID_MSG) is none: the same bytes may arrive whole."""
 INPUT_LOST = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,
@@ -107,6 +119,8 @@ def classify(error: KafkaError) -> type[LogError]:
         return Fenced  # outside a transaction it is the end of the member, and of the process
     if error.fatal():
         return OutcomeUnknown
+    if code in REFUSED:
+        return RecordsRefused
     if error.txn_requires_abort():
         return Abortable
     if error.retriable() or code in AGAIN:

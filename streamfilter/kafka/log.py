@@ -1,8 +1,7 @@
 """One task's side of Kafka on librdkafka: `ports.Log`, and nothing decided here.
 
-Every call has a finite timeout and raises one of the exceptions of `ports`. A delivery callback
-hangs on a transaction's last changelog record only: its offset is the largest, and a callback
-per record would cost more than producing does. Callbacks note and never raise.
+Every call has a finite timeout and raises one of the exceptions of `ports`. What becomes of the
+records is noted by `deliveries.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.kafka import input_identity
 from streamfilter.kafka.bounded import bounded
 from streamfilter.kafka.clients import logger
+from streamfilter.kafka.deliveries import Deliveries
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.ports import (
     Abortable,
@@ -33,6 +33,7 @@ from streamfilter.kafka.ports import (
     Member,
     OutcomeUnknown,
     Outgoing,
+    RecordsRefused,
     Retriable,
     StartAt,
 )
@@ -71,7 +72,8 @@ class Clients:
     admin: AdminClient
     data: Callable[[], Consumer]
     reader: Callable[[], Consumer]
-    producer: Callable[[], Producer]
+    producer: Callable[[bool], Producer]
+    """Of one whose deliveries are watched if so told."""
     transaction_seconds: float
 
 
@@ -84,14 +86,16 @@ class KafkaLog:
         self._data = clients.data()
         self._producer: Producer | None = None
         self._in_transaction = False
-        self._last: tuple[KafkaError | None, int | None] | None = None
+        self._watched = False
+        self._deliveries = Deliveries(watched=False)
         self._changelog_next = -1
 
-    def open_producer(self) -> None:
+    def open_producer(self, *, watched: bool = False) -> None:
         """Replace the producer and fence every other with our transactional id (step 1)."""
         self._close_producer()
+        self._watched = watched
         with kafka_errors("initialising transactions"):
-            self._producer = self._clients.producer()
+            self._producer = self._clients.producer(watched)
             self._producer.init_transactions(self._seconds)
 
     @property
@@ -156,7 +160,7 @@ class KafkaLog:
 
     def begin(self) -> None:
         """Open a transaction (step 10)."""
-        self._last = None
+        self._deliveries = Deliveries(watched=self._watched)
         with kafka_errors("beginning a transaction"):
             self._open.begin_transaction()
         self._in_transaction = True
@@ -183,18 +187,23 @@ class KafkaLog:
         for value in values[:-1]:
             self._produce(topic, value=value, partition=task)
         for value in values[-1:]:
-            self._produce(topic, value=value, partition=task, on_delivery=self._delivered)
+            self._produce(topic, last=True, value=value, partition=task)
 
-    def _produce(self, topic: str, **arguments: Any) -> None:
+    def _produce(self, topic: str, *, last: bool = False, **arguments: Any) -> None:
         producer = self._open
+        if report := self._deliveries.report(last=last):
+            arguments["on_delivery"] = report
         try:
             producer.produce(topic, **arguments)
         except BufferError:
             self._produce_slowly(producer, topic, arguments)
         except (KafkaException, SystemError):
             # Entered for the trouble only: once a record, a context costs as much as producing.
-            with fence_told(producer, f"producing to {topic}"):
-                raise
+            try:
+                with fence_told(producer, f"producing to {topic}"):
+                    raise
+            except RecordsRefused as error:  # the client itself found it too large
+                raise RecordsRefused(str(error), self._deliveries.blame_last(str(error))) from error
 
     def _produce_slowly(self, producer: Producer, topic: str, arguments: dict[str, Any]) -> None:
         with kafka_errors(f"producing to {topic}"):
@@ -205,18 +214,16 @@ class KafkaLog:
                     return
         raise Abortable(f"producing to {topic}: the local queue stayed full")
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        self._last = (error, message.offset())
-
     def flush(self) -> int:
         """Wait until all is delivered (the end of step 10)."""
         with fence_told(self._open, "delivering a transaction's records"):
             waiting = self._open.flush(self._seconds)
         if waiting:
             raise Abortable(f"{waiting} records were not delivered in {self._seconds:g} s")
-        if self._last is None:
+        self._look_for_blame()
+        if self._deliveries.last is None:
             return -1
-        error, offset = self._last
+        error, offset = self._deliveries.last
         if error is not None and error.code() == KafkaError._PURGE_QUEUE:
             raise_why_purged(self._open, f"producing to an output or {self._place.changelog}")
         if error is not None:
@@ -229,6 +236,18 @@ class KafkaLog:
             raise Abortable(f"{self._place.changelog} has our records, and did not tell where")
         self._changelog_next = offset + 1
         return offset
+
+    def _look_for_blame(self) -> None:
+        if not self._deliveries.refused:
+            return
+        doing = "delivering a transaction's records"
+        try:
+            raise_why_purged(self._open, doing)
+        except RecordsRefused as error:
+            cause = error.__cause__
+            why = cause.args[0] if isinstance(cause, KafkaException) else None
+            raise RecordsRefused(str(error), self._deliveries.blame(why)) from error
+        raise Abortable(f"{doing}: some were refused")
 
     def send_offsets(self, positions: Positions, member: Member) -> None:
         """Make the next offsets a part of the transaction (step 11)."""

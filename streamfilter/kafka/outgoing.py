@@ -13,7 +13,7 @@ is not below `__streamfilter.input.` is ours. Unique records stay as they came, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamfilter import envelope
 from streamfilter.kafka.partitioner import partition_for
@@ -53,6 +53,8 @@ class Destinations:
     """Partitions of each output topic."""
     limits: Mapping[str, int]
     """Largest record of each output topic, in bytes."""
+    compacted: frozenset[str] = frozenset()
+    """Topics that refuse a record without a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +85,21 @@ class Forwarder:
         self._allowance = SHADOW_ALLOWANCE if style.shadow else 0
 
     def check(self, record: Record, reading: Reading) -> Reading:
-        """Return *reading*, or TOO_LARGE if *record* could not be forwarded as unique.
+        """Return *reading*, or why *record* could not be forwarded as unique.
 
         It must be known before the judgement: a document that enters the index and is not
-        forwarded would withhold others.
+        forwarded would withhold others. What brokers refuse beyond this, they say
+        (`refusals.py`).
         """
+        if isinstance(reading, Malformed):
+            return reading
+        if record.key is None and self._to.unique in self._to.compacted:
+            message = f"topic {self._to.unique} is compacted, and takes no record without a key"
+            return Malformed(ErrorCode.REFUSED, message, stage="forward")
         limit = self._to.limits[self._to.unique]
         headers = _theirs(record) if self._style.shadow else record.headers
         size = size_of(record.key, record.value, headers) + self._allowance
-        if size <= limit or isinstance(reading, Malformed):
+        if size <= limit:
             return reading
         message = f"the record has up to {size} bytes; topic {self._to.unique} takes {limit}"
         return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
@@ -198,6 +206,10 @@ class Forwarder:
             ]
         )
         theirs = _theirs(record)
+        if malformed.code is ErrorCode.REFUSED:
+            # What one topic refuses, this one may refuse too: it gets a letter of the present.
+            ours += _headers([("error.timestamp", record.timestamp)])
+            record = replace(record, timestamp=-1)
         letter = self._to_topic(topic, record, record.value, theirs + ours)
         if self._fits(letter):
             return letter
@@ -212,7 +224,11 @@ class Forwarder:
         self, topic: str, record: Record, value: bytes | None, headers: Headers
     ) -> Outgoing:
         partition = partition_for(record, inputs=self._to.inputs, outputs=self._to.outputs[topic])
-        return Outgoing(topic, partition, record.key, value, headers, record.timestamp)
+        key, source = record.key, record.source
+        if key is None and topic in self._to.compacted:
+            # A key of its own, so that nothing is compacted away. Unique ones do not come here.
+            key = f"{source.topic}/{source.partition}/{source.offset}".encode()
+        return Outgoing(topic, partition, key, value, headers, record.timestamp, source)
 
     def _fits(self, out: Outgoing) -> bool:
         return size_of(out.key, out.value, out.headers) <= self._to.limits[out.topic]
@@ -234,4 +250,4 @@ def _headers(pairs: Iterable[tuple[str, object]]) -> Headers:
 
 def _without_key(out: Outgoing) -> Outgoing:
     """Return *out* without its key: only a key of nearly the topic's limit leads here."""
-    return Outgoing(out.topic, out.partition, None, out.value, out.headers, out.timestamp)
+    return replace(out, key=None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from streamfilter.model import Headers, Positions, Record
+from streamfilter.model import Headers, Positions, Record, Source
 
 T = TypeVar("T")
 
@@ -29,6 +29,15 @@ class Retriable(LogError):
 
 class Abortable(LogError):
     """The transaction is lost: abort it, poll the membership, perhaps try the batch again."""
+
+
+class RecordsRefused(Abortable):
+    """A broker refuses records for good: to send them again would change nothing."""
+
+    def __init__(self, message: str, blame: Blame | None = None) -> None:
+        """Say so; without *blame*, deliveries were not watched."""
+        super().__init__(message)
+        self.blame = blame
 
 
 class Fenced(LogError):
@@ -48,6 +57,18 @@ class Denied(LogError):
 
 class InputLost(LogError):
     """The input does not hold what was asked for: retention passed it, or it was recreated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """What delivery reports say of records that a broker refused."""
+
+    numbers: tuple[int, ...]
+    """Of the records blamed: how many were produced in the transaction before each."""
+    each: bool
+    """True: every one of them was refused. False: one of them at least, and the others are
+    blamed for having been sent with it."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +155,8 @@ class Outgoing:
     headers: Headers = ()
     timestamp: int = -1
     """Milliseconds since the epoch; -1: the present."""
+    source: Source | None = None
+    """Of the input record that it is made of; not a part of what leaves."""
 
 
 StartAt = datetime | str
@@ -143,8 +166,11 @@ StartAt = datetime | str
 class Log(Protocol):
     """One task's side of Kafka. The steps are those of `task.py`."""
 
-    def open_producer(self) -> None:
-        """Replace the producer, fence every predecessor and end its transaction (step 1)."""
+    def open_producer(self, *, watched: bool = False) -> None:
+        """Replace the producer, fence every predecessor and end its transaction (step 1).
+
+        *watched*: it looks at every single delivery, and `flush` says which were refused.
+        """
 
     def committed(self) -> Positions:
         """Return the group's stable offsets; a partition without one is left out (step 2)."""
@@ -177,7 +203,11 @@ class Log(Protocol):
         """Add changelog records to the transaction; the last one's offset is remembered."""
 
     def flush(self) -> int:
-        """Wait until all is delivered; return the last changelog record's offset, or -1."""
+        """Wait until all is delivered; return the last changelog record's offset, or -1.
+
+        Raises:
+            RecordsRefused: by a watched producer, with the blame.
+        """
 
     def send_offsets(self, positions: Positions, member: Member) -> None:
         """Make the next offsets a part of the transaction (step 11)."""

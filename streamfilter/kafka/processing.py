@@ -6,18 +6,40 @@ Between the two stands `batch`, the same for `run` and `filter`. `read` needs no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from streamfilter.batch import Decided
 from streamfilter.documents import Reader
 from streamfilter.kafka.outgoing import Forwarder
 from streamfilter.kafka.ports import Outgoing
-from streamfilter.model import Decision, Reading, Record
+from streamfilter.model import Decision, ErrorCode, Malformed, Reading, Record
+
+NOTHING_REFUSED: Mapping[tuple[int, int], str] = {}
 
 
-def read(records: Sequence[Record], reader: Reader, forwarder: Forwarder) -> list[Reading]:
-    """Return what each record is; also one that could not be forwarded is Malformed."""
-    return [forwarder.check(record, reader.read(record)) for record in records]
+def read(
+    records: Sequence[Record],
+    reader: Reader,
+    forwarder: Forwarder,
+    refused: Mapping[tuple[int, int], str] = NOTHING_REFUSED,
+) -> list[Reading]:
+    """Return what each record is; also one that cannot be forwarded is Malformed.
+
+    *refused* says, by partition and offset, why a topic takes none of a record.
+    """
+    readings = [forwarder.check(record, reader.read(record)) for record in records]
+    if refused:
+        for row, record in enumerate(records):
+            if why := refused.get((record.source.partition, record.source.offset)):
+                readings[row] = _refused(readings[row], why)
+    return readings
+
+
+def _refused(reading: Reading, why: str) -> Malformed:
+    """Return the verdict on a record that a topic refuses; if it was its letter, tell both."""
+    if isinstance(reading, Malformed) and reading.code is not ErrorCode.REFUSED:
+        why = f"{reading.code.value}: {reading.message}; its letter: {why}"
+    return Malformed(ErrorCode.REFUSED, why, stage="forward")
 
 
 def written(decided: Decided, forwarder: Forwarder) -> list[Outgoing]:

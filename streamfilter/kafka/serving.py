@@ -151,4 +151,5 @@ def _destinations(config: Config, found: Topics) -> Destinations:
         inputs=found[config.input.topic].partitions,
         outputs={name: found[name].partitions for name in limits},
         limits={name: min(size, int(own or size)) for name, size in limits.items()},
+        compacted=frozenset(name for name in limits if found[name].compacted),
     )

@@ -101,6 +101,14 @@ def values_of(additions: Additions | None, batch: Batch | None) -> list[bytes]:
     return [*documents, changelog.encode_batch(batch)]
 
 
+def places_of(additions: Additions | None) -> list[tuple[int, int]]:
+    """Return partition and offset of each record whose document is in the changelog's records."""
+    if additions is None:
+        return []
+    documents = additions.documents
+    return list(zip(documents.partitions.tolist(), documents.offsets.tolist(), strict=True))
+
+
 def changes_of(additions: Additions | None, batch: Batch, *, offset: int, value: bytes) -> Changes:
     """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
     progress = progress_after(batch, offset=offset, record_hash=changelog.record_hash(value))

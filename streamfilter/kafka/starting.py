@@ -51,7 +51,9 @@ class Starter:
     def run(self) -> Script[Transactor]:
         """Do all six steps; return what does the others."""
         log, names = self._log, self._plan.names
-        yield from patiently(State.STARTING, log.open_producer)
+        yield from patiently(
+            State.STARTING, lambda: log.open_producer(watched=self._parts.refusals.watching)
+        )
         kill_point("start.producer")
         committed = yield from patiently(State.STARTING, log.committed)
         remembered, present = yield from patiently(State.STARTING, log.input_ids)

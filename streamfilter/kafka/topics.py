@@ -30,7 +30,9 @@ MESSAGE_BYTES = 1_048_588
 
 CHANGELOG_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """What the changelog must have: the broker may never delete from it, only we do."""
-BROKERS_TIME = {"message.timestamp.type": "LogAppendTime"}
+TIME_TYPE, LOG_APPEND = "message.timestamp.type", "LogAppendTime"
+TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+BROKERS_TIME = {TIME_TYPE: LOG_APPEND}
 """What it is created with besides: brokers refuse records that are an hour ahead of their clock,
 and then every transaction of a host whose clock runs ahead would be aborted."""
 
@@ -46,6 +48,11 @@ class Topic:
     def message_bytes(self) -> int:
         """Return the largest batch of records that it takes."""
         return int(self.settings.get("max.message.bytes", MESSAGE_BYTES))
+
+    @property
+    def compacted(self) -> bool:
+        """Return whether only the latest record of each key stays."""
+        return "compact" in self.settings.get("cleanup.policy", "")
 
 
 Topics = Mapping[str, Topic]
@@ -209,15 +216,40 @@ def warnings_of(config: Config, topics: Topics) -> list[Problem]:
         known = topics.get(topic)
         if known is None or source is None or role in ("input.topic", "index.changelog"):
             continue
-        if known.settings.get("message.timestamp.type") == "LogAppendTime":
+        if known.settings.get(TIME_TYPE) == LOG_APPEND:
             got = f"topic {topic!r} has message.timestamp.type=LogAppendTime"
             cure = "use CreateTime to keep the records' timestamps"
             warnings.append(Problem(role, got, cure, warning=True))
+        warnings += _warnings_of_refusals(role, topic, known, source)
         if known.partitions != source.partitions:
             got = f"{topic!r} has {known.partitions} partitions, the input {source.partitions}"
             cure = "records are placed by key (murmur2); equal counts keep the partition number"
             warnings.append(Problem(role, got, cure, warning=True))
     return warnings
+
+
+def _warnings_of_refusals(role: str, name: str, topic: Topic, source: Topic) -> list[Problem]:
+    """Return what makes brokers refuse records of the input on their way out."""
+    found: list[tuple[str, str, str]] = []
+    if topic.compacted:
+        told = "it refuses records without a key, and keeps only the latest of each key"
+        found.append(("cleanup.policy", told, "delete"))
+    brokers_time = {topic.settings.get(TIME_TYPE), source.settings.get(TIME_TYPE)}
+    for setting in TIMESTAMP_LIMITS if LOG_APPEND not in brokers_time else ():
+        ours, theirs = topic.settings.get(setting), source.settings.get(setting)
+        if ours is not None and theirs is not None and int(ours) < int(theirs):
+            told = f"the input has {theirs}, and what it takes beyond that is refused here"
+            found.append((setting, told, theirs))
+    return [
+        Problem(
+            role,
+            f"topic {name!r} has {setting}={topic.settings[setting]}: {told}; such records become "
+            "dead letters",
+            f"kafka-configs.sh --alter --topic {name} --add-config {setting}={wanted}",
+            warning=True,
+        )
+        for setting, told, wanted in found
+    ]
 
 
 def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.patience import Patience
-from streamfilter.kafka.ports import Abortable, Clock, Fenced, Log, Member, Outgoing
+from streamfilter.kafka.ports import (
+    Abortable,
+    Clock,
+    Fenced,
+    Log,
+    Member,
+    Outgoing,
+    RecordsRefused,
+)
+from streamfilter.kafka.refusals import Item, Place, Refusals, place_of
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 
@@ -14,6 +24,26 @@ MARKERS_SECONDS = 0.005
 """After a commit the broker still writes its markers. A transaction that begins meanwhile is told
 so, and librdkafka then sleeps for 20 ms at least: measured on one node, 30 to 60 ms from end to
 end at once after the last one, and 14 to 20 ms after this pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one transaction carries."""
+
+    leaving: Sequence[Outgoing] = ()
+    values: Sequence[bytes] = ()
+    """Of the changelog: first documents', then what belongs to the whole batch."""
+    documents: Sequence[Place] = ()
+    """Which record each document's value is made of."""
+
+    @property
+    def items(self) -> list[Item]:
+        """Return everything to produce, in the order of producing."""
+        owners = [*self.documents, *[None] * (len(self.values) - len(self.documents))]
+        return [
+            *(Item(out, place_of(out.source)) for out in self.leaving),
+            *(Item(value, place) for value, place in zip(self.values, owners, strict=True)),
+        ]
 
 
 class Transactions:
@@ -24,6 +54,7 @@ class Transactions:
         log: Log,
         clock: Clock,
         observer: Observer,
+        refusals: Refusals,
         *,
         transaction_seconds: float,
         socket_seconds: float,
@@ -34,10 +65,13 @@ class Transactions:
             log: where transactions go.
             clock: for patience, which is a transaction's lifetime.
             observer: hears of every transaction's outcome.
+            refusals: learns which records brokers refuse.
             transaction_seconds: the broker aborts what is older.
             socket_seconds: an end that took longer may have an EndTxn under way still.
         """
         self._log, self._clock, self._observer = log, clock, observer
+        self._refusals = refusals
+        self._sent: list[Item] = []
         self._patience = Patience(clock, transaction_seconds, alive=observer.alive)
         self._socket_seconds = socket_seconds
         self._committed_at = clock.monotonic()
@@ -63,26 +97,17 @@ class Transactions:
         """Return how long ago the last commit was."""
         return self._clock.monotonic() - self._committed_at
 
-    def run(
-        self,
-        leaving: Sequence[Outgoing],
-        values: Sequence[bytes],
-        positions: Positions,
-        member: Member,
-    ) -> int | None:
+    def run(self, load: Load, positions: Positions, member: Member) -> int | None:
         """Run one transaction; return the last changelog record's offset, None if aborted."""
         begun = self._clock.monotonic()
         outcome = "failed"
         try:
-            offset = self._send(leaving, values, positions, member)
+            offset = self._send(load, positions, member)
             self._commit()
             outcome = "committed"
         except Abortable as error:
             outcome = "aborted"
-            self._observer.loudly(f"transaction aborted, to be tried again: {error}")
-            self.worn |= not self._delivered
-            self._end(self._log.abort)
-            kill_point("transaction.aborted")
+            self._abort(error, load)
             return None
         except Fenced:
             outcome = "fenced"
@@ -92,26 +117,32 @@ class Transactions:
         self._committed_at = self._clock.monotonic()
         return offset
 
-    def _send(
-        self,
-        leaving: Sequence[Outgoing],
-        values: Sequence[bytes],
-        positions: Positions,
-        member: Member,
-    ) -> int:
+    def _abort(self, error: Abortable, load: Load) -> None:
+        """End the transaction, after learning from what failed it."""
+        learned = ""
+        self.worn |= not self._delivered
+        if isinstance(error, RecordsRefused):
+            learned = self._refusals.learn(self._sent or load.items, error.blame)
+            self.worn = True  # what comes next needs a watched producer, or the records anew
+        told = f"{error}; {learned}" if learned else str(error)
+        self._observer.loudly(f"transaction aborted, to be tried again: {told}")
+        self._end(self._log.abort)
+        kill_point("transaction.aborted")
+
+    def _send(self, load: Load, positions: Positions, member: Member) -> int:
         """Do steps 10 and 11; return the last changelog record's offset."""
-        log, half = self._log, len(leaving) // 2
+        log = self._log
         pause = self._committed_at + MARKERS_SECONDS - self._clock.monotonic()
         if pause > 0:
             self._clock.sleep(pause)
         self._patience.call(log.begin)
         kill_point("transaction.begun")
         self._delivered = False
-        log.produce(leaving[:half])
-        kill_point("transaction.producing")
-        log.produce(leaving[half:])
-        kill_point("transaction.outputs")
-        log.produce_changelog(values)
+        self._sent = []
+        if self._refusals.watching:
+            self._produce_watched(load)
+        else:
+            self._produce(load)
         kill_point("transaction.produced")
         # Before the offsets: what is produced waits out the last commit's markers by itself,
         # while the offsets' call would sleep for its whole back-off.
@@ -121,6 +152,23 @@ class Transactions:
         self._patience.call(log.send_offsets, positions, member)
         kill_point("transaction.offsets")
         return offset
+
+    def _produce(self, load: Load) -> None:
+        half = len(load.leaving) // 2
+        self._log.produce(load.leaving[:half])
+        kill_point("transaction.producing")
+        self._log.produce(load.leaving[half:])
+        kill_point("transaction.outputs")
+        self._log.produce_changelog(load.values)
+
+    def _produce_watched(self, load: Load) -> None:
+        """Produce piece by piece, so that a refusal falls upon one of them."""
+        for piece in self._refusals.pieces(load.items):
+            self._sent += piece
+            self._log.produce([item.out for item in piece if isinstance(item.out, Outgoing)])
+            self._log.produce_changelog([item.out for item in piece if isinstance(item.out, bytes)])
+            self._patience.call(self._log.flush)
+            kill_point("transaction.producing")
 
     def _commit(self) -> None:
         """Do step 12."""

@@ -47,8 +47,9 @@ from streamfilter.kafka.ports import (
     Worker,
 )
 from streamfilter.kafka.processing import read, written
-from streamfilter.kafka.standing import Standing, changes_of, values_of
-from streamfilter.kafka.transaction import Transactions
+from streamfilter.kafka.refusals import Refusals
+from streamfilter.kafka.standing import Standing, changes_of, places_of, values_of
+from streamfilter.kafka.transaction import Load, Transactions
 from streamfilter.kafka.worker import Inline
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Record
@@ -105,6 +106,7 @@ class Parts:
     rules: Rules
     bounds: Bounds
     breaker: Breaker
+    refusals: Refusals = field(default_factory=Refusals)
     worker: Worker = field(default_factory=Inline)
     rates: Rates = OFF
 
@@ -138,6 +140,7 @@ class Transactor:
             parts.log,
             parts.clock,
             parts.observer,
+            parts.refusals,
             transaction_seconds=bounds.transaction_seconds,
             socket_seconds=bounds.socket_seconds,
         )
@@ -190,7 +193,8 @@ class Transactor:
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
-        offset = self._transactions.run(leaving, values, after.positions, member)
+        load = Load(leaving, values, places_of(additions))
+        offset = self._transactions.run(load, after.positions, member)
         if offset is None:
             return Step.RETRY
         watch.lap("commit")
@@ -198,6 +202,9 @@ class Transactor:
         self._polled = 0.0
         first_ordinal, self.standing, self._held = self.standing.next_ordinal, after, []
         self._parts.breaker.add(len(records), decided.prepared.rejected)
+        if self._parts.refusals.committed(records):
+            self._parts.observer.note("deliveries are watched no more")
+            self._transactions.worn = True  # a producer that is not watched sends faster
         stages = {**decided.prepared.seconds, **watch.seconds}
         moved = Moved(decided, leaving, len(values), stages, first_ordinal)
         if batch is None:
@@ -234,7 +241,8 @@ class Transactor:
     def _prepare(self, records: Sequence[Record]) -> Prepared:
         """Read and sketch *records*: by the worker, so it touches nothing that changes."""
         watch = Watch(self._clock)
-        readings = read(records, self._parts.reader, self._parts.forwarder)
+        parts = self._parts
+        readings = read(records, parts.reader, parts.forwarder, parts.refusals.known)
         watch.lap("read")
         prepared = prepare(records, readings, self._sketcher)
         watch.lap("sketch")
@@ -279,7 +287,7 @@ class Transactor:
             return Step.RETRY
         after, batch = self.standing.opened()
         values = [encode_header(identity), encode_batch(batch)]
-        offset = self._transactions.run([], values, after.positions, member)
+        offset = self._transactions.run(Load(values=values), after.positions, member)
         if offset is None:
             return Step.RETRY
         self.standing = after
@@ -293,6 +301,6 @@ class Transactor:
         member = self._parts.member()
         if member.generation < 0 or not member.member_id:
             return Step.RETRY
-        if self._transactions.run([], [], self.standing.positions, member) is None:
+        if self._transactions.run(Load(), self.standing.positions, member) is None:
             return Step.RETRY
         return self._moved()

@@ -50,7 +50,7 @@ class ScriptedLog:
         if self.errors[name]:
             raise self.errors[name].popleft()
 
-    def open_producer(self) -> None:
+    def open_producer(self, *, watched: bool = False) -> None:
         self._call("open_producer")
         self.producers += 1
         self._open = None

@@ -10,6 +10,7 @@ from streamfilter.kafka.ports import (
     Fenced,
     InputLost,
     OutcomeUnknown,
+    RecordsRefused,
     Retriable,
 )
 from streamfilter.stops import ExitCode
@@ -34,7 +35,12 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
         (KafkaError.UNKNOWN_MEMBER_ID, ABORT, Abortable),
         (KafkaError.FENCED_INSTANCE_ID, ABORT, Abortable),
         (KafkaError._TIMED_OUT, ABORT, Abortable),
-        (KafkaError.MSG_SIZE_TOO_LARGE, ABORT, Abortable),
+        # a verdict on records: to send them again would change nothing
+        (KafkaError.MSG_SIZE_TOO_LARGE, ABORT, RecordsRefused),
+        (KafkaError.MSG_SIZE_TOO_LARGE, PLAIN, RecordsRefused),
+        (KafkaError.INVALID_TIMESTAMP, ABORT, RecordsRefused),
+        (KafkaError.INVALID_RECORD, ABORT, RecordsRefused),
+        (KafkaError.INVALID_MSG, ABORT, Abortable),
         # not yet decided: the same call again
         (KafkaError._TIMED_OUT, RETRIABLE, Retriable),
         (KafkaError.CONCURRENT_TRANSACTIONS, RETRIABLE, Retriable),

@@ -94,7 +94,7 @@ def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
         admin=AdminClient(brokers),
         data=lambda: Consumer(data),
         reader=lambda: Consumer(data),
-        producer=lambda: Producer(ours | {"transactional.id": name}),
+        producer=lambda _: Producer(ours | {"transactional.id": name}),
         transaction_seconds=30.0,
     )
     log = KafkaLog(Place("in", (0,), "changelog", 0), clients)

@@ -63,7 +63,7 @@ class SimLog:
 
     # Steps 1 to 6.
 
-    def open_producer(self) -> None:
+    def open_producer(self, *, watched: bool = False) -> None:
         self._port("open_producer")
         self._dead, self._txn = OutcomeUnknown("there is no producer"), None
         self._queue.clear()

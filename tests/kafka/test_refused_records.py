@@ -1,0 +1,180 @@
+"""Records that an output refuses for good: they are dead letters, and all else goes on.
+
+The input takes timestamps in microseconds, the outputs have Kafka's default and do not; or an
+output is compacted and wants keys. Both were tried again for ever.
+"""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from streamfilter.kafka.refusals import WATCHED_BATCHES
+from streamfilter.killpoints import VARIABLE
+from streamfilter.model import Record
+from tests.kafka.story import CUT, STATIC, finish, id_of, records, texts, verdicts
+from tests.support.stage import Stage
+from tests.support.topics import Input, header
+
+SEED = 20_261_201
+ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+NARROW = {
+    **STATIC,
+    "batch": {**CUT, "documents": 40},
+    "limits": {"dead_letter_share": 1.0},
+}
+
+
+def alter(stage: Stage, topic: str, settings: dict[str, str]) -> None:
+    """Change settings of a topic."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(60)
+
+
+def in_microseconds(record: Input) -> Input:
+    return replace(record, timestamp=record.timestamp * 1_000)
+
+
+def letters(stage: Stage) -> list[Record]:
+    return stage.outputs()["dead_letter"]
+
+
+def codes(found: Sequence[Record]) -> set[str | None]:
+    return {header(each, "__streamfilter.error.code") for each in found}
+
+
+def positions_of(found: Sequence[Record]) -> list[int]:
+    return [int(header(each, "__streamfilter.error.offset") or -1) for each in found]
+
+
+def without(stories: Sequence[Input], bad: set[int]) -> list[Input]:
+    return [each for number, each in enumerate(stories) if number not in bad]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{17}, {3, 4, 31, 77, 78, 79}, set(range(80))],
+    ids=["one of a batch", "some", "all"],
+)
+def test_records_that_outputs_refuse_are_dead_letters_and_the_rest_is_judged_without_them(
+    stage: Stage, make_stage: Callable[..., Stage], bad: set[int]
+):
+    stories = records(texts(random.Random(SEED), 80))
+    alter(stage, stage.input, ANY_TIME)
+    stage.produce([in_microseconds(s) if n in bad else s for n, s in enumerate(stories)])
+    log = finish(stage, NARROW)
+    found = letters(stage)
+    assert codes(found) == {"refused"}
+    assert positions_of(found) == sorted(bad)
+    assert [each.value for each in found] == [stories[number].value for number in sorted(bad)]
+    for each, number in zip(found, sorted(bad), strict=True):
+        assert header(each, "__streamfilter.error.timestamp") == str(
+            stories[number].timestamp * 1000
+        )
+        assert "INVALID_TIMESTAMP" in (header(each, "__streamfilter.error.message") or "")
+        assert each.key == stories[number].key
+    plain = make_stage()
+    if rest := without(stories, bad):
+        plain.produce(rest)
+        finish(plain, NARROW)
+    assert verdicts(stage) == verdicts(plain)
+    assert [each.value for each in stage.outputs()["unique"]] == [
+        each.value for each in plain.outputs()["unique"]
+    ]
+    assert "go to the dead letters: INVALID_TIMESTAMP" in log
+    assert log.count("transaction aborted") <= 12 * 2
+
+
+def test_the_same_after_a_crash_and_a_restore_from_nothing(stage: Stage):
+    stories = records(texts(random.Random(SEED), 120))
+    bad = {17, 50, 51, 90}
+    alter(stage, stage.input, ANY_TIME)
+    stage.produce([in_microseconds(s) if n in bad else s for n, s in enumerate(stories)])
+    for point in ("transaction.aborted:2", "transaction.committed:2", "transaction.producing:9"):
+        process = stage.start(environment={VARIABLE: point}, **NARROW)
+        assert process.wait_for_exit() == -9
+    finish(stage, {**NARROW, "index": {"path": str(stage.directory / "another")}})
+    assert positions_of(letters(stage)) == sorted(bad)
+    assert len(verdicts(stage)) == len(stories) - len(bad)
+
+
+def test_a_dead_letter_that_its_topic_refuses_is_sent_again_with_the_present_time(stage: Stage):
+    stories = records(texts(random.Random(SEED), 20))
+    broken = Input(b"{", key=b"b", timestamp=stories[0].timestamp * 1_000)
+    alter(stage, stage.input, ANY_TIME)
+    stage.produce([*stories[:10], broken, *stories[10:]])
+    finish(stage, NARROW)
+    (letter,) = letters(stage)
+    assert letter.value == b"{"
+    assert codes([letter]) == {"refused"}
+    assert "invalid_json" in (header(letter, "__streamfilter.error.message") or "")
+    assert len(verdicts(stage)) == len(stories)
+
+
+def test_who_refuses_its_dead_letters_is_named_and_stops_the_service(stage: Stage):
+    alter(stage, stage.input, ANY_TIME)
+    # Nothing that carries a time of now or later is taken.
+    alter(stage, stage.dead_letter, {"message.timestamp.before.max.ms": "1"})
+    alter(stage, stage.dead_letter, {"message.timestamp.after.max.ms": "0"})
+    stage.produce([Input(b"{", timestamp=1)])
+    process = stage.start(**NARROW)
+    assert process.wait_for_exit() == 78, process.told("did not stop")
+    assert "refuses the dead letter of 0 at 0" in process.log.read_text()
+
+
+def test_a_compacted_output_gets_no_record_without_a_key(stage: Stage):
+    stories = records(texts(random.Random(SEED), 60))
+    keyless = {5, 6, 40}
+    stage.produce([replace(s, key=None) if n in keyless else s for n, s in enumerate(stories)])
+    for topic in (stage.unique, stage.duplicates, stage.dead_letter):
+        alter(stage, topic, {"cleanup.policy": "compact"})
+    log = finish(stage, NARROW)
+    found = letters(stage)
+    assert codes(found) == {"refused"}
+    assert positions_of(found) == sorted(keyless)
+    assert [each.key for each in found] == [
+        f"{stage.input}/0/{number}".encode() for number in sorted(keyless)
+    ]
+    assert "transaction aborted" not in log
+    assert "cleanup.policy=compact" in log
+    assert len(verdicts(stage)) == len(stories) - len(keyless)
+
+
+def test_a_topic_that_is_compacted_later_is_found_out(stage: Stage):
+    stories = records(texts(random.Random(SEED), 60))
+    stage.produce(stories[:20])
+    process = stage.start(**{**NARROW, "batch": {"documents": 40}})
+    stage.drain(process)
+    alter(stage, stage.unique, {"cleanup.policy": "compact"})
+    new = json.dumps({"id": "new", "text": " ".join(f"n{n}" for n in range(40))}).encode()
+    stage.produce([*stories[20:40], Input(new), *stories[40:]])
+    stage.drain(process)
+    assert process.terminate() == 0, process.told("did not end well")
+    (letter,) = letters(stage)
+    assert id_of(letter) == "new"
+    assert "INVALID_RECORD" in (header(letter, "__streamfilter.error.message") or "")
+    assert len(verdicts(stage)) == len(stories)
+
+
+def test_after_enough_batches_without_a_refusal_deliveries_are_watched_no_more(stage: Stage):
+    stories = records(texts(random.Random(SEED), 6 * (WATCHED_BATCHES + 4)))
+    alter(stage, stage.input, ANY_TIME)
+    stage.produce([in_microseconds(stories[0]), *stories[1:]])
+    log = finish(stage)
+    assert positions_of(letters(stage)) == [0]
+    assert "deliveries are watched from here on" in log
+    assert "deliveries are watched no more" in log
