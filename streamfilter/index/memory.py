@@ -155,5 +155,8 @@ class MemoryIndex:
             yield "span", start, end
         yield "progress", b"", encode_standing(Standing(self._progress, len(self)))
 
+    def drop_owed(self) -> None:
+        """Do nothing: no write fails here."""
+
     def close(self) -> None:
         """Do nothing: there is nothing to release."""

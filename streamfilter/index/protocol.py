@@ -151,6 +151,9 @@ class Index(Protocol):
         forgets how many there were.
         """
 
+    def drop_owed(self) -> None:
+        """Owe nothing of a write that failed: who calls reads it again, from `progress` on."""
+
     @property
     def progress(self) -> Progress:
         """Return how far the index has come, as last written."""

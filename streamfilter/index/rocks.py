@@ -141,8 +141,9 @@ class RocksIndex:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
 
         Raises:
-            DiskFull: nothing was written. Until these very changes are applied, reads are
-                refused: what Kafka has promised must be seen by the next verdict.
+            DiskFull: nothing was written. Until these very changes are applied, or somebody
+                reads them again (`drop_owed`), reads are refused: what Kafka has promised must be
+                seen by the next verdict.
         """
         if self._owed is not None and self._owed[0] != changes.progress:
             self._refuse_while_owing()
@@ -158,6 +159,10 @@ class RocksIndex:
         if applied.documents:
             self._highest = max(self._highest, int.from_bytes(entries.keys[DOCUMENTS][-1], "big"))
         return applied
+
+    def drop_owed(self) -> None:
+        """Owe nothing of a write that failed: who calls reads it again, from `progress` on."""
+        self._owed = None
 
     def _entries(self, changes: Changes) -> tuple[Entries, Applied]:
         entries, applied = Entries(), Applied()

@@ -49,6 +49,9 @@ class Replay:
             names: for messages.
             from_known: whether the reader begins at the record that the index applied last.
         """
+        # A tail that ended before a full disk leaves a write owed. It is read again here, and in
+        # other pieces: to insist on that very write would be to wait for ever, whatever the room.
+        index.drop_owed()
         self._index, self._sketcher, self._reader = index, sketcher, reader
         self._names = names
         self._unchecked = from_known

@@ -118,6 +118,8 @@ class SimIndex:
     def __init__(self, world: World, life: Life, disk: Disk) -> None:
         self._world, self._life, self._disk = world, life, disk
         self._open = True
+        self._owed: Progress | None = None
+        """Of the write that found no room: nothing else may be done before it, as in RocksDB's."""
 
     def _port(self, name: str) -> MemoryIndex:
         self._world.port(self._life, name)
@@ -125,8 +127,19 @@ class SimIndex:
             self._world.fail("locked", f"{self._disk.name} is used after close")
         return self._disk.index
 
+    def _paid(self, name: str) -> MemoryIndex:
+        index = self._port(name)
+        if self._owed is not None:
+            raise DiskFull(f"{self._disk.name}: the last write failed")
+        return index
+
+    def drop_owed(self) -> None:
+        if self._owed is not None:
+            self._world.tell(self._life.name, "reads again what found no room")
+        self._owed = None
+
     def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
-        index = self._port("index.probe")
+        index = self._paid("index.probe")
         if not self._life.rotted and self._world.chance("rot"):
             self._world.tell(self._life.name, f"reads a broken block of {self._disk.name}")
             self._life.rotted = self._disk.damaged = True
@@ -134,17 +147,20 @@ class SimIndex:
         return index.probe(keys, present)
 
     def fetch(self, ordinals: I64) -> Documents:
-        return self._port("index.fetch").fetch(ordinals)
+        return self._paid("index.fetch").fetch(ordinals)
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
-        return self._port("index.marks").marks_covering(partitions, offsets)
+        return self._paid("index.marks").marks_covering(partitions, offsets)
 
     def apply(self, changes: Changes) -> Applied:
         """Write all of it, or nothing; a crash just after it finds it written."""
         self._port("index.apply")
-        if self._world.chance("disk_full"):
+        other = self._owed is not None and self._owed != changes.progress
+        if other or self._world.chance("disk_full"):
             self._world.tell(self._life.name, "the disk is full")
+            self._owed = self._owed or changes.progress
             raise DiskFull(f"{self._disk.name}: full")
+        self._owed = None
         self._world.checks.written(self._disk.name, changes)
         return self._disk.write(changes)
 

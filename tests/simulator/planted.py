@@ -21,6 +21,7 @@ from streamfilter.kafka import (
 from streamfilter.kafka.ports import Bounds, Entry, Outgoing
 from streamfilter.kafka.standing import Standing
 from streamfilter.kafka.transactor import Step
+from tests.simulator.disk import SimIndex
 from tests.simulator.log import SimLog, SimReader
 from tests.simulator.oracle import Watcher
 
@@ -227,12 +228,18 @@ def a_standby_forgets_what_it_could_not_write(patch: pytest.MonkeyPatch) -> None
     def write(self: Any) -> Iterator[str]:
         for waiting in real(self):
             self._documents, self._marks, self._last = [], [], None
+            self._index.drop_owed()
             yield waiting
             return
 
     patch.setattr(restore.Replay, "_write", write)
     never = property(lambda self: None, lambda self, value: None)
     patch.setattr(restore.Replay, "_next", never, raising=False)
+
+
+def a_write_is_owed_beyond_its_tail(patch: pytest.MonkeyPatch) -> None:
+    """What a standby could not write must be written by the owner as that very write."""
+    patch.setattr(SimIndex, "drop_owed", lambda self: None)
 
 
 PLANTED = tuple(
@@ -256,5 +263,6 @@ PLANTED = tuple(
         (a_standby_reads_what_is_not_committed, "ahead"),
         (a_standby_goes_on_beside_the_owner, "locked"),
         (a_standby_forgets_what_it_could_not_write, "state"),
+        (a_write_is_owed_beyond_its_tail, "stuck"),
     )
 )

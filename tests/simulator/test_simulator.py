@@ -59,6 +59,7 @@ SEEN = {
     "a transaction that was too old": "'s transaction: too old",
     "a stranger's open transaction": "squatter opens a transaction on changelog",
     "a full disk": "the disk is full",
+    "a takeover of what a standby could not write": "reads again what found no room",
     "a broken block": "reads a broken block",
     "a power cut": "loses the last",
     "a directory that was deleted": ": deleted",
