@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.audit import NOTHING, Audited
 from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
 from streamfilter.pipeline import Counts
 
@@ -31,7 +30,6 @@ class BatchReport:
     """Similarities of the confirmed matches of near-duplicates."""
     wrong: float = 0.0
     """Sum of the duplicate verdicts' probabilities of being wrong."""
-    audited: Audited = NOTHING
     overflows: int = 0
     ages_seconds: Values | None = None
     """Per record, from its timestamp to now."""
@@ -46,7 +44,6 @@ class BatchReport:
         consumed_bytes: int = 0,
         overflows: int = 0,
         ages_seconds: Values | None = None,
-        audited: Audited = NOTHING,
     ) -> BatchReport:
         """Count *outcomes*, exactly one for every record of the batch."""
         tally = _Tally()
@@ -62,7 +59,6 @@ class BatchReport:
             counts=counts,
             matched=np.array(tally.matched, np.float64),
             wrong=tally.wrong,
-            audited=audited,
             overflows=overflows,
             ages_seconds=ages_seconds,
         )

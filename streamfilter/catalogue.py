@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+from streamfilter.audit_scan import CAUSES
 from streamfilter.health import Cause, State
 from streamfilter.model import ErrorCode, Reason, Verdict
 
@@ -134,27 +135,29 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step.", "outcome", VERIFICATIONS),
     _histogram("candidate_similarity", "Verified similarity of candidates.", SIMILARITIES, "outcome", VERIFICATIONS[:2]),
     _counter("matches_total", "Confirmed matches of near-duplicates."),
-    _counter("matches_expected_total", "The same, each weighted by 1/P(similarity) that the bands find it: recall is about matches/expected."),
-    _counter("matches_expected_variance_total", "Estimated variance of matches_expected, for its interval: the sum of (1 - P)/P^2."),
+    _counter("matches_expected_total", "The same, each weighted by 1/P(similarity) that the bands find it: matches/expected is what the bands promise, not recall (clusters, full buckets)."),
     _counter("false_positive_probability_sum_total", "Expected number of wrong duplicate verdicts."),
     _counter("bucket_overflows_total", "Documents counted but not listed in a full bucket: matches may be missed."),
-    # the audit: sampled arrivals against a sampled reference set, by brute force on the sets
+    # the audit: sampled arrivals against the whole index, by brute force on the sets
     _counter("audit_arrivals_total", "Arrivals that were audited."),
-    _counter("audit_comparisons_total", "Pairs of an audited arrival and a reference document that were compared."),
+    _counter("audit_comparisons_total", "Pairs of an audited arrival and a document remembered before it that were compared."),
     _counter("audit_results_total", "Audited verdicts by result.", "result", AUDITED),
-    _gauge("audit_reference_documents", "Documents in the reference set."),
+    _counter("audit_missed_total", "Audited arrivals that were missed, by why.", "cause", CAUSES),
     # records only (input.format: fields, input.held_out)
     _counter("held_out_pairs_total", "Pairs of records by pool: near-duplicates, records with all fields equal, random ones.", "pool", POOLS),
     _counter("held_out_difference_total", "Sum of their differences in the held-out field (days, for dates).", "pool", POOLS),
     _unknown("held_out_valid_share", "Estimated share of true matches among the near-duplicate records, since the start."),
     _unknown("held_out_valid_share_lower", "Lower end of its 95 % interval."),
     _unknown("held_out_valid_share_upper", "Upper end of its 95 % interval."),
-    _unknown("audit_recall", "Share of the audited true duplicates that were found, of the latest 1,000."),
-    _unknown("audit_recall_lower", "Lower end of its 95 % interval (Wilson)."),
-    _unknown("audit_recall_upper", "Upper end of its 95 % interval (Wilson)."),
-    _unknown("audit_precision", "Share of the audited duplicate verdicts that are right, of the latest 1,000."),
-    _unknown("audit_precision_lower", "Lower end of its 95 % interval (Wilson)."),
-    _unknown("audit_precision_upper", "Upper end of its 95 % interval (Wilson)."),
+    _unknown("audit_recall", "Share withheld of the arrivals that had an original of another text, of the latest rounds; NaN too where only a bound is known."),
+    _unknown("audit_recall_lower", "Lower end of its 95 % interval; NaN where the index forgets: misses may be overlooked."),
+    _unknown("audit_recall_upper", "Upper end of its 95 % interval."),
+    _unknown("audit_recall_equal", "The same of the arrivals whose very text was remembered."),
+    _unknown("audit_recall_equal_lower", "Lower end of its 95 % interval; NaN where the index forgets."),
+    _unknown("audit_recall_equal_upper", "Upper end of its 95 % interval."),
+    _unknown("audit_precision", "Share of the audited near-duplicate verdicts that are right, of the latest rounds."),
+    _unknown("audit_precision_lower", "Lower end of its 95 % interval."),
+    _unknown("audit_precision_upper", "Upper end of its 95 % interval."),
     # time
     _histogram("batch_documents", "Records in a batch.", BATCHES),
     _histogram("stage_seconds", "Time of one batch in each stage.", SECONDS, "stage", STAGES),

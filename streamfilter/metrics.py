@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import streamfilter
+from streamfilter.audit_scan import Round
 from streamfilter.batch_report import BatchReport
 from streamfilter.catalogue import (
     CATALOGUE,
@@ -34,7 +35,7 @@ from streamfilter.exposition import Exposition, Family, Histogram, Key, Series
 from streamfilter.health import Cause, Health, State
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.pipeline import Counts
-from streamfilter.quality import Quality
+from streamfilter.quality import Figure, Quality
 from streamfilter.similarity.estimators import Estimate, curve_of
 from streamfilter.similarity.scheme import Scheme
 
@@ -103,14 +104,19 @@ class Metrics:
         threshold: float,
         mode: str = "divert",
         duplicates_mode: str = "annotate",
+        on_sets: bool = True,
     ) -> None:
-        """Export what shapes the index, and how duplicates leave (`config_sections.Output`)."""
+        """Export what shapes the index, and how duplicates leave (`config_sections.Output`).
+
+        *on_sets*: near-duplicates were compared on their sets (`MatchPolicy.on_sets`).
+        """
         shape = (scheme.fingerprint, scheme.slots, scheme.bands, scheme.rows, f"{threshold:g}")
         with self._lock:
             self._infos["scheme_info"] = tuple(map(str, shape))
             self._infos["output_info"] = (mode, duplicates_mode)
             self._shadow = mode == "shadow"
             # Records meet by equal fields: no curve tells how likely that was.
+            self._quality.exact = on_sets
             self._quality.curve = None if scheme.fields else curve_of(scheme)
 
     def batch(self, report: BatchReport) -> None:
@@ -133,28 +139,33 @@ class Metrics:
                 self._judged(counts)
 
     def _judge_quality(self, report: BatchReport) -> None:
-        verdicts, audited, wrong = report.verdicts, report.audited, report.wrong
+        verdicts, wrong = report.verdicts, report.wrong
         if self._shadow:
             self._add_each("shadow_withheld_total", {v: verdicts.get(v, 0) for v in WITHHELD})
         self._add("matches_total", len(report.matched))
         expected = self._quality.matched(report.matched)
-        self._add("matches_expected_total", expected.pairs)
-        self._add("matches_expected_variance_total", expected.variance)
+        self._add("matches_expected_total", expected)
         self._add("false_positive_probability_sum_total", wrong)
         self._quality.withheld(sum(verdicts.get(v, 0) for v in DUPLICATES), wrong)
-        self._add("audit_arrivals_total", audited.arrivals)
-        self._add("audit_comparisons_total", audited.comparisons)
-        self._add_each("audit_results_total", audited.results)
-        if audited.arrivals:
-            self._quality.audited(audited)
-            self._show("audit_recall", self._quality.audit_recall())
-            self._show("audit_precision", self._quality.audit_precision())
 
-    def _show(self, name: str, estimate: Estimate | None) -> None:
-        if estimate is not None:
-            self._numbers[name, ""] = estimate.value
-            self._numbers[name + "_lower", ""] = estimate.lower
-            self._numbers[name + "_upper", ""] = estimate.upper
+    def audited(self, found: Round) -> None:
+        """Count a round of the audit, and show what the latest rounds say."""
+        with self._lock:
+            self._add("audit_arrivals_total", len(found.hashes))
+            self._add("audit_comparisons_total", found.comparisons)
+            self._add_each("audit_results_total", found.results)
+            self._add_each("audit_missed_total", found.by_cause)
+            self._quality.audited(found)
+            window = self._quality.window()
+            self._show("audit_recall", window.recall())
+            self._show("audit_recall_equal", window.recall_equal())
+            self._show("audit_precision", window.precision())
+
+    def _show(self, name: str, figure: Figure | Estimate) -> None:
+        """Show a figure; an end that is not known is NaN, not what it was before."""
+        ends = {"": figure.value, "_lower": figure.lower, "_upper": figure.upper}
+        for end, number in ends.items():
+            self._numbers[name + end, ""] = math.nan if number is None else number
 
     def _judged(self, counts: Counts) -> None:
         self._add("candidates_total", int(counts.candidates.sum()))
@@ -168,7 +179,8 @@ class Metrics:
         for name, pool in counts.held_out.pools.items():
             self._add("held_out_pairs_total", pool.pairs, name)
             self._add("held_out_difference_total", pool.total, name)
-        self._show("held_out_valid_share", valid_share(self._held_out))
+        if (share := valid_share(self._held_out)) is not None:
+            self._show("held_out_valid_share", share)
 
     def stages(self, seconds: Mapping[str, float]) -> None:
         """Observe one batch's time in each of `catalogue.STAGES`."""
@@ -229,10 +241,6 @@ class Metrics:
     def index(self, documents: int, *, changelog_offset: int) -> None:
         """Set how much all indexes of the process remember, and how far they have come."""
         self._set(index_documents=documents, changelog_offset=changelog_offset)
-
-    def reference(self, documents: int) -> None:
-        """Set the size of the audit's reference sets."""
-        self._set(audit_reference_documents=documents)
 
     def occupied(
         self, bytes: int, *, free: int, oldest: float, properties: Mapping[str, float]

@@ -66,6 +66,11 @@ class MatchPolicy:
             raise ValueError(f"the method {self.method} knows no sizes of sets; use method exact")
 
     @property
+    def on_sets(self) -> bool:
+        """Return whether what is withheld was seen to be similar, not estimated (to 1,024)."""
+        return self.method == "exact" and self.sample_modulus == 1
+
+    @property
     def by_size(self) -> bool:
         """Return whether the sizes of a pair's sets have a say."""
         return self.containment is not None or self.short_threshold is not None

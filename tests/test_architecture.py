@@ -40,6 +40,8 @@ ROOMS = (
     ("documents", "record_fields", "envelope", "strict_json"),
     ("quality", "showcase"),
     ("audit",),
+    ("audit_scan",),
+    ("audit_sample",),
     ("sketchers",),
     ("batch",),
     ("pipeline", "candidates", "verification", "decision", "policy", "search", "explanation"),

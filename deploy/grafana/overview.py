@@ -40,12 +40,14 @@ HEALTH = Row("Health", (
           "percentunit",
           (Query(share(growth("documents_total", matching=DUPLICATES), growth("documents_total")),
                  "withheld"),), Form.NUMBER, width=3, decimals=1),
-    Chart("Recall, estimated", "Share of the near-duplicates that the bands find: each confirmed "
-          "match is weighted by the chance of finding it. Over the time shown.", "percentunit",
-          (Query(share(growth("matches_total"), growth("matches_expected_total")), "recall"),),
+    Chart("Recall, at least", "Lower end of the audited recall of different texts: of the "
+          "arrivals with an original in the index, the share withheld. Does not see texts too "
+          "short to be signed; – until a round has ended, and where the index forgets.",
+          "percentunit", (Query(smallest(series("audit_recall_lower")), "at least"),),
           Form.NUMBER, width=3, limits=GOOD_FROM_90, decimals=2),
-    Chart("Recall, audited", "Share found of the true duplicates among sampled arrivals, compared "
-          "with a sampled reference set by brute force: the latest 1,000. – until there are some.",
+    Chart("Recall, audited", "Estimate of the same, of the latest rounds of the audit (some 4,000 "
+          "arrivals, each held against the whole index). Does not see what comes next: it speaks "
+          "of what passed. – until a round has ended, and where the index forgets.",
           "percentunit", (Query(smallest(series("audit_recall")), "recall"),),
           Form.NUMBER, width=3, limits=GOOD_FROM_90, decimals=2),
     Chart("Waiting", "Input records behind the end, all partitions of all processes.",
@@ -80,24 +82,36 @@ TRAFFIC = Row("Traffic", (
 ))  # fmt: skip
 
 QUALITY = Row("Quality: what is missed, what is wrong", (
-    Chart("Recall, audited, with its interval", "Found among the true duplicates of the audit's "
-          "sample, with the ends of the 95 % interval. An upper end below the wanted recall is an "
-          "alert.", "percentunit",
+    Chart("Recall, audited, with its interval", "Share withheld of the arrivals with an original "
+          "of another text, with the ends of the 95 % interval. An upper end below the wanted "
+          "recall is an alert. Does not see texts too short to be signed, nor originals that were "
+          "forgotten before the round came to them: only the upper end is shown then.",
+          "percentunit",
           (Query(smallest(series("audit_recall_upper"), "instance"), "{{instance}} upper"),
            Query(smallest(series("audit_recall"), "instance"), "{{instance}}"),
            Query(smallest(series("audit_recall_lower"), "instance"), "{{instance}} lower")),
           ceiling=1.0),
-    Chart("Precision, audited, with its interval", "Share of the audited duplicate verdicts that "
-          "are right, with the ends of the 95 % interval.", "percentunit",
+    Chart("Precision, audited, with its interval", "Share of the audited near-duplicate verdicts "
+          "that are right, with the ends of the 95 % interval. Does not see equal texts (told by "
+          "128 bits) nor errors of the sketcher.", "percentunit",
           (Query(smallest(series("audit_precision_upper"), "instance"), "{{instance}} upper"),
            Query(smallest(series("audit_precision"), "instance"), "{{instance}}"),
            Query(smallest(series("audit_precision_lower"), "instance"), "{{instance}} lower")),
           ceiling=1.0),
-    Chart("Recall, estimated", "Matches by expected matches, each weighted by the chance that "
-          "the bands find a pair so similar: free, and blind to what bucket caps lose.",
+    Chart("What the bands promise", "Matches by expected matches, each weighted by the chance "
+          "that the bands find a pair so similar. Not a recall: does not see full buckets, "
+          "max_candidates, nor that missed copies are met less often.",
           "percentunit",
-          (Query(share(rate("matches_total"), rate("matches_expected_total")), "recall"),),
+          (Query(share(rate("matches_total"), rate("matches_expected_total")), "promised"),),
           ceiling=1.0),
+    Chart("Why duplicates are missed", "Audited arrivals that were missed, by cause, over the "
+          "time shown: bands too selective, full buckets, verify.max_candidates, signatures "
+          "that looked too unlike. Does not see those that were not chosen: multiply.", "short",
+          (Query(growth("audit_missed_total", "cause"), "{{cause}}"),), Form.STACKED, width=12),
+    Chart("Recall of equal texts, audited", "Share withheld of the arrivals whose very text was "
+          "in the index. Does not see copies of what is forgotten.", "percentunit",
+          (Query(smallest(series("audit_recall_equal_lower")), "at least"),
+           Query(smallest(series("audit_recall_equal")), "recall")), width=12, ceiling=1.0),
     Chart("False positives of the hashing step", "Share of the compared candidates that were "
           "not similar enough. They cost time, not rightness: verification rejects them.",
           "percentunit",
@@ -108,7 +122,8 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           "is gone from the index.", "cps",
           (Query(rate("verifications_total", "outcome"), "{{outcome}}"),), Form.STACKED),
     Chart("Expected wrong verdicts", "Expected number of records withheld wrongly, over the time "
-          "shown; 0 as long as texts are compared exactly.", "short",
+          "shown; 0 as long as texts are compared exactly. As right as p_false_positive of the "
+          "evidence is; does not see what that gets wrong.", "short",
           (Query(growth("false_positive_probability_sum_total"), "expected"),), decimals=2),
     Chart("Similarity of confirmed matches", "Verified similarities at or above the threshold. "
           "Much just above it: consider a lower threshold.", "percentunit",
@@ -133,7 +148,7 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           "over the time shown.", "short",
           (Query(growth("shadow_withheld_total"), "records"),), Form.NUMBER, width=5, decimals=0),
     Chart("Full buckets", "Documents counted but not listed in a full bucket over the time "
-          "shown: matches may be missed, and the audit sees it.", "short",
+          "shown: matches may be missed; the audit tells how many.", "short",
           (Query(growth("bucket_overflows_total"), "documents"),), Form.NUMBER, width=5,
           decimals=0),
 ))  # fmt: skip

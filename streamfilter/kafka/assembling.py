@@ -222,7 +222,7 @@ def _rates(config: Config) -> Rates:
     """Return how much is audited: of records nothing, for the audit compares sets of shingles."""
     if config.input.format == "fields":
         return OFF
-    return Rates(config.audit.arrivals, config.audit.reference)
+    return Rates(config.audit.arrivals, config.audit.time)
 
 
 def _rules(config: Config) -> Rules:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from streamfilter.audit import NOTHING, Audited
+from streamfilter.audit_scan import Round
 from streamfilter.batch import Decided
 from streamfilter.batch_report import BatchReport
 from streamfilter.health import Health, State
@@ -43,7 +43,6 @@ class Moved:
     """Seconds by stage (`catalogue.STAGES`)."""
     first_ordinal: int
     """Of its first document."""
-    audited: Audited = NOTHING
 
 
 @dataclass(slots=True)
@@ -91,7 +90,6 @@ class Observer:
             consumed_bytes=sum(len(record.value or b"") for record in records),
             overflows=applied.overflows,
             ages_seconds=self._ages(records),
-            audited=moved.audited,
         )
         self._metrics.batch(report)
         self._metrics.stages(moved.stages)
@@ -100,6 +98,10 @@ class Observer:
         self._showcase.batch(
             records, moved.decided.outcomes, lambda row: ids[bisect_left(rows, row)]
         )
+
+    def audited(self, found: Round) -> None:
+        """Count what a round of the audit has found."""
+        self._metrics.audited(found)
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
         to = self._destinations
@@ -119,15 +121,12 @@ class Observer:
         positions: Positions,
         lag: Positions | None,
         topic: str,
-        *,
-        reference: int = 0,
     ) -> None:
         """Show how far a task has come; without a new *lag* the last one stays."""
         self._positions |= {f"{topic}/{p}": offset for p, offset in positions.items()}
         self._lag |= {f"{topic}/{p}": behind for p, behind in (lag or {}).items()}
         self._health.report(positions=dict(self._positions), lag=dict(self._lag))
         self._hold(index)
-        self._metrics.reference(reference)
         if self._lag:
             since = self._waiting_since(index.progress.highest_timestamp)
             self._metrics.lag(sum(self._lag.values()), since)

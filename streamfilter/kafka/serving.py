@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.assembly import policy_for
 from streamfilter.config import Config
 from streamfilter.health import Health, State
 from streamfilter.kafka import clients, topics
@@ -55,6 +56,7 @@ def serve(
         threshold=config.similarity.threshold,
         mode=config.output.mode,
         duplicates_mode=config.output.duplicates_mode,
+        on_sets=policy_for(config).on_sets,
     )
     health.report(scheme=config.scheme().fingerprint)
     start = _Start(config, health, stopping)

@@ -115,8 +115,7 @@ class Task:
         now = parts.clock.monotonic()
         lag = parts.log.lag() if now >= self._lag_at else None
         self._lag_at = now + LAG_SECONDS if lag is not None else self._lag_at
-        reference = transactor.audit.reference_documents
-        parts.observer.standing(index, positions, lag, topic, reference=reference)
+        parts.observer.standing(index, positions, lag, topic)
         if now >= self._measure_at:
             parts.observer.occupying(index, self._store.usage(index))
             self._measure_at = now + MEASURE_SECONDS

@@ -27,12 +27,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from streamfilter.audit import NOTHING, OFF, Audit, Audited, Rates
+from streamfilter.audit import OFF, Audit, Rates
 from streamfilter.batch import Decided, Prepared, Rules, decide, prepare
 from streamfilter.documents import Reader
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.kafka.ahead import Ahead
+from streamfilter.kafka.auditing import Auditing
 from streamfilter.kafka.breaker import Breaker
 from streamfilter.kafka.changelog import encode_batch, encode_header
 from streamfilter.kafka.intake import Intake
@@ -126,7 +127,8 @@ class Transactor:
         self._parts, self._index, self._sketcher = parts, index, sketcher
         self._clock = parts.clock
         self.standing = standing
-        self.audit = Audit(parts.rates, parts.rules.policy, index)
+        audit = Audit(parts.rates, parts.rules.policy, index, sketcher.keys_of)
+        self._auditing = Auditing(audit, parts.clock, parts.observer, share=parts.rates.time)
         bounds = parts.bounds
         intake = Intake(
             parts.log,
@@ -262,18 +264,11 @@ class Transactor:
         self._owed = None
         if owed.moved is not None:
             watch.lap("apply")
-            audited = self._audited(owed.moved)
-            watch.skip("audit")
             stages = {**owed.moved.stages, **watch.seconds}
-            self._parts.observer.moved(replace(owed.moved, stages=stages, audited=audited), applied)
+            self._parts.observer.moved(replace(owed.moved, stages=stages), applied)
+            self._auditing.moved(owed.moved)
+            watch.skip("audit")
         return self._moved()
-
-    def _audited(self, moved: Moved) -> Audited:
-        """Judge a sample again, now that the index holds what it is to be held against."""
-        sketches, judgement = moved.decided.prepared.sketches, moved.decided.judgement
-        if sketches is None or judgement is None:
-            return NOTHING
-        return self.audit.batch(sketches, judgement, first_ordinal=moved.first_ordinal)
 
     def _moved(self) -> Step:
         return Step.REPLACE if self._transactions.worn else Step.MOVED
@@ -296,6 +291,8 @@ class Transactor:
 
     def _commit_idle(self) -> Step:
         """Keep the committed offsets alive while nothing comes."""
+        self._auditing.look()
+        self._parts.observer.spent("audit")
         if self._transactions.idle_seconds < IDLE_COMMIT_SECONDS:
             return Step.IDLE
         member = self._parts.member()

@@ -9,11 +9,16 @@ const NAMES = {
   passthrough: "passed through", dropped: "dropped", rejected: "dead letter",
 };
 const FIGURES = [
-  ["audit_recall", "Recall, audited"],
-  ["recall_by_weights", "Recall, by weights"],
-  ["audit_precision", "Precision, audited"],
-  ["precision_by_chances", "Precision, by doubt"],
+  ["audit_recall", "Recall of different texts", "texts too short to be signed; what the sketcher made of a text is believed"],
+  ["audit_recall_equal", "Recall of equal texts", "copies of what is forgotten"],
+  ["audit_precision", "Precision of near-duplicates", "sets above 1,024 shingles are estimates here too"],
+  ["recall_by_weights", "What the bands promise", "not a recall"],
+  ["precision_by_chances", "Precision, by doubt", "only as right as the evidence’s p_false_positive"],
 ];
+const CAUSES = {
+  bands: "no key in common", full_buckets: "not listed in a full bucket",
+  max_candidates: "others were compared first", estimate: "signatures too unlike",
+};
 
 const at = (id) => document.getElementById(id);
 const counted = (number) => number.toLocaleString("en");
@@ -76,18 +81,34 @@ function interval(estimate) {
   return picture;
 }
 
+function ends(figure) {
+  if (figure.says === "interval") return share(figure.lower) + " to " + share(figure.upper);
+  if (figure.says === "upper bound") return "at most " + share(figure.upper);
+  return figure.says === "lower bound" ? "at least " + share(figure.lower) : "not known";
+}
+
 function showQuality(quality) {
-  at("quality").replaceChildren(...FIGURES.map(([name, meaning]) => {
-    const found = quality[name];
+  at("quality").replaceChildren(...FIGURES.map(([name, meaning, blind]) => {
+    const found = quality[name], whole = found.says === "interval";
     return made("tr", {}, made("th", { scope: "row" }, meaning),
-      made("td", { class: "number" }, found ? share(found.value) : "not yet known"),
-      made("td", { class: "number" }, found ? share(found.lower) + " to " + share(found.upper) : "–"),
-      made("td", { class: "graph" }, found ? interval(found) : "–"));
+      made("td", { class: "number" }, found.value === null ? "–" : share(found.value)),
+      made("td", { class: "number" }, ends(found)),
+      made("td", { class: "graph" }, whole ? interval(found) : "–"),
+      made("td", { class: "blind" }, found.why || blind));
   }));
+  at("by-similarity").replaceChildren(...quality.audit_by_similarity.map((row) => made("tr", {},
+    made("th", { scope: "row" }, `from ${row.from.toFixed(2)}`),
+    made("td", { class: "number" }, counted(row.withheld)),
+    made("td", { class: "number" }, counted(row.missed_sampled)),
+    made("td", { class: "number" }, ends(row.recall)))));
+  const lost = Object.entries(quality.audit_lost).filter(([, count]) => count > 0);
+  at("lost").textContent = lost.length === 0 ? "No loss was seen." : "Lost, about: " +
+    lost.map(([cause, count]) => `${counted(Math.round(count))} (${CAUSES[cause] ?? cause})`).join(", ") +
+    `; the ${counted(quality.audit_missed_sampled)} that were seen have ${counted(quality.audit_missed_originals)} originals.`;
   at("quality-note").textContent =
     "Recall: how many of the duplicates are found. Precision: how many of those found are duplicates. " +
-    `The audit could decide about ${counted(quality.audit_decided)} sampled documents (the latest 1,000 count). ` +
-    `The weights: ${counted(quality.matches)} matches found stand for ${counted(Math.round(quality.matches_expected))}. ` +
+    `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random, against the whole index; ` +
+    "its intervals speak of the arrivals that they were chosen from, not of what comes next. " +
     `Expected wrong verdicts: ${quality.wrong_expected}.`;
 }
 

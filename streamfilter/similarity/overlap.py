@@ -34,6 +34,29 @@ short shingles are so common that it would bring far too many pairs to compare."
 _ROUNDING = 1e-9
 
 
+SCREEN_BITS = 22
+"""Of a token, for `Screen`: 4 MiB, a tenth of it set by 2,000 samples of 200 tokens."""
+
+
+class Screen:
+    """Which samples cannot be similar to any of *samples*, at a nanosecond or two a token.
+
+    Whoever shares the share t of its tokens with one of them shares it with all of them
+    together. Few do, and only those are worth a look at the postings.
+    """
+
+    def __init__(self, samples: Samples) -> None:
+        self._held = np.zeros(1 << SCREEN_BITS, bool)
+        self._held[samples.tokens >> np.uint32(32 - SCREEN_BITS)] = True
+
+    def covers(self, others: Samples, *, threshold: float) -> NDArray[np.bool_]:
+        """Return which of *others* may reach *threshold* with some of the samples."""
+        held = self._held[others.tokens >> np.uint32(32 - SCREEN_BITS)]
+        before = np.concatenate(([0], np.cumsum(held)))
+        shared, sizes = np.diff(before[others.starts]), np.diff(others.starts)
+        return (shared >= threshold * sizes - _ROUNDING) & (sizes > 0)
+
+
 class Postings:
     """For each token of *samples*: who holds it."""
 

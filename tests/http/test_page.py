@@ -8,7 +8,6 @@ import urllib.request
 import numpy as np
 import pytest
 
-from streamfilter.audit import Audited
 from streamfilter.health import Health, State
 from streamfilter.http import POLICY, Server
 from streamfilter.metrics import BatchReport, Metrics
@@ -17,6 +16,7 @@ from streamfilter.pages import STATIC, Pages, Shown
 from streamfilter.pipeline import Counts
 from streamfilter.showcase import ORIGINALS_BYTES_MAX, PAIRS_MAX, Showcase
 from streamfilter.similarity.scheme import Scheme
+from tests.audit.rounds import a_round
 from tests.http.browser import dom
 
 HOSTILE = (
@@ -53,8 +53,8 @@ def pages():
     metrics.describe(Scheme(16, 6), threshold=0.8)
     decisions = [Decision(Verdict.UNIQUE), near(0)]
     counts = Counts(np.array([0, 1]), np.array([0.9167]), np.array([0.4, 0.55]))
-    metrics.batch(BatchReport.of(decisions, counts=[counts], audited=Audited(
-        arrivals=90, true_positive=40, false_negative=10, true_negative=40)))  # fmt: skip
+    metrics.batch(BatchReport.of(decisions, counts=[counts]))
+    metrics.audited(a_round(near=40, unique=50, missed=10))
     showcase = Showcase(read)
     records = [record(0, ORIGINAL), record(1, COPY)]
     showcase.batch(records, decisions, lambda row: f"doc-{row} {HOSTILE}")
@@ -75,7 +75,11 @@ def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stay
     assert re.search(r"streamfilter\s+running", text)
     assert "Shadow mode" in text
     assert "near-duplicate150.0 %" in text
-    assert "80.0 %67.0 % to 88.8 %" in text  # Wilson, 40 of 50
+    assert "80.0 %80.0 % to 80.0 %" in text  # 40 of 50, and all were looked at
+    assert "Lost, about: 10 (no key in common)" in text
+    assert "What the bands promise" in text
+    assert "not known" in text
+    assert "what full buckets and verify.max_candidates lose" in text
     assert "similarity 0.917 (exact_jaccard), 11 bands shared; docs/0 at 1" in text
     marked = re.findall(r"<mark>(.*?)</mark>", body)
     assert {"brown", "red"} <= set(marked)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamfilter.audit import Audited
+from streamfilter import audit_sample
 from streamfilter.catalogue import ACTIVITIES, CATALOGUE, Kind
 from streamfilter.health import Health, State
 from streamfilter.metrics import BatchReport, Metrics
@@ -23,7 +23,9 @@ from streamfilter.model import (
     Verdict,
 )
 from streamfilter.pipeline import Counts
+from streamfilter.quality import Quality
 from streamfilter.similarity.scheme import Scheme
+from tests.audit.rounds import a_round
 
 MATCH = Match("a", 0.9, 3, Source("t", 0, 1), 1)
 OUTCOMES = (
@@ -125,7 +127,7 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
     metrics.index(10, changelog_offset=9)
     metrics.occupied(5, free=1, oldest=0.0, properties={"front_keys": 3.0})
     metrics.kafka("data", {"requests": 3}, {"brokers_up": 1})
-    metrics.reference(7)
+    metrics.audited(a_round(near=3, unique=5, missed=1))
     metrics.restoring(3)
     after = scraped(metrics)
     assert after.keys() == before.keys()
@@ -204,28 +206,43 @@ def test_matches_are_weighted_by_the_curve_of_the_scheme_and_the_audit_shows_its
     metrics.describe(Scheme(9, 13), threshold=0.8)
     match = replace(MATCH, similarity=0.8)
     decision = Decision(Verdict.NEAR_DUPLICATE, (match,), "exact_jaccard")
-    audited = Audited(arrivals=100, comparisons=900, true_positive=40, false_negative=60)
-    metrics.batch(BatchReport.of([decision] * 40, audited=audited))
+    metrics.batch(BatchReport.of([decision] * 40))
+    metrics.audited(a_round(near=40, unique=400, missed=6, population=4_000))
     met = 1 - (1 - 0.8**13) ** 9
     series = scraped(metrics)
     assert total(series, "matches_total") == 40
     assert total(series, "matches_expected_total") == pytest.approx(40 / met)
-    variance = total(series, "matches_expected_variance_total")
-    assert variance == pytest.approx(40 * (1 - met) / met**2)
-    assert series["streamfilter_audit_recall", ()] == 0.4
+    assert series["streamfilter_audit_recall", ()] == 0.4  # 40 of 40 + 4,000 x 6/400
     lower, upper = (series[f"streamfilter_audit_recall_{end}", ()] for end in ("lower", "upper"))
-    assert (round(lower, 3), round(upper, 3)) == (0.309, 0.498)
+    assert (round(lower, 3), round(upper, 3)) == (0.242, 0.625)
+    assert series["streamfilter_audit_missed_total", (("cause", "bands"),)] == 6
     assert series["streamfilter_audit_precision", ()] == 1
-    assert metrics.quality()["recall_by_weights"]["value"] == pytest.approx(met, abs=1e-6)
+    promised = metrics.quality()["recall_by_weights"]
+    assert promised["value"] == pytest.approx(met, abs=1e-6)
+    assert promised["says"] == "not known"
+    assert "full buckets" in promised["why"]
 
 
-def test_the_audit_s_gauges_follow_the_latest_thousand_and_forget_a_better_past():
+def test_the_audit_s_gauges_follow_the_latest_rounds_and_forget_a_better_past():
     metrics = Metrics()
-    for found in [Audited(arrivals=50, true_positive=50)] * 40 + [
-        Audited(arrivals=50, true_positive=10, false_negative=40)
-    ] * 20:
-        metrics.batch(BatchReport.of([], audited=found))
+    for missed in [0] * 10 + [40] * 10:
+        metrics.audited(a_round(near=10, unique=500, missed=missed))
     assert scraped(metrics)["streamfilter_audit_recall", ()] == 0.2
+
+
+def test_rounds_with_other_shares_are_pooled_by_the_strictest():
+    """The first round chose half of what came, the second a tenth: a tenth of both counts."""
+    loose, strict = (a_round(near=0, unique=1_000, missed=m, population=p)
+                     for m, p in ((0, 2_000), (0, 10_000)))  # fmt: skip
+    hashes = np.random.default_rng(5).permutation(1_000).astype(np.uint64)
+    loose = replace(loose, hashes=hashes, limit=999)
+    strict = replace(strict, hashes=hashes // 5, limit=199)
+    quality = Quality()
+    for each in (loose, strict):
+        quality.audited(each)
+    window = quality.window()
+    assert len(window.kinds) == 1_200
+    assert window.population[audit_sample.Kind.UNIQUE] == 12_000
 
 
 def test_shadow_mode_counts_what_would_have_been_withheld_and_divert_counts_nothing():

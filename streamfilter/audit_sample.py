@@ -1,0 +1,160 @@
+"""A random sample of what arrives: the documents whose keyed hashes are the lowest.
+
+Every arrival of a round is as likely to be chosen as every other, however many there are and
+whatever they have to do with each other, and a sample never holds more than twice `SAMPLE_MAX`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.model import Decision, Verdict
+from streamfilter.similarity.exact import Samples, joined, taken
+from streamfilter.similarity.hashing import finalise
+from streamfilter.similarity.sketch import Sketches
+
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+U8 = NDArray[np.uint8]
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+SAMPLE_MAX = 2_000
+"""Arrivals of one round: with their tokens at most 8 MiB, and as much for the next round's."""
+BINS = 20
+"""Similarities are told by ranges of .05."""
+
+CONTAINMENTS = ("exact_containment", "sampled_containment")
+"""Methods of verdicts that do not claim a similarity."""
+
+_ALL = 2**64 - 1
+
+
+class Kind(IntEnum):
+    """What became of an arrival, as far as the audit cares."""
+
+    UNIQUE = 0
+    NEAR = 1
+    EXACT = 2
+    OTHER = 3
+    """Withheld for containment, too short to be signed, or no longer to be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some chosen arrivals, as columns."""
+
+    ordinals: I64
+    hashes: U64
+    kinds: NDArray[np.int8]
+    named: I64
+    """Ordinal of the match that the evidence names first; -1: none."""
+    signatures: U8
+    fingerprints: U8
+    samples: Samples
+
+    def where(self, rows: I64) -> Chosen:
+        """Return the arrivals in *rows*."""
+        return Chosen(
+            self.ordinals[rows], self.hashes[rows], self.kinds[rows], self.named[rows],
+            self.signatures[rows], self.fingerprints[rows], taken(self.samples, rows),
+        )  # fmt: skip
+
+
+def _joined(parts: list[Chosen]) -> Chosen:
+    return Chosen(
+        np.concatenate([part.ordinals for part in parts]),
+        np.concatenate([part.hashes for part in parts]),
+        np.concatenate([part.kinds for part in parts]),
+        np.concatenate([part.named for part in parts]),
+        np.concatenate([part.signatures for part in parts]),
+        np.concatenate([part.fingerprints for part in parts]),
+        joined([part.samples for part in parts]),
+    )
+
+
+@dataclass(slots=True)
+class Sample:
+    """The arrivals of a round, and those chosen among them: of the lowest hashes."""
+
+    limit: int
+    population: Counter[Kind] = field(default_factory=Counter)
+    withheld: I64 = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    parts: list[Chosen] = field(default_factory=list)
+    size: int = 0
+    forgotten: int = 0
+
+    @classmethod
+    def up_to(cls, share: float) -> Sample:
+        """Begin a sample of at most *share* of what comes."""
+        return cls(min(_ALL, int(share * _ALL)))
+
+    def take(self, sketches: Sketches, decisions: list[Decision], first: int) -> None:
+        """Count a batch, and choose among it."""
+        signed = sketches.set_sizes > 0
+        kinds = np.array([_kind(decision) for decision in decisions], np.int8)
+        kinds[~signed] = Kind.OTHER
+        counts = np.bincount(kinds, minlength=len(Kind)).tolist()
+        self.population.update(dict(zip(Kind, counts, strict=True)))
+        near = np.flatnonzero(kinds == Kind.NEAR)
+        best = [decisions[row].matches[0].similarity for row in near.tolist()]
+        self.withheld = self.withheld + np.bincount(bins_of(np.array(best)), minlength=BINS)
+        hashes = _hashed(sketches.fingerprints, first)
+        asked = (kinds == Kind.UNIQUE) | (kinds == Kind.NEAR)
+        rows = np.flatnonzero(asked & (hashes <= np.uint64(self.limit)))
+        if not rows.size:
+            return
+        matches = [decisions[row].match for row in rows.tolist()]
+        whole = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
+        self.parts.append(Chosen(
+            first + rows, hashes[rows], kinds[rows],
+            np.array([match.ordinal if match else -1 for match in matches], np.int64),
+            sketches.signatures[rows], sketches.fingerprints[rows], taken(whole, rows),
+        ))  # fmt: skip
+        self.size += len(rows)
+        if self.size > 2 * SAMPLE_MAX:
+            self._lower()
+
+    def _lower(self) -> None:
+        """Keep the lowest hashes only: the limit lies just below the first that is left out."""
+        hashes = np.concatenate([part.hashes for part in self.parts])
+        if len(hashes) > SAMPLE_MAX:
+            self.limit = int(np.partition(hashes, SAMPLE_MAX)[SAMPLE_MAX]) - 1
+        whole = _joined(self.parts)
+        self.parts = [whole.where(np.flatnonzero(whole.hashes <= np.uint64(self.limit)))]
+        self.size = len(self.parts[0].hashes)
+
+    def closed(self) -> Sample:
+        """Return this sample, complete and in one part."""
+        self._lower()
+        return self
+
+
+_UNIQUE, _NEAR, _EXACT = Verdict.UNIQUE, Verdict.NEAR_DUPLICATE, Verdict.EXACT_DUPLICATE
+
+
+def _kind(decision: Decision) -> int:
+    """Return the `Kind`; asked of every document, so by identity, the most frequent first."""
+    verdict = decision.verdict
+    if verdict is _UNIQUE:
+        return 0
+    if verdict is _NEAR:
+        return 3 if decision.method in CONTAINMENTS else 1
+    return 2 if verdict is _EXACT else 3
+
+
+def bins_of(similarity: F64) -> I64:
+    """Return the range of .05 that each similarity falls into, 0 to `BINS` - 1."""
+    return np.minimum((similarity * BINS + 1e-9).astype(np.int64), BINS - 1)
+
+
+def _hashed(fingerprints: U8, first: int) -> U64:
+    """Hash the keyed fingerprints with their ordinals: nobody outside knows who is chosen."""
+    keyed = np.ascontiguousarray(fingerprints).view("<u8").reshape(-1, 2)[:, 0]
+    ordinals = np.arange(first, first + len(keyed), dtype=np.uint64)
+    return finalise(keyed ^ finalise(ordinals + np.uint64(1)))

@@ -1,0 +1,103 @@
+"""How many of a finite population have a property, given a sample drawn at random from it.
+
+The population is what passed: N arrivals of which an unknown number K have the property (a
+missed original). n of them were chosen by a hash that knows nothing of the property, and x of
+those have it, so x is hypergeometric whatever the arrivals have to do with each other: copies
+come in bursts and in clusters, and the interval holds all the same, because the chance is in the
+choice and not in the stream. That is its limit too: it speaks of what passed, not of what the
+same source will send tomorrow.
+
+The bounds are those of Clopper and Pearson: K is possible as long as what was seen would not be
+among the rarest of its outcomes. They err to the wide side, and meet where all were looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, lgamma
+
+LEVEL = 0.95
+"""How often an interval holds the truth, at least."""
+
+
+def bounds(found: int, *, sample: int, population: int, level: float = LEVEL) -> tuple[int, int]:
+    """Return the least and the greatest number of the *population* that may have the property.
+
+    Args:
+        found: how many of the sample have it.
+        sample: how many were looked at, chosen at random without replacement.
+        population: how many there are, those looked at among them.
+        level: how often such an interval holds the truth, at least.
+
+    Raises:
+        ValueError: there cannot be such a sample.
+    """
+    if not 0 <= found <= sample <= population:
+        raise ValueError(f"{found} of a sample of {sample} of {population} cannot be")
+    rare = (1 - level) / 2
+    least, most = found, population - (sample - found)
+
+    def too_few(number: int) -> bool:
+        """So many would hardly ever show *found* or more."""
+        return 1 - _at_most(found - 1, sample, number, population) < rare
+
+    def not_too_many(number: int) -> bool:
+        """So many would not hardly ever show *found* or fewer."""
+        return _at_most(found, sample, number, population) >= rare
+
+    lower = _first(lambda number: not too_few(number), least, most)
+    upper = _first(lambda number: not not_too_many(number), least, most + 1) - 1
+    return lower, max(upper, lower)
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the first number from *low* on for which *holds*, or *high*; it holds from there."""
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _at_most(found: int, sample: int, number: int, population: int) -> float:
+    """Return P(X <= *found*) for a sample of a population of which *number* have the property.
+
+    Terms fall away from the mean, so the shorter tail is summed from its large end.
+    """
+    lowest, highest = max(0, sample - (population - number)), min(sample, number)
+    if found < lowest:
+        return 0.0
+    if found >= highest:
+        return 1.0
+    if found <= sample * number / population:
+        return _sum(found, lowest, -1, sample, number, population)
+    return 1.0 - _sum(found + 1, highest, +1, sample, number, population)
+
+
+def _sum(begin: int, end: int, step: int, sample: int, number: int, population: int) -> float:
+    """Return P(X = begin) + ... + P(X = end), which lie on one side of the mean."""
+    term = exp(
+        _choices(number, begin)
+        + _choices(population - number, sample - begin)
+        - _choices(population, sample)
+    )
+    total, x = term, begin
+    while x != end:
+        if step < 0:
+            term *= x * (population - number - sample + x)
+            term /= (number - x + 1) * (sample - x + 1)
+        else:
+            term *= (number - x) * (sample - x)
+            term /= (x + 1) * (population - number - sample + x + 1)
+        total += term
+        x += step
+        if term < total * 1e-12:
+            break
+    return min(total, 1.0)
+
+
+def _choices(of: int, chosen: int) -> float:
+    """Return the logarithm of the number of ways to choose."""
+    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)

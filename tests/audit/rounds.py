@@ -1,0 +1,22 @@
+"""Rounds of the audit as they come out of it, made by hand."""
+
+import numpy as np
+
+from streamfilter.audit_sample import Kind
+from streamfilter.audit_scan import Round
+
+
+def a_round(*, near: int, unique: int, missed: int, population: int = 0) -> Round:
+    """A round that looked at *near* + *unique* of a population, and found *missed*."""
+    n = near + unique
+    similarity = np.r_[np.full(near, 0.9), np.full(missed, 0.82), np.zeros(unique - missed)]
+    causes = np.full(n, -1, np.int8)
+    causes[near : near + missed] = 0
+    withheld = np.zeros(20, np.int64)
+    withheld[18] = near
+    kinds = np.repeat(np.array([Kind.NEAR, Kind.UNIQUE], np.int8), (near, unique))
+    return Round(
+        {Kind.NEAR: near, Kind.UNIQUE: population or unique}, withheld, 2**63,
+        np.arange(n, dtype=np.uint64), kinds, similarity, np.zeros(n, bool),
+        np.arange(n), causes, comparisons=9 * n, forgotten=0,
+    )  # fmt: skip

@@ -1,0 +1,36 @@
+"""Every interval that is shown holds the truth, or is none: `tests.audit.coverage`."""
+
+import pytest
+
+from tests.audit import coverage, streams
+
+LEAST = 0.93
+
+
+def check(row: dict, *, least: float) -> None:
+    print(row)
+    for name, told in row["figures"].items():
+        assert told["holds"] >= least, (name, told)
+    assert set(row["figures"]["recall_by_weights"]["says"]) == {"not known"}
+
+
+@pytest.mark.parametrize(
+    ("stream", "shape"),
+    [("clusters", "10 x 10"), ("flood", "16 x 6"), ("templates", "5 x 12"),
+     ("bursts, short memory, late", "10 x 10")],
+)  # fmt: skip
+def test_clusters_floods_templates_and_bursts_do_not_mislead_the_audit(stream, shape):
+    row = coverage.row(stream, shape, runs=6)
+    check(row, least=5 / 6)
+    assert row["figures"]["audit_recall"]["truth"] < 0.98  # there is something to be missed
+    forgets = "memory" in stream
+    assert set(row["figures"]["audit_recall"]["says"]) == {"upper bound" if forgets else "interval"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", coverage.SHAPES)
+@pytest.mark.parametrize("stream", coverage.STREAMS)
+def test_in_two_hundred_runs_of_each_stream_and_shape(stream, shape):
+    if stream in streams.REAL and not streams.DATA.is_dir():
+        pytest.skip("../shared/data is not here: the figures are measured on real text")
+    check(coverage.row(stream, shape, runs=200), least=LEAST)
