@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 RULES = Path(__file__).parents[1] / "prometheus" / "streamfilter.rules.yml"
-MANIFEST = Path(__file__).parent / "prometheusrule.yaml"
+MANIFEST = Path(__file__).parent / "operator" / "prometheusrule.yaml"
 HEAD = """\
 # Written by `python -m deploy.kubernetes` from deploy/prometheus/streamfilter.rules.yml.
 apiVersion: monitoring.coreos.com/v1

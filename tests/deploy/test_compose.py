@@ -74,6 +74,16 @@ def test_our_containers_may_do_nothing_more_than_they_need(name):
     assert "privileged" not in mine
 
 
+def test_one_service_builds_our_image_before_anybody_starts_and_the_others_use_it():
+    """Four built one tag at once, and a first parallel build collided."""
+    building = [name for name, mine in MINE.items() if "build" in mine]
+    assert building == ["topics"]
+    for name in MINE.keys() - building:
+        assert MINE[name]["pull_policy"] == "never"
+        waits = MINE[name]["depends_on"]["topics"]["condition"]
+        assert waits == "service_completed_successfully"
+
+
 def test_two_filters_share_a_configuration_and_no_directory():
     a, b = (dict(services()[name].volumes) for name in ("streamfilter-a", "streamfilter-b"))
     assert services()["streamfilter-a"].command == services()["streamfilter-b"].command

@@ -12,10 +12,7 @@ from streamfilter.commands.check import command
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ENVIRONMENTS = {
     "demo/streamfilter.yaml": {"KAFKA_BOOTSTRAP_SERVERS": "kafka:9092"},
-    "kubernetes/streamfilter.yaml": {
-        "KAFKA_BOOTSTRAP_SERVERS": "kafka:9092",
-        "POD_NAME": "streamfilter-0",
-    },
+    "kubernetes/base/streamfilter.yaml": {"POD_NAME": "streamfilter-0"},
 }
 
 

@@ -14,14 +14,18 @@ import kubernetes_validate
 import pytest
 import yaml
 
+import streamfilter
 from deploy.kubernetes.__main__ import MANIFEST, manifest
 from tests.deploy.tools import accepted, tool
 
-DIRECTORY = MANIFEST.parent
+DIRECTORY = MANIFEST.parents[1]
+BASE, OPERATOR = DIRECTORY / "base", DIRECTORY / "operator"
+ROOT = DIRECTORY.parents[1]
 CONFIGURATION = "streamfilter.yaml"
-FILES = [p for p in sorted(DIRECTORY.glob("*.yaml")) if p.name != CONFIGURATION]
+FILES = [p for p in sorted(DIRECTORY.rglob("*.yaml")) if p.name != CONFIGURATION]
 PODMONITOR = json.loads((Path(__file__).parent / "podmonitor.schema.json").read_text())
 KUSTOMIZATION_KEYS = {"apiVersion", "kind", "labels", "configMapGenerator", "images", "resources"}
+OF_OTHERS = "monitoring.coreos.com"
 VERSION = kubernetes_validate.latest_version()
 
 
@@ -30,8 +34,16 @@ def documents(path: Path) -> list[dict]:
 
 
 def loaded(name: str) -> dict:
-    (document,) = documents(DIRECTORY / name)
+    (path,) = (path for path in FILES if path.name == name)
+    (document,) = documents(path)
     return document
+
+
+def rendered(directory: Path) -> list[dict]:
+    """Return what `kubectl apply -k` would send."""
+    kubectl = tool("kubectl", package="kubernetes-client")
+    text = accepted([kubectl, "kustomize", str(directory)])
+    return [document for document in yaml.safe_load_all(text) if document]
 
 
 def validate(document: dict) -> None:
@@ -58,12 +70,9 @@ def _check_rules(document: dict) -> None:
 
 
 def _check_kustomization(document: dict) -> None:
-    assert document.keys() == KUSTOMIZATION_KEYS
+    """Its files are held to it by the test of the directories."""
+    assert document.keys() <= KUSTOMIZATION_KEYS
     assert document["apiVersion"] == "kustomize.config.k8s.io/v1beta1"
-    files = {path.name for path in FILES} - {"kustomization.yaml"}
-    assert set(document["resources"]) == files
-    for generated in document["configMapGenerator"]:
-        assert all((DIRECTORY / name).is_file() for name in generated["files"])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -71,6 +80,46 @@ def test_every_manifest_is_validated(path):
     assert documents(path)
     for document in documents(path):
         validate(document)
+
+
+@pytest.mark.parametrize("directory", [BASE, OPERATOR], ids=lambda path: path.name)
+def test_a_kustomization_names_every_file_beside_it(directory):
+    (kustomization,) = documents(directory / "kustomization.yaml")
+    mine = {path.name for path in FILES if path.parent == directory} - {"kustomization.yaml"}
+    assert set(kustomization["resources"]) - {"../base"} == mine
+    for generated in kustomization.get("configMapGenerator", ()):
+        assert all((directory / name).is_file() for name in generated["files"])
+
+
+@pytest.mark.parametrize("directory", [BASE, OPERATOR], ids=lambda path: path.name)
+def test_what_kustomize_renders_is_valid(directory):
+    for document in rendered(directory):
+        validate(document)
+
+
+def test_the_base_needs_nobodys_operator():
+    """With PodMonitor and PrometheusRule in it, `apply` failed in part on a plain cluster."""
+    assert not [each for each in rendered(BASE) if OF_OTHERS in each["apiVersion"]]
+    watched = [each["kind"] for each in rendered(OPERATOR) if OF_OTHERS in each["apiVersion"]]
+    assert sorted(watched) == ["PodMonitor", "PrometheusRule"]
+    assert len(rendered(OPERATOR)) == len(rendered(BASE)) + len(watched)
+
+
+def test_the_image_is_the_one_that_the_readme_builds():
+    (stateful,) = (each for each in rendered(BASE) if each["kind"] == "StatefulSet")
+    (container,) = stateful["spec"]["template"]["spec"]["containers"]
+    build = f"docker build -f deploy/Dockerfile -t {container['image']} ."
+    assert build in (ROOT / "README.md").read_text()
+    assert build in (ROOT / "deploy" / "Dockerfile").read_text()
+    assert container["image"].endswith(f":{streamfilter.__version__}")
+
+
+def test_the_brokers_stand_in_one_place_and_the_readme_names_it():
+    told = yaml.safe_load((BASE / CONFIGURATION).read_text())["kafka"]["common"]
+    places = [path for path in DIRECTORY.rglob("*.yaml") if ":9092" in path.read_text()]
+    assert places == [BASE / CONFIGURATION]
+    assert (BASE / CONFIGURATION).read_text().count(told["bootstrap.servers"]) == 1
+    assert "deploy/kubernetes/base/streamfilter.yaml" in (ROOT / "README.md").read_text()
 
 
 def test_a_kind_that_nobody_can_validate_fails():
@@ -115,7 +164,7 @@ def test_the_pods_user_is_the_images(pod):
 def test_the_member_of_the_group_is_named_by_its_pod(pod):
     (name,) = (e for e in pod["containers"][0]["env"] if e["name"] == "POD_NAME")
     assert name["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
-    configuration = yaml.safe_load((DIRECTORY / CONFIGURATION).read_text())
+    configuration = yaml.safe_load((BASE / CONFIGURATION).read_text())
     assert configuration["kafka"]["consumer"]["group.instance.id"] == "${POD_NAME}"
 
 
