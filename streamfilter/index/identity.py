@@ -168,7 +168,8 @@ def mismatch(where: str, named: list[str]) -> IndexMismatch:
     lines = "".join(f"\n    {line}" for line in named)
     return IndexMismatch(
         f"{where} does not fit the configuration:{lines}\n"
-        "    ways out: go back to the settings it was built with; or\n"
+        "    ways out: go back to the settings it was built with (if scheme.algorithm differs: to "
+        "the version of streamfilter); or\n"
         "    1. rebuild: delete the index directory and restore it from the changelog "
         "(same scheme and seed only)\n"
         "    2. new generation: give the new settings their own index.path and index.changelog, "

@@ -1,10 +1,11 @@
 """Band keys: a band's number and its r slots, mixed to 64 bits.
 
 Two documents are candidates when one band key is equal, so a key must depend on the band and
-on every slot: a sum or a prefix collides and was seen to give 3 to 31 % false duplicates. Keys
-are made of the signature's stored bytes, so that a restore recomputes them from what the
-changelog keeps; two different slots agree in 8 bits once in 256, which adds a sliver of
-candidates and removes none.
+on every slot: a sum or a prefix collides and was seen to give 3 to 31 % false duplicates. A key is
+a multilinear hash with constants of its band: any two that differ in a slot or in the band are
+equal under one seed in 2^64. Keys are made of the signature's stored bytes, so that a restore
+recomputes them from what the changelog keeps; two different slots agree in 8 bits once in 256,
+which adds a sliver of candidates and removes none.
 
 With the layout ``random`` a key is made of r slots chosen at random among all, so that there may
 be more keys than slots allow bands of their own (125 keys of 3 slots, of 128).
@@ -16,7 +17,20 @@ from itertools import count
 
 import numpy as np
 
-from streamfilter.similarity.hashing import I64, U8, U64, WORD, constants, finalise
+from streamfilter.similarity.hashing import (
+    I64,
+    U8,
+    U64,
+    WORD,
+    Multilinear,
+    constants,
+    finalise,
+    spread,
+    uniform,
+)
+
+FINGERPRINT_WORDS = 2
+"""A fingerprint has 128 bits."""
 
 
 class Bander:
@@ -29,20 +43,22 @@ class Bander:
         self._chosen = None
         if layout == "random":
             self._chosen = chosen_slots(bands, rows, slots, seed=seed).reshape(-1)
-        self._salts = constants(seed, "band", bands)
-        self._factor, self._fold = constants(seed, "band mix", 2)
+        self._starts = uniform(seed, "band", 2 * bands).reshape(bands, 2)
+        self._mix = Multilinear(-(-rows // WORD), seed=seed, purpose="band mix")
+        self._fold = Multilinear(FINGERPRINT_WORDS, seed=seed, purpose="fold")
+        self._fold_start = uniform(seed, "fold start", 2)
 
     def keys(self, signatures: U8, fingerprints: U8) -> U64:
         """Return (n, bands + 1) keys: band keys, then the folded 128-bit fingerprint."""
         n = len(signatures)
         keys = np.empty((n, self.bands + 1), np.uint64)
         keys[:, : self.bands] = self._band_keys(signatures)
-        halves = np.ascontiguousarray(fingerprints).view("<u8").reshape(n, 2)
-        keys[:, self.bands] = finalise(halves[:, 0] * self._fold + halves[:, 1])
-        return keys
+        words = np.ascontiguousarray(fingerprints).view("<u8").reshape(n, FINGERPRINT_WORDS)
+        keys[:, self.bands] = self._fold([*words.T], self._fold_start)
+        return spread(keys)
 
     def _band_keys(self, signatures: U8) -> U64:
-        """Mix each band's bytes, eight at a time, onto the band's salt."""
+        """Hash each band's bytes, eight at a time, onto the band's own start."""
         n, width = len(signatures), -(-self.rows // WORD) * WORD
         padded = np.zeros((n, self.bands, width), np.uint8)
         if self._chosen is None:
@@ -50,12 +66,9 @@ class Bander:
         else:
             used = signatures[:, self._chosen]
         padded[:, :, : self.rows] = used.reshape(n, self.bands, self.rows)
-        keys: U64 = np.broadcast_to(self._salts, (n, self.bands)).copy()
-        words = padded.view("<u8")
-        for i in range(words.shape[2]):
-            keys = (keys ^ words[:, :, i]) * self._factor
-            keys = finalise(keys)
-        return keys
+        words = padded.view("<u8").reshape(n * self.bands, -1)
+        starts = np.broadcast_to(self._starts, (n, *self._starts.shape)).reshape(-1, 2)
+        return self._mix([*words.T], starts).reshape(n, self.bands)
 
 
 def chosen_slots(bands: int, rows: int, slots: int, *, seed: bytes) -> I64:

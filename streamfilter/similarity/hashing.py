@@ -1,16 +1,21 @@
-"""Keyed 64-bit hashing of columns: constants from a secret seed, a finaliser, and byte spans.
+"""Keyed 64-bit hashing of columns, with a bound for any two values that differ.
 
-Nobody who lacks the seed can craft texts that collide in a token or a band key. Everything
-wraps modulo 2^64, which numpy's unsigned arrays do silently; that is intended here.
+The seed is secret, so texts are chosen without it. Then a hash is good if no two values, whatever
+the difference between them, have equal hashes under more than a vanishing share of the seeds.
+`Multilinear` is proven to: 2^-64. A mixer without a proof is not enough: multiply, shift, add the
+next eight bytes let that next block cancel a difference in one high bit under a sixth of all
+seeds, and verdicts alone told which words did.
+
+Everything wraps modulo 2^64, which numpy's unsigned arrays do silently; that is intended here.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 U64 = NDArray[np.uint64]
@@ -22,14 +27,20 @@ WORD = 8
 
 VECTOR_BYTES = 32
 """Spans up to this length are hashed as columns; longer ones, which are rare in text and
-unbounded in hostile text, one by one with XXH3 (a polynomial hash is weak on long input)."""
+unbounded in hostile text, one by one."""
+
+BLOCK = 1 << 15
+"""Values hashed at a time, so that the sums stay in the processor's cache."""
 
 MASKS: U64 = np.array([(1 << (8 * n)) - 1 for n in range(8)] + [2**64 - 1], dtype=np.uint64)
+LOWER = np.uint64(0xFFFFFFFF)
+UPPER = np.uint64(0xFFFFFFFF00000000)
+HALF = np.uint64(32)
 
 
 @lru_cache(maxsize=64)
-def constants(seed: bytes, purpose: str, count: int) -> U64:
-    """Return *count* secret odd 64-bit constants for *purpose*, reproducible from *seed*.
+def uniform(seed: bytes, purpose: str, count: int) -> U64:
+    """Return *count* secret 64-bit numbers for *purpose*, reproducible from *seed*.
 
     They are shared, and cannot be written to.
     """
@@ -39,9 +50,14 @@ def constants(seed: bytes, purpose: str, count: int) -> U64:
         ).digest()
         for i in range((count + 7) // 8)
     )
-    drawn = np.frombuffer(stream, dtype="<u8")[:count].astype(np.uint64) | np.uint64(1)
+    drawn = np.frombuffer(stream, dtype="<u8")[:count].astype(np.uint64)
     drawn.setflags(write=False)
     return drawn
+
+
+def constants(seed: bytes, purpose: str, count: int) -> U64:
+    """Return such numbers made odd: factors that lose nothing of what they multiply."""
+    return uniform(seed, purpose, count) | np.uint64(1)
 
 
 def finalise(x: U64) -> U64:
@@ -56,55 +72,108 @@ def finalise(x: U64) -> U64:
     return x
 
 
+def spread(x: U64) -> U64:
+    """Mix each half of *x* in place by itself, and return it.
+
+    The finaliser of MurmurHash3 (Appleby), a bijection of 32-bit integers: halves that were
+    different stay so, and what is linear in them, as numbers that are counted up, is so no more.
+    """
+    halves = x.view(np.uint32)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        halves ^= halves >> np.uint32(shift)
+        halves *= np.uint32(factor)
+    halves ^= halves >> np.uint32(16)
+    return x
+
+
+class Multilinear:
+    """Hashes rows of up to *width* 64-bit values under a secret key.
+
+    Two sums c + Σ k_i x_i modulo 2^64 over the halves x_i of the values; the upper half of each is
+    half of the hash. Such a sum is strongly universal (Dietzfelbinger 1996; Lemire and Kaser 2014,
+    theorem 3.1): over the keys, the hashes of two different rows are independent and uniform. So
+    they are equal with probability 2^-64, and in one half with 2^-32, whatever the difference.
+
+    Halves, because the proof ends there: a product of whole values modulo 2^64 shows a difference
+    in their highest bit in one bit only, which another value's difference cancels for certain.
+    """
+
+    def __init__(self, width: int, *, seed: bytes, purpose: str) -> None:
+        self._factors = uniform(seed, purpose, 4 * width).reshape(width, 2, 2)
+        """By value, by its half (lower, upper), by sum."""
+
+    def __call__(self, columns: Sequence[U64], starts: U64) -> U64:
+        """Return the hash of each row of *columns*.
+
+        *starts* holds the two constants c, secret too, for all rows (2,) or for each (n, 2): rows
+        of different kinds have different constants, and are as unlikely to meet.
+        """
+        hashes = np.empty(len(columns[0]), np.uint64)
+        for begin in range(0, len(hashes), BLOCK):
+            part = slice(begin, begin + BLOCK)
+            some = starts[part] if starts.ndim > 1 else starts
+            self._sum([column[part] for column in columns], some, hashes[part])
+        return hashes
+
+    def _sum(self, columns: Sequence[U64], starts: U64, first: U64) -> None:
+        """Leave the hashes in *first*, which serves as the first sum."""
+        second, product = np.empty_like(first), np.empty_like(first)
+        first[:], second[:] = starts[..., 0], starts[..., 1]
+        for column, factors in zip(columns, self._factors, strict=False):
+            for half, pair in zip((column & LOWER, column >> HALF), factors, strict=True):
+                for total, factor in zip((first, second), pair, strict=True):
+                    np.multiply(half, factor, out=product)
+                    total += product
+        first &= UPPER
+        second >>= HALF
+        first |= second
+
+
 class SpanHasher:
-    """Hashes byte spans of a buffer: equal bytes give equal hashes, wherever they stand."""
+    """Hashes byte spans of a buffer: equal bytes give equal hashes, wherever they stand.
+
+    Two spans that differ have equal hashes under one seed in 2^64: up to 8 bytes a hash is the
+    bytes themselves, masked by a secret of their length, so that those of one length never meet;
+    up to `VECTOR_BYTES` it is multilinear; above, keyed BLAKE2b.
+    """
 
     def __init__(self, seed: bytes) -> None:
-        keys = constants(seed, "span", 3)
-        self._factor, self._length_factor = keys[0], keys[1]
-        self._long_seed = int(keys[2])
+        self._masks = uniform(seed, "span mask", WORD + 1)
+        self._multilinear = Multilinear(VECTOR_BYTES // WORD, seed=seed, purpose="span")
+        self._starts = uniform(seed, "span start", 2 * (VECTOR_BYTES + 1)).reshape(-1, 2)
+        key = hashlib.blake2b(seed, person=b"long span").digest()
+        self._keyed = hashlib.blake2b(digest_size=WORD, key=key)
 
     def fixed(self, words: U64, length: int) -> U64:
         """Hash spans of one *length* <= 8, given as masked little-endian words, in place."""
-        words ^= np.array([length], np.uint64) * self._length_factor  # an array: scalars warn
-        words *= self._factor
-        words ^= words >> np.uint64(32)
+        words ^= self._masks[length : length + 1]  # an array: scalars warn
         return words
 
     def __call__(self, buffer: bytes, starts: I64, lengths: I64) -> U64:
         """Hash the spans of *buffer*, which has 8 spare bytes at its end."""
         view: U64 = np.ndarray((len(buffer) - WORD + 1,), "<u8", buffer=buffer, strides=(1,))
-        words = view[starts] & MASKS[np.minimum(lengths, WORD)]
-        words ^= lengths.astype(np.uint64) * self._length_factor
-        words *= self._factor
-        words ^= words >> np.uint64(32)
+        short = np.minimum(lengths, WORD)
+        hashes = view[starts]
+        hashes &= MASKS[short]
+        hashes ^= self._masks[short]
         longer = np.flatnonzero(lengths > WORD)
-        if longer.size:
-            self._continue(words, longer, view, starts[longer], lengths[longer])
-            self._replace_long(words, longer, buffer, starts, lengths)
-        return words
+        words = -(-lengths[longer] // WORD)
+        for count in range(2, VECTOR_BYTES // WORD + 1):
+            rows = longer[words == count]
+            if rows.size:
+                hashes[rows] = self._of_words(view, starts[rows], lengths[rows], count)
+        for row in longer[lengths[longer] > VECTOR_BYTES].tolist():
+            hashes[row] = self._long(buffer, starts[row], lengths[row])
+        return hashes
 
-    def _continue(self, words: U64, rows: I64, view: U64, starts: I64, lengths: I64) -> None:
-        """Fold the second to fourth view of the spans *rows* into *words*."""
-        for done in range(WORD, VECTOR_BYTES, WORD):
-            left = lengths - done
-            more = left > 0
-            if not more.all():
-                rows, starts, lengths, left = rows[more], starts[more], lengths[more], left[more]
-            if not rows.size:
-                return
-            folded = view[starts + done]
-            folded &= MASKS[np.minimum(left, WORD)]
-            folded += words[rows]
-            folded *= self._factor
-            folded ^= folded >> np.uint64(32)
-            words[rows] = folded
+    def _of_words(self, view: U64, starts: I64, lengths: I64, count: int) -> U64:
+        """Hash spans that reach into their word *count*, and not beyond it."""
+        columns = [view[starts + WORD * i] for i in range(count)]
+        columns[-1] &= MASKS[lengths - WORD * (count - 1)]
+        return self._multilinear(columns, self._starts[lengths])
 
-    def _replace_long(
-        self, words: U64, longer: I64, buffer: bytes, starts: I64, lengths: I64
-    ) -> None:
-        """Hash spans above `VECTOR_BYTES` with XXH3 instead."""
-        view = memoryview(buffer)
-        for i in longer[lengths[longer] > VECTOR_BYTES].tolist():
-            span = view[starts[i] : starts[i] + lengths[i]]
-            words[i] = xxhash.xxh3_64_intdigest(span, self._long_seed)
+    def _long(self, buffer: bytes, start: int, length: int) -> int:
+        """Hash a span of any length."""
+        state = self._keyed.copy()
+        state.update(memoryview(buffer)[start : start + length])
+        return int.from_bytes(state.digest(), "little")

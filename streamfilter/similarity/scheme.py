@@ -15,8 +15,10 @@ from functools import lru_cache
 from math import comb
 from typing import Any
 
-ALGORITHM = 1
-"""Version of the token, signature and band-key functions: raised when their output changes."""
+ALGORITHM = 2
+"""Version of the token, signature and band-key functions: raised when their output changes.
+
+1 hashed words of 9 to 32 bytes so that a difference could be cancelled by the next eight."""
 
 KINDS = ("word", "char", "stopword")
 TOKEN_BYTES = (4, 8)

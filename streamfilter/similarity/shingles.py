@@ -1,17 +1,21 @@
 r"""Shingles: a text as the set of its runs of n words or k characters.
 
 A chunk of normalised texts lies in one byte buffer. Words and characters become byte spans,
-found and hashed as columns; a shingle's token is the finalised combination of its words'
-hashes. ASCII takes shortcuts that give the same tokens. A word is a run of ``\w`` as Python's
-``re`` has it; in scripts written without spaces each pair of neighbouring characters stands
-for a word. Stop-word shingles are those runs of words that begin with a stop word: prose has
-many of them, adverts and navigation few.
+found and hashed as columns; a shingle's token is a multilinear hash of its words' hashes, each
+half of it mixed by itself. Shingles that differ have equal tokens under one seed in 2^63, and
+equal upper halves, which samples store, under one in 2^32.
+
+ASCII takes shortcuts that give the same tokens. A word is a run of ``\w`` as Python's ``re`` has
+it; in scripts written without spaces each pair of neighbouring characters stands for a word.
+Stop-word shingles are those runs of words that begin with a stop word: prose has many of them,
+adverts and navigation few.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -24,9 +28,10 @@ from streamfilter.similarity.hashing import (
     U8,
     U64,
     WORD,
+    Multilinear,
     SpanHasher,
-    constants,
-    finalise,
+    spread,
+    uniform,
 )
 from streamfilter.similarity.scheme import Normalisation, Shingling
 from streamfilter.similarity.text import Chunk, Normaliser, first_bytes
@@ -90,7 +95,9 @@ class Shingler:
         self._size = shingling.size + self._anchored
         self._words = shingling.kind != "char"
         self._hash = SpanHasher(seed)
-        self._factor, self._key = constants(seed, "shingle", 2)
+        units = self._size if self._words else 1
+        self._combine = Multilinear(units, seed=seed, purpose="shingle")
+        self._start = uniform(seed, "shingle start", 2)
         self._stops = self._hashed_stop_words() if self._anchored else np.empty(0, np.uint64)
         self._whole = (shingling.token_bytes, shingling.sample_modulus) == (8, 1)
 
@@ -114,22 +121,18 @@ class Shingler:
             return self._ascii_characters(buffer, bounds)
         spans = _character_runs(buffer, bounds, self._size)
         hashes = self._hash(buffer, spans.starts, spans.lengths)
-        return Tokens(self._finalised(hashes), spans.text_starts)
+        return Tokens(self._tokens_of([hashes]), spans.text_starts)
 
-    def _finalised(self, hashes: U64) -> U64:
-        hashes ^= self._key
-        return finalise(hashes)
+    def _tokens_of(self, columns: Sequence[U64]) -> U64:
+        """Return the tokens of shingles whose units' hashes stand in *columns*."""
+        return spread(self._combine(columns, self._start))
 
     def _runs(self, hashes: U64, text_starts: I64) -> Tokens:
         """Combine each *size* consecutive words of a text into one token."""
         runs = max(len(hashes) - self._size + 1, 0)
-        combined = hashes[:runs].copy()
-        for i in range(1, self._size):
-            combined *= self._factor
-            combined += hashes[i : i + runs]
+        combined = self._tokens_of([hashes[i : i + runs] for i in range(self._size)])
         inside, starts = _starts_of_runs(text_starts, self._size)
-        kept = np.flatnonzero(inside[:runs])
-        return Tokens(self._finalised(combined[kept]), starts)
+        return Tokens(combined[np.flatnonzero(inside[:runs])], starts)
 
     def _with_anchor(self, runs: Tokens, hashes: U64, text_starts: I64) -> Tokens:
         """Keep the runs that begin with a stop word, or all of a text that has too few."""
@@ -176,7 +179,7 @@ class Shingler:
         ):
             values[to : to + count] = view[begin : begin + count]
         values &= MASKS[self._size]
-        return Tokens(self._finalised(self._hash.fixed(values, self._size)), starts)
+        return Tokens(self._tokens_of([self._hash.fixed(values, self._size)]), starts)
 
 
 def _count(flags: NDArray[np.bool_], starts: I64) -> I64:

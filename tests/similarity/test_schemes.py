@@ -16,7 +16,7 @@ SEED = bytes(range(16))
 BASE = Scheme(16, 6, shingling=Shingling("stopword", 2))
 
 OTHER = {
-    Scheme: {"bands": 15, "rows": 5, "slots": 256, "layout": "random", "algorithm": 2,
+    Scheme: {"bands": 15, "rows": 5, "slots": 256, "layout": "random", "algorithm": 1,
              "fields": ("/name words", "/phone digits"),
              "shingling": Shingling("char", 5), "normalisation": Normalisation("none")},
     Shingling: {"kind": "word", "size": 3, "token_bytes": 4, "sample_modulus": 16,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 OLD = "2c43db732e40901ee24bb75bebd0c87bb3eb0d0f"
 """Its changelog believes the host's clock, and its group knows no id of the input."""
+SIMILARITY = ROOT / "streamfilter" / "similarity"
 SETTINGS_LIBRARY = '''
 """As much of pydantic-settings as the old version uses: it read its sources itself."""
 from pydantic import BaseModel as BaseSettings, ConfigDict as SettingsConfigDict
@@ -21,8 +23,12 @@ PydanticBaseSettingsSource = object
 '''
 
 
-def old_version(directory: Path) -> dict[str, str]:
-    """Unpack the old version into *directory*; return the environment that runs it."""
+def old_version(directory: Path, *, hashes: bool) -> dict[str, str]:
+    """Unpack the old version into *directory*; return the environment that runs it.
+
+    With its own *hashes* an index of it is refused here. Without them it has today's, so that all
+    the rest of it can be upgraded from.
+    """
     done = _archive()
     if done.returncode and _is_shallow():
         _git("fetch", "--quiet", "--depth=1", "origin", OLD)
@@ -31,6 +37,8 @@ def old_version(directory: Path) -> dict[str, str]:
         _missing(done.stderr.decode(errors="replace").strip())
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(directory, filter="data")
+    if not hashes:
+        shutil.copytree(SIMILARITY, directory / "streamfilter" / "similarity", dirs_exist_ok=True)
     # Not installed any more, perhaps: the old version brings what it took from it.
     (directory / "pydantic_settings.py").write_text(SETTINGS_LIBRARY)
     # Safe path: else `-m` finds the present version in the working directory first.

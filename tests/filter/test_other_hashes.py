@@ -1,0 +1,35 @@
+"""An index of before `scheme.algorithm` 2 has other hashes, and cannot be gone on with.
+
+The marker beside this file is what 79445e8, the commit before, wrote for three documents.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamfilter.index.directory import MARKER_NAME
+from tests.filter.conftest import Desk
+from tests.filter.stories import lines_of, stories, write
+
+MARKER = Path(__file__).parent / "index-of-algorithm-1.json"
+CONFIG = 78
+
+
+def test_an_index_of_other_hashes_is_refused_by_name_with_the_ways_out(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(desk.path / "in", lines_of(stories(10)))
+    assert desk.run(source, state="s") == 0
+    desk.clear()
+    marker = desk.path / "s" / "index" / MARKER_NAME
+    marker.write_bytes(MARKER.read_bytes())
+    assert desk.run(source, state="s") == CONFIG
+    told = capsys.readouterr().err
+    assert "scheme.algorithm: it has 1, wanted is 2" in told
+    assert "does not fit the configuration" in told
+    for way in ("to the version of streamfilter", "1. rebuild", "2. new generation", "3. reset"):
+        assert way in told
+    assert not desk.unique.exists()
+    assert marker.read_bytes() == MARKER.read_bytes()
