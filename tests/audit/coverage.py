@@ -155,7 +155,7 @@ def _summary(found: list[tuple[Figure, float]]) -> dict[str, object]:
 
 TROUBLES = {
     "short memory": {"memory": SHORT_MEMORY},
-    "short memory, late": {"memory": SHORT_MEMORY, "lag": 1_000},
+    "short memory, late": {"memory": SHORT_MEMORY, "lag": 500},
 }
 STREAMS = (*REAL, *MADE, "news, short memory", "bursts, short memory, late")
 

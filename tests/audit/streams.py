@@ -11,7 +11,7 @@ from streamfilter.stories import stories
 from tests.audit.planted import fresh, with_changed_end
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-LENGTH = 2_000
+LENGTH = 1_000
 
 
 def corpus(name: str, begin: int = 0) -> list[str]:
@@ -48,7 +48,7 @@ def templates() -> list[str]:
     """A few templates, each filled in hundreds of times."""
     rng = random.Random(3)
     forms = [fresh(rng) for _ in range(12)]
-    filled = [with_changed_end(rng.choice(forms), rng, rng.randint(1, 8)) for _ in range(900)]
+    filled = [with_changed_end(rng.choice(forms), rng, rng.randint(1, 8)) for _ in range(LENGTH // 2)]
     texts = filled + [fresh(rng) for _ in range(LENGTH - len(filled))]
     rng.shuffle(texts)
     return texts
@@ -80,9 +80,9 @@ def flood() -> list[str]:
     rng, texts = random.Random(6), []
     for _ in range(8):
         core = fresh(rng)
-        texts += [with_changed_end(core, rng, 7) for _ in range(100)]
-        texts += [with_changed_end(core, rng, 2) for _ in range(50)]
-        texts += [fresh(rng) for _ in range(LENGTH // 8 - 150)]
+        texts += [with_changed_end(core, rng, 7) for _ in range(60)]
+        texts += [with_changed_end(core, rng, 2) for _ in range(30)]
+        texts += [fresh(rng) for _ in range(LENGTH // 8 - 90)]
     return texts
 
 

@@ -127,7 +127,7 @@ def crowd(copies_like: int) -> list[str]:
     [
         ("bands", a_stream(1, originals=100, copies=100, words=(6,)), {"bands": 4, "rows": 13}),
         ("full_buckets", crowd(1), {"bands": 2, "rows": 4, "threshold": 0.85, "cap": 1}),
-        ("max_candidates", crowd(1), {"bands": 2, "rows": 4, "threshold": 0.85, "cap": 255,
+        ("max_candidates", crowd(4), {"bands": 2, "rows": 4, "threshold": 0.85, "cap": 255,
                                       "most": 1}),
         ("estimate", a_stream(2, originals=200, copies=200, words=(8,)),
          {"bands": 32, "rows": 4, "threshold": 0.75, "method": "signature"}),
@@ -137,7 +137,7 @@ def test_a_loss_is_told_with_its_cause(cause, texts, run):
     found = audited(Run.of(seed=5, **({"threshold": 0.8} | run)), texts)
     causes = found.by_cause
     assert causes[cause] > 20
-    assert causes[cause] > 0.8 * sum(causes.values())
+    assert causes[cause] > 0.7 * sum(causes.values())
     told = with_exact("exact", found).told()
     assert told["audit_lost"] == causes  # all were looked at: nothing to be extrapolated
 

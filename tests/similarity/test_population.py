@@ -24,8 +24,8 @@ def test_the_bounds_are_those_of_enumeration(population):
             possible = [
                 number
                 for number in range(found, population - sample + found + 1)
-                if chance_at_most(found, sample, number, population) >= 0.025
-                and 1 - chance_at_most(found - 1, sample, number, population) >= 0.025
+                if chance_at_most(found, sample, number, population) >= 0.015
+                and 1 - chance_at_most(found - 1, sample, number, population) >= 0.015
             ]
             wanted = (min(possible), max(possible))
             assert bounds(found, sample=sample, population=population) == wanted
