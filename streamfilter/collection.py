@@ -26,8 +26,9 @@ from streamfilter.index.protocol import (
 )
 from streamfilter.index.selection import documents_at
 from streamfilter.policy import MatchPolicy
-from streamfilter.search import Met, candidates_of, met
+from streamfilter.search import candidates_of, compared
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.verification import Outcome
 
 BATCH_DOCUMENTS = 1_000
 """Written together; bounds memory, and the largest atomic write."""
@@ -157,11 +158,11 @@ class Collection:
             wanted &= own.ordinals[candidates.rows] != candidates.ordinals
         candidates = candidates.where(wanted)
         stored = self.index.fetch(np.unique(candidates.ordinals))
-        compared = met(sketched, candidates, stored, policy=policy)
+        outcome = compared(sketched, candidates, stored, policy=policy)
         found: list[list[Likeness]] = [[] for _ in range(len(keys))]
-        for pair in _best_first(compared):
+        for pair in _best_first(outcome):
             row = int(candidates.rows[pair])
-            found[row].append(_likeness(compared, pair, stored, own, row))
+            found[row].append(_likeness(outcome, pair, stored, own, row))
         return found
 
     def likenesses(self, policy: MatchPolicy) -> Iterator[Likeness]:
@@ -204,23 +205,23 @@ def _documents(ids: Sequence[str], sketches: Sketches) -> Documents:
     )
 
 
-def _best_first(compared: Met) -> list[int]:
+def _best_first(outcome: Outcome) -> list[int]:
     """Return the confirmed pairs, by row, then most similar, then oldest."""
-    pairs = compared.candidates
-    order = np.lexsort((pairs.ordinals, -compared.similarity, pairs.rows))
-    kept: list[int] = order[compared.confirmed[order]].tolist()
+    pairs = outcome.candidates
+    order = np.lexsort((pairs.ordinals, -outcome.similarity, pairs.rows))
+    kept: list[int] = order[outcome.confirmed[order]].tolist()
     return kept
 
 
 def _likeness(
-    compared: Met, pair: int, stored: Documents, own: Documents | None, row: int
+    outcome: Outcome, pair: int, stored: Documents, own: Documents | None, row: int
 ) -> Likeness:
-    other = int(compared.candidates.ordinals[pair])
+    other = int(outcome.candidates.ordinals[pair])
     return Likeness(
         ordinal=-1 if own is None else int(own.ordinals[row]),
         id="" if own is None else own.ids[row],
         other_ordinal=other,
         other_id=stored.ids[int(np.searchsorted(stored.ordinals, other))],
-        similarity=float(compared.similarity[pair]),
-        same_text=bool(compared.same_text[pair]),
+        similarity=float(outcome.similarity[pair]),
+        same_text=bool(outcome.equal_text[pair]),
     )

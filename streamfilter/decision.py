@@ -13,17 +13,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.candidates import ranks
-from streamfilter.model import Decision, Match, Source, Verdict
+from streamfilter.finding import Fate
+from streamfilter.model import Decision, Match, Reason, Source, Verdict
 from streamfilter.policy import MatchPolicy
-from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
-from streamfilter.verification import NO_SIZES, Outcome
+from streamfilter.verification import Outcome, Sketched
 
 Describe = Callable[[NDArray[np.int64]], Sequence[tuple[str, Source]]]
 """Ordinals of confirmed candidates → the id of each, and where it came from."""
 
+UNIQUE = Decision(Verdict.UNIQUE)
+SHORT = {
+    "forward": Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),
+    "drop": Decision(Verdict.DROPPED, reason=Reason.SHORT),
+}
+"""By the policy's ``short_text``: of a text that has nothing to be judged by."""
+
+
+def keys_that_count(sketched: Sketched, columns: int, policy: MatchPolicy) -> NDArray[np.bool_]:
+    """Return (n, *columns*): a short text has only its fingerprint, the last, or nothing."""
+    signed = sketched.set_sizes > 0
+    present = np.repeat(signed[:, None], columns, axis=1)
+    present[:, -1] = signed | (policy.short_text == "exact_only")
+    return present
+
 
 def decide(
-    outcome: Outcome, stands: NDArray[np.bool_], *, policy: MatchPolicy, describe: Describe
+    outcome: Outcome, stands: NDArray[np.bool_], *, describe: Describe
 ) -> Iterator[tuple[int, Decision]]:
     """Yield (row, decision) for each duplicate among the pairs that *stand*."""
     pairs = outcome.candidates
@@ -38,26 +53,18 @@ def decide(
         pairs.rows[best].tolist(), best.tolist(), begins.tolist(), ends, strict=False
     ):
         found = tuple(matches[begin:end])
-        yield row, _decision(outcome, pair, policy, found, truncated=row in truncated)
+        yield row, _decision(outcome, pair, found, truncated=row in truncated)
 
 
 def _decision(
-    outcome: Outcome,
-    best: int,
-    policy: MatchPolicy,
-    matches: tuple[Match, ...],
-    *,
-    truncated: bool,
+    outcome: Outcome, best: int, matches: tuple[Match, ...], *, truncated: bool
 ) -> Decision:
     """Return the decision on one document by its *best* pair, the first of its *matches*."""
-    if outcome.equal_text[best]:
-        return Decision(Verdict.EXACT_DUPLICATE, matches, "exact_text")
+    finding = outcome.finding(best)
+    if finding.fate is Fate.SAME_TEXT:
+        return Decision(Verdict.EXACT_DUPLICATE, matches, finding.method)
     return Decision(
-        Verdict.NEAR_DUPLICATE,
-        matches,
-        _method(outcome, best, policy),
-        truncated,
-        _false_positive(outcome, best, policy),
+        Verdict.NEAR_DUPLICATE, matches, finding.method, truncated, finding.p_false_positive
     )
 
 
@@ -67,7 +74,7 @@ def _matches(outcome: Outcome, order: NDArray[np.int64], describe: Describe) -> 
     ordinals = pairs.ordinals[order]
     contained: list[float] | Iterator[None] = repeat(None)
     if outcome.containment is not None:
-        contained = np.where(equal, 1.0, outcome.containment[order]).tolist()
+        contained = outcome.containment[order].tolist()
     told = describe(ordinals)
     return list(
         map(
@@ -80,50 +87,3 @@ def _matches(outcome: Outcome, order: NDArray[np.int64], describe: Describe) -> 
             contained,
         )
     )
-
-
-def _wanted(outcome: Outcome, pair: int, policy: MatchPolicy) -> float:
-    """Return the similarity from which this pair counts: for the sketch rule, its own."""
-    if outcome.wanted is None:
-        return float(policy.wanted(NO_SIZES, NO_SIZES))
-    return float(outcome.wanted[pair])
-
-
-def _by_containment(outcome: Outcome, pair: int, policy: MatchPolicy) -> bool:
-    """Return whether the pair counts for what one text has of the other alone."""
-    if outcome.containment is None:
-        return False
-    return bool(outcome.similarity[pair] < _wanted(outcome, pair, policy))
-
-
-def _method(outcome: Outcome, pair: int, policy: MatchPolicy) -> str:
-    if policy.method != "exact":
-        return policy.method
-    measure = "containment" if _by_containment(outcome, pair, policy) else "jaccard"
-    return f"{'exact' if outcome.whole[pair] else 'sampled'}_{measure}"
-
-
-def _false_positive(outcome: Outcome, pair: int, policy: MatchPolicy) -> float:
-    """Return the probability that the best match is below the threshold after all."""
-    if outcome.whole[pair]:
-        return 0.0
-    similarity, sample = float(outcome.similarity[pair]), int(outcome.sample[pair])
-    if _by_containment(outcome, pair, policy):
-        return _contains_less(outcome, pair, policy)
-    wanted = _wanted(outcome, pair, policy)
-    if policy.method != "exact":
-        return chance_below_of_slots(wanted, similarity, sample)
-    return chance_below(wanted, similarity, sample)
-
-
-def _contains_less(outcome: Outcome, pair: int, policy: MatchPolicy) -> float:
-    """Return the probability that less is contained than the policy wants.
-
-    What was looked at of the union holds the contained set's share of it: so many trials.
-    """
-    assert outcome.containment is not None
-    assert policy.containment is not None
-    contained, similarity = float(outcome.containment[pair]), float(outcome.similarity[pair])
-    agreed = similarity * int(outcome.sample[pair])
-    trials = max(round(agreed / contained), 1) if contained else 1
-    return chance_below(policy.containment, contained, trials)

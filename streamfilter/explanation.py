@@ -1,24 +1,31 @@
 """Why a text would get its verdict: each step of the pipeline, taken apart for one document.
 
-The same functions judge here as in the service; this only keeps what they otherwise throw away.
+Nothing is decided here: the verdict is `decision`'s, what became of each candidate is
+`verification`'s, and both are told in the words of `finding`. So `explain` and `compare` cannot
+say anything else than what the filter does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from streamfilter.candidates import Candidates, collect, hits_of
-from streamfilter.index.protocol import U64, Buckets, Documents
-from streamfilter.model import Verdict
+from streamfilter.decision import SHORT, UNIQUE, decide, keys_that_count
+from streamfilter.finding import Fate, Finding
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import I64, U64, Additions, Buckets, Changes, Documents, Progress
+from streamfilter.model import Decision, Source, Verdict
+from streamfilter.pipeline import Batch, Locate, judge
 from streamfilter.policy import MatchPolicy
-from streamfilter.search import Met, Readable, met, present_keys
-from streamfilter.similarity.sketch import Sketches
+from streamfilter.search import BEHIND_ALL, Readable
+from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.verification import Outcome, Verifier
 
-ALL_ORDINALS = 1 << 62
-"""Behind every stored document: none of them is of the text's own batch."""
+NOWHERE: Locate = partial(Source, "")
+"""For whoever does not ask where a match came from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +49,14 @@ class Step:
     partition: int
     offset: int
     bands: tuple[int, ...]
-    estimate: float
-    similarity: float
-    exact: bool
-    confirmed: bool
+    finding: Finding
     why: str
     """In words: the comparison that decided."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Return whether it is a match."""
+        return self.finding.confirmed
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +71,10 @@ class Explanation:
     """Band keys, without that of the whole text."""
     buckets: tuple[Bucket, ...]
     candidates: tuple[Step, ...]
-    verdict: Verdict
+    """The most similar first; the best match of a duplicate before all others."""
+    decision: Decision
     reason: str
+    """In words."""
 
 
 def explain(
@@ -72,31 +83,38 @@ def explain(
     *,
     policy: MatchPolicy,
     bucket_cap: int,
-    before: int = ALL_ORDINALS,
+    before: int = BEHIND_ALL,
+    locate: Locate = NOWHERE,
 ) -> Explanation:
     """Explain the one document in *sketches* against the documents *before* an ordinal."""
-    buckets = index.probe(sketches.keys, present_keys(sketches, sketches.keys.shape[1]))
-    buckets = _earlier(buckets, before)
+    present = keys_that_count(sketches, sketches.keys.shape[1], policy)
+    buckets = _earlier(index.probe(sketches.keys, present), before)
     candidates = collect(hits_of(buckets))
     stored = index.fetch(np.unique(candidates.ordinals))
-    outcome = Verifier(stored, sketches, policy, first_ordinal=ALL_ORDINALS).verify(candidates)
-    compared = met(sketches, candidates, stored, policy=policy)
-    bands = _bands_of(buckets)
-    steps = tuple(
-        _step(pair, outcome, compared, stored, policy, bands)
-        for pair in np.lexsort((candidates.ordinals, -outcome.similarity)).tolist()
-        if compared.known[pair]
-    )
-    verdict, reason = _verdict(steps, outcome, sketches, policy)
+    outcome = Verifier(stored, sketches, policy, first_ordinal=BEHIND_ALL).verify(candidates)
+    decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)
+    steps = _steps(outcome, stored, _bands_of(buckets))
     return Explanation(
         shingles=int(sketches.set_sizes[0]),
         sample=len(sketches.tokens),
         columns=sketches.keys.shape[1] - 1,
         buckets=_hits(buckets, bucket_cap),
         candidates=steps,
-        verdict=verdict,
-        reason=reason,
+        decision=decision,
+        reason=_reason(decision, steps, int(outcome.missing.sum())),
     )
+
+
+def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
+    def describe(ordinals: I64) -> list[tuple[str, Source]]:
+        rows = np.searchsorted(stored.ordinals, ordinals).tolist()
+        return [
+            (stored.ids[row], locate(int(stored.partitions[row]), int(stored.offsets[row])))
+            for row in rows
+        ]
+
+    stands = np.ones(len(outcome.candidates), np.bool_)
+    return dict(decide(outcome, stands, describe=describe)).get(0, UNIQUE)
 
 
 def _earlier(buckets: Buckets, before: int) -> Buckets:
@@ -126,15 +144,22 @@ def _bands_of(buckets: Buckets) -> dict[int, tuple[int, ...]]:
     return found
 
 
+def _steps(
+    outcome: Outcome, stored: Documents, bands: dict[int, tuple[int, ...]]
+) -> tuple[Step, ...]:
+    """Return the candidates that are still there: matches first, as the evidence has them."""
+    pairs = outcome.candidates
+    order = np.lexsort((pairs.ordinals, -outcome.similarity, ~outcome.confirmed))
+    return tuple(
+        _step(stored, int(pairs.ordinals[pair]), bands, outcome.finding(pair))
+        for pair in order.tolist()
+        if not outcome.missing[pair]
+    )
+
+
 def _step(
-    pair: int,
-    outcome: Outcome,
-    compared: Met,
-    stored: Documents,
-    policy: MatchPolicy,
-    bands: dict[int, tuple[int, ...]],
+    stored: Documents, ordinal: int, bands: dict[int, tuple[int, ...]], finding: Finding
 ) -> Step:
-    ordinal = int(outcome.candidates.ordinals[pair])
     row = int(np.searchsorted(stored.ordinals, ordinal))
     return Step(
         id=stored.ids[row],
@@ -142,50 +167,26 @@ def _step(
         partition=int(stored.partitions[row]),
         offset=int(stored.offsets[row]),
         bands=bands.get(ordinal, ()),
-        estimate=float(compared.estimates[pair]),
-        similarity=float(outcome.similarity[pair]),
-        exact=bool(outcome.whole[pair]),
-        confirmed=bool(outcome.confirmed[pair]),
-        why=_why(pair, outcome, compared, policy),
+        finding=finding,
+        why=finding.why,
     )
 
 
-def _why(pair: int, outcome: Outcome, compared: Met, policy: MatchPolicy) -> str:
-    similarity, estimate = outcome.similarity[pair], compared.estimates[pair]
-    if outcome.equal_text[pair]:
-        return "the whole text is equal after normalisation"
-    if outcome.confirmed[pair]:
-        return f"similarity {similarity:.4f} reaches the threshold {policy.threshold:g}"
-    if outcome.skipped[pair]:
-        return f"not compared: verify.max_candidates is {policy.max_candidates}"
-    if not outcome.rejected[pair]:
-        return "not compared: an equal text had decided already"
-    if similarity == estimate and not outcome.whole[pair] and policy.method != "signature":
-        return (
-            f"not compared: the signatures' estimate {estimate:.4f} is hopelessly far below "
-            f"the threshold {policy.threshold:g}"
-        )
-    return f"similarity {similarity:.4f} misses the threshold {policy.threshold:g}"
-
-
-def _verdict(
-    steps: tuple[Step, ...], outcome: Outcome, sketches: Sketches, policy: MatchPolicy
-) -> tuple[Verdict, str]:
-    """Return the verdict and its reason in words."""
-    if outcome.equal_text.any() and (sketches.set_sizes[0] or policy.short_text == "exact_only"):
-        return Verdict.EXACT_DUPLICATE, "an earlier document has the same text"
-    if not sketches.set_sizes[0] and policy.short_text != "exact_only":
-        dropped = policy.short_text == "drop"
-        return (
-            Verdict.DROPPED if dropped else Verdict.PASSTHROUGH,
-            "the text is shorter than one shingle and is not judged (input.short_text)",
-        )
-    best = next((step for step in steps if step.confirmed), None)
-    if best is not None:
-        return Verdict.NEAR_DUPLICATE, f"of {best.id}: {best.why}"
-    if steps:
-        return Verdict.UNIQUE, f"{len(steps)} documents were met, and none is similar enough"
-    return Verdict.UNIQUE, "no earlier document shares a band"
+def _reason(decision: Decision, steps: tuple[Step, ...], missing: int) -> str:
+    """Return in words why it is this decision."""
+    if decision.reason is not None:
+        return "the text is shorter than one shingle and is not judged (input.short_text)"
+    if decision.verdict is Verdict.EXACT_DUPLICATE:
+        return "an earlier document has the same text"
+    if decision.match is not None:
+        return f"of {decision.match.document_id}: {steps[0].why}"
+    if not steps and not missing:
+        return "no earlier document shares a band"
+    told = f"{len(steps)} documents were met, and none is similar enough"
+    skipped = sum(step.finding.fate is Fate.SKIPPED for step in steps)
+    if skipped:
+        told += f"; {skipped} of them were not compared (verify.max_candidates)"
+    return f"{told}; {missing} more are no longer in the index" if missing else told
 
 
 def beside(sketches: Sketches, keys: U64, stored: Documents, their_keys: U64,
@@ -197,20 +198,62 @@ def beside(sketches: Sketches, keys: U64, stored: Documents, their_keys: U64,
         np.zeros(1, np.int64), stored.ordinals, np.array([len(shared)]),
         keys[:, -1] == their_keys[:, -1],
     )  # fmt: skip
-    compared = met(sketches, pair, stored, policy=policy)
-    similarity, same = float(compared.similarity[0]), bool(compared.same_text[0])
-    similar = bool(compared.confirmed[0])
-    if same:
-        why = "the whole text is equal after normalisation"
-    elif not signed:
+    ordinal = int(stored.ordinals[0])
+    # Of a pair that meets we tell what the filter does; of one that does not, what it would be.
+    verifier = Verifier(stored, sketches, policy, first_ordinal=BEHIND_ALL)
+    finding = verifier.verify(pair, every=not (signed and shared)).finding(0)
+    step = _step(stored, ordinal, {ordinal: shared if signed else ()}, finding)
+    if finding.fate is Fate.SAME_TEXT:
+        return step
+    unmet = replace(finding, fate=Fate.UNMET)
+    if not signed:
         why = "one of the two is shorter than one shingle: only an equal text would match"
-    elif not shared:
-        why = f"they share no band, so they never meet; their similarity is {similarity:.4f}"
-    else:
-        verb = "reaches" if similar else "misses"
-        why = f"they meet; similarity {similarity:.4f} {verb} the threshold {policy.threshold:g}"
-    return Step(
-        stored.ids[0], int(stored.ordinals[0]), int(stored.partitions[0]), int(stored.offsets[0]),
-        shared if signed else (), float(compared.estimates[0]), similarity,
-        bool(compared.whole[0]), similar and (same or bool(shared)), why,
-    )  # fmt: skip
+        return replace(step, finding=replace(unmet, similarity=0.0, estimate=0.0), why=why)
+    if not shared:
+        why = f"they share no band, so they never meet; {finding.why}"
+        return replace(step, finding=unmet, why=why)
+    return replace(step, why=f"they meet; {finding.why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What the filter makes of a text that arrives after another one, and of nothing else."""
+
+    remembered: bool
+    """False: the first is too short to be judged, and nothing meets it."""
+    step: Step
+    """The two beside each other, met or not."""
+    explanation: Explanation
+
+
+def one_after_the_other(
+    one: str, other: str, sketcher: Sketcher, *, policy: MatchPolicy, bucket_cap: int
+) -> Pair:
+    """Judge *one*, then explain *other*: exactly what a filter with an empty index does."""
+    first, second = sketcher.sketch([one]), sketcher.sketch([other])
+    stored = _as_stored(first, policy)
+    index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=bucket_cap)
+    remembered = bool(keys_that_count(first, first.keys.shape[1], policy).any())
+    if remembered:
+        index.apply(Changes(Progress(next_batch=1, next_ordinal=1), stored))
+    return Pair(
+        remembered=remembered,
+        step=beside(second, second.keys, stored.documents, first.keys, policy=policy),
+        explanation=explain(index, second, policy=policy, bucket_cap=bucket_cap),
+    )
+
+
+def _as_stored(sketches: Sketches, policy: MatchPolicy) -> Additions:
+    """Return the first document of an index, also a short one that none would keep."""
+    nothing = np.zeros(1, np.int64)
+    judgement = judge(
+        Batch(["the first"], nothing, nothing, nothing - 1),
+        sketches,
+        index=MemoryIndex(slots=sketches.signatures.shape[1]),
+        policy=replace(policy, short_text="exact_only"),
+        locate=NOWHERE,
+        number=0,
+        first_ordinal=0,
+    )
+    assert judgement.additions is not None, "nothing is before it"
+    return judgement.additions

@@ -16,17 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, Overlay, collect, hits_of, merge
-from streamfilter.decision import decide
+from streamfilter.decision import SHORT, UNIQUE, decide, keys_that_count
 from streamfilter.entities.held_out import NO_POOLS, HeldOut, pools_of
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
 from streamfilter.model import (
     BatchMark,
     Decision,
     Positions,
-    Reason,
     Record,
     Source,
-    Verdict,
 )
 from streamfilter.similarity.sketch import Sketches
 from streamfilter.verification import MatchPolicy, Outcome, Verifier
@@ -38,13 +36,6 @@ Flags = NDArray[np.bool_]
 
 Locate = Callable[[int, int], Source]
 """(partition, offset) as the index numbers them → the source a person knows."""
-
-UNIQUE = Decision(Verdict.UNIQUE)
-SHORT = {
-    "forward": Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),
-    "drop": Decision(Verdict.DROPPED, reason=Reason.SHORT),
-}
-
 
 WIDTH_MIN, WIDTH_GROWTH = 64, 4
 """A round looks at this many rows, or at so many times what the last one settled. Nearly always
@@ -130,7 +121,7 @@ def judge(
     then meets only documents with a smaller place (batch, partition, offset), and nothing is
     added to the index.
     """
-    present = _present(sketches, policy)
+    present = keys_that_count(sketches, sketches.keys.shape[1], policy)
     buckets = index.probe(sketches.keys, present)
     known = collect(hits_of(buckets))
     stored = index.fetch(np.unique(known.ordinals))
@@ -160,14 +151,6 @@ def _first(undecided: Flags, width: int) -> Flags:
     looked = np.zeros_like(undecided)
     looked[rows[:width]] = True
     return looked
-
-
-def _present(sketches: Sketches, policy: MatchPolicy) -> Flags:
-    """Return (n, c): which keys count. A short text has only its fingerprint, or nothing."""
-    signed = sketches.set_sizes > 0
-    present = np.broadcast_to(signed[:, None], sketches.keys.shape).copy()
-    present[:, -1] = signed | (policy.short_text == "exact_only")
-    return present
 
 
 def _earlier(
@@ -228,8 +211,7 @@ class _Judging:
     def _keep(self, outcome: Outcome, settled: Flags) -> None:
         """Turn the settled rows' confirmed pairs into decisions, and remember the counts."""
         stands = settled[outcome.candidates.rows]
-        policy = self._verifier.policy
-        for row, decision in decide(outcome, stands, policy=policy, describe=self._describe):
+        for row, decision in decide(outcome, stands, describe=self._describe):
             self.decisions[row] = decision
         self._candidates += np.bincount(
             outcome.candidates.rows[stands], minlength=len(self._candidates)

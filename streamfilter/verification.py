@@ -1,4 +1,4 @@
-"""Verification: from candidates to confirmed matches, and from these to a decision.
+"""Verification: from candidates to confirmed matches, and what became of each other one.
 
 Those whose signature estimate is hopeless are rejected; of the others the ``max_candidates``
 that look most similar are compared on their sets. An equal content fingerprint, all 128 bits of
@@ -7,17 +7,19 @@ it, decides before anything else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, ranks
-from streamfilter.index.protocol import Documents
+from streamfilter.finding import Fate, Finding
+from streamfilter.index.protocol import U8, U32, Documents
 from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, jaccard
 from streamfilter.similarity.minhash import estimate
-from streamfilter.similarity.sketch import Sketches
 
 __all__ = ["MatchPolicy", "Outcome", "Verifier"]
 
@@ -29,6 +31,34 @@ NO_SIZES: I64 = np.zeros(1, np.int64)
 """For the policies that do not ask."""
 
 
+class Sketched(Protocol):
+    """Columns that can be compared: `Sketches` of texts, or `Documents` of an index."""
+
+    @property
+    def fingerprints(self) -> U8:
+        """(n, 16) content fingerprints."""
+
+    @property
+    def signatures(self) -> U8:
+        """(n, k) 8-bit slots."""
+
+    @property
+    def set_sizes(self) -> I64:
+        """(n,) distinct tokens."""
+
+    @property
+    def tokens(self) -> U32:
+        """All samples, one after the other."""
+
+    @property
+    def token_starts(self) -> I64:
+        """(n + 1,) where each sample begins."""
+
+    @property
+    def payloads(self) -> Sequence[bytes]:
+        """Of records, what they are compared by."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Candidates with their fate: confirmed, rejected, skipped or missing.
@@ -36,6 +66,7 @@ class Outcome:
     The other candidates of a document that has an equal text have none: nobody asked.
     """
 
+    policy: MatchPolicy
     candidates: Candidates
     similarity: F64
     """(p,) of the sets where they were compared, else the signature's estimate."""
@@ -50,10 +81,48 @@ class Outcome:
     """(p,) hopeful, but beyond ``max_candidates``."""
     missing: Flags
     """(p,) the index no longer has the candidate's record."""
-    wanted: F64 | None = None
-    """(p,) the similarity from which each pair counts; None: the policy's threshold, for all."""
+    compared: Flags
+    """(p,) whose similarity is more than the signatures' estimate, if the method looks further."""
+    estimated: F64
+    """(p,) what the signatures say; 0 where they were not asked."""
+    wanted: F64 | float
+    """(p,) the similarity from which each pair counts, or one for all."""
     containment: F64 | None = None
     """(p,) share of one set that is in the other; None: the policy does not ask."""
+
+    def finding(self, pair: int) -> Finding:
+        """Return what became of one pair, and why."""
+        fate, containment = self._fate(pair), self.containment
+        asked = fate not in (Fate.UNASKED, Fate.MISSING)
+        estimated = 1.0 if fate is Fate.SAME_TEXT else float(self.estimated[pair])
+        return Finding(
+            policy=self.policy,
+            fate=fate,
+            similarity=float(self.similarity[pair]),
+            exact=bool(self.whole[pair]),
+            sample=int(self.sample[pair]),
+            wanted=self._wanted(pair),
+            estimate=estimated if asked else None,
+            containment=None if containment is None else float(containment[pair]),
+        )
+
+    def _wanted(self, pair: int) -> float:
+        return float(self.wanted[pair] if isinstance(self.wanted, np.ndarray) else self.wanted)
+
+    def _fate(self, pair: int) -> Fate:
+        if self.missing[pair]:
+            return Fate.MISSING
+        if self.equal_text[pair]:
+            return Fate.SAME_TEXT
+        if self.confirmed[pair]:
+            enough = self.similarity[pair] >= self._wanted(pair)
+            return Fate.MATCH if enough else Fate.CONTAINED
+        if self.skipped[pair]:
+            return Fate.SKIPPED
+        if not self.rejected[pair]:
+            return Fate.UNASKED
+        looked = self.compared[pair] or self.policy.method in ("signature", "sketch")
+        return Fate.BELOW if looked else Fate.HOPELESS
 
 
 class Verifier:
@@ -63,7 +132,7 @@ class Verifier:
     """
 
     def __init__(
-        self, stored: Documents, sketches: Sketches, policy: MatchPolicy, *, first_ordinal: int
+        self, stored: Documents, sketches: Sketched, policy: MatchPolicy, *, first_ordinal: int
     ) -> None:
         self.policy = policy
         self._stored, self._sketches, self._first = stored, sketches, first_ordinal
@@ -74,19 +143,27 @@ class Verifier:
             np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool), np.zeros(0, np.int64),
         )  # fmt: skip
 
-    def verify(self, candidates: Candidates) -> Outcome:
-        """Compare as many of *candidates* as the policy allows."""
+    def verify(self, candidates: Candidates, *, every: bool = False) -> Outcome:
+        """Compare as many of *candidates* as the policy allows; or *every* one of them.
+
+        To judge a document, an equal text is enough, the oldest one; then nobody asks the others.
+        Who searches wants to hear of all.
+        """
         at, known = self._positions(candidates.ordinals)
-        equal_text = self._equal_texts(candidates, at, known)
-        exact_rows = np.zeros(len(self._sketches), bool)
-        exact_rows[candidates.rows[equal_text]] = True
-        near = known & ~exact_rows[candidates.rows]
+        equal_text = self._equal_texts(candidates, at, known, every=every)
+        near = known & ~equal_text
+        if not every:
+            exact_rows = np.zeros(len(self._sketches.set_sizes), bool)
+            exact_rows[candidates.rows[equal_text]] = True
+            near &= ~exact_rows[candidates.rows]
         estimated = np.zeros(len(candidates))
         estimated[near] = self._estimates(candidates.rows[near], at[near])
         sizes = self._sizes(candidates.rows, at)
         slots = self._sketches.signatures.shape[1]
-        hopeful = near & self.policy.hopeful(estimated, *sizes, slots=slots)
-        chosen = _most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
+        hopeful = chosen = near
+        if not every:
+            hopeful = near & self.policy.hopeful(estimated, *sizes, slots=slots)
+            chosen = _most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
         similarity, whole, sample = self._similarities(candidates.rows, at, chosen, estimated)
         wanted = self.policy.wanted(*sizes)
         enough: Flags = similarity >= wanted
@@ -95,13 +172,17 @@ class Verifier:
             enough |= containment >= self.policy.containment
         confirmed = chosen & enough
         similarity[equal_text], whole[equal_text] = 1.0, True
+        if containment is not None:
+            containment[equal_text] = 1.0
         return Outcome(
-            candidates, similarity, whole, sample, equal_text,
+            self.policy, candidates, similarity, whole, sample, equal_text,
             confirmed=confirmed | equal_text,
             rejected=(chosen & ~confirmed) | (near & ~hopeful),
             skipped=hopeful & ~chosen,
             missing=~known,
-            wanted=wanted if isinstance(wanted, np.ndarray) else None,
+            compared=chosen,
+            estimated=estimated,
+            wanted=wanted,
             containment=containment,
         )  # fmt: skip
 
@@ -136,12 +217,14 @@ class Verifier:
         stored = len(self._stored)
         return self._stored.payloads[at] if at < stored else self._sketches.payloads[at - stored]
 
-    def _equal_texts(self, candidates: Candidates, at: I64, known: Flags) -> Flags:
-        """Return the oldest candidate of each row that has the very same normalised text."""
+    def _equal_texts(self, candidates: Candidates, at: I64, known: Flags, *, every: bool) -> Flags:
+        """Return who has the very same normalised text: *every* one, or the oldest of each row."""
         equal = candidates.same_text & known
         asked = np.flatnonzero(equal)
         ours = self._sketches.fingerprints[candidates.rows[asked]]
         equal[asked] = (ours == self._column("fingerprints", at[asked])).all(axis=1)
+        if every:
+            return equal
         hits = np.flatnonzero(equal)
         order = hits[np.lexsort((candidates.ordinals[hits], candidates.rows[hits]))]
         equal[order[ranks(candidates.rows[order]) > 0]] = False

@@ -44,7 +44,16 @@ ROOMS = (
     ("audit_sample",),
     ("sketchers",),
     ("batch",),
-    ("pipeline", "candidates", "verification", "decision", "policy", "search", "explanation"),
+    (
+        "pipeline",
+        "candidates",
+        "verification",
+        "decision",
+        "policy",
+        "finding",
+        "search",
+        "explanation",
+    ),
     # records instead of texts: what their fields are worth
     ("entities",),
     # the mathematics, and the memory: neither knows the other

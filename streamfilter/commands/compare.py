@@ -7,12 +7,16 @@ from pathlib import Path
 
 import click
 
+from streamfilter.assembly import policy_for
 from streamfilter.commands import standard
-from streamfilter.commands.options import as_json, config_options, load, output_option
+from streamfilter.commands.options import as_json, config_options, load, output_option, text_of
+from streamfilter.commands.views import as_sketched, as_verdict
+from streamfilter.explanation import Pair, one_after_the_other
 from streamfilter.seeds import MEASURING
 from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.sketch import Sketcher
 
 RAW = Normalisation("none", casefold=False, whitespace=False, digits=False, invisible=False)
 
@@ -31,16 +35,6 @@ def shingling(value: str) -> Shingling:
     return Shingling(kind, int(size))
 
 
-def text_of(argument: str) -> str:
-    """Return the argument itself, or the text of the file that ``@path`` names."""
-    if not argument.startswith("@"):
-        return argument
-    try:
-        return Path(argument[1:]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"cannot read {argument[1:]} as UTF-8 text: {error}") from error
-
-
 @click.command()
 @click.argument("a")
 @click.argument("b")
@@ -52,7 +46,9 @@ def command(
     a: str, b: str, shingle: str | None, raw: bool,
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str,
 ) -> None:  # fmt: skip
-    """Say how similar the texts A and B are; @path reads a file.
+    """Say how similar A and B are, and what the filter makes of B after A; @path reads a file.
+
+    A and B are texts, or records as JSON where the configuration says so (input.format: fields).
 
     \b
     Examples:
@@ -61,27 +57,40 @@ def command(
     """
     config = load(files, overrides)
     scheme = config.scheme()
-    if scheme.fields:
-        raise click.UsageError(
-            "compare takes texts, and input.format is fields; `streamfilter query` and `explain` "
-            "take a record as JSON"
-        )
     if shingle:
         scheme = replace(scheme, shingling=shingling(shingle))
     if raw:
         scheme = replace(scheme, normalisation=RAW)
-    found = compare(text_of(a), text_of(b), scheme, seed=MEASURING)
+    one, other = (as_sketched(scheme, text_of(each)) for each in (a, b))
+    pair = one_after_the_other(
+        one,
+        other,
+        Sketcher(scheme, seed=MEASURING),
+        policy=policy_for(config),
+        bucket_cap=config.index.bucket_cap,
+    )
+    found = None if scheme.fields else compare(one, other, scheme, seed=MEASURING)
     if output == "json":
-        standard.answer(as_json(_fields(found)))
+        standard.answer(as_json(_fields(found, pair)))
+    elif found is None:
+        standard.answer(_record_report(pair, scheme))
     else:
-        standard.answer(_report(found, scheme, config.similarity.threshold))
+        standard.answer(_report(found, pair, scheme))
 
 
-def _fields(found: Comparison) -> dict[str, object]:
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(found).items()}
+def _fields(found: Comparison | None, pair: Pair) -> dict[str, object]:
+    told = {} if found is None else asdict(found)
+    verdict = {**as_verdict(pair.explanation), "reason": _reason(pair)}
+    numbers = {"similarity": pair.step.finding.similarity, "wanted": pair.step.finding.wanted}
+    return {
+        **{name: list(v) if isinstance(v, tuple) else v for name, v in told.items()},
+        **numbers,
+        "bands": list(pair.step.bands),
+        **verdict,
+    }
 
 
-def _report(found: Comparison, scheme: Scheme, threshold: float) -> str:
+def _report(found: Comparison, pair: Pair, scheme: Scheme) -> str:
     """Return the comparison for a person."""
     low, high = found.interval
     chance = Shape.of(scheme).probability(found.jaccard)
@@ -94,18 +103,30 @@ def _report(found: Comparison, scheme: Scheme, threshold: float) -> str:
         f"shingles      {found.shingles[0]} and {found.shingles[1]}",
         f"shared bands  {found.shared_bands} of {scheme.bands}; such a pair meets with "
         f"probability {chance:.4f}",
-        f"verdict       {_verdict(found, threshold)}",
+        _verdict(pair),
     ]
     return "\n".join(lines)
 
 
-def _verdict(found: Comparison, threshold: float) -> str:
-    if found.equal_text:
-        return "exact_duplicate: equal after normalisation"
-    if not all(found.shingles):
-        return "unique: a text shorter than one shingle is compared as a whole only"
-    if found.jaccard < threshold:
-        return f"unique: below the threshold {threshold}"
-    if not found.shared_bands:
-        return f"unique: at or above the threshold {threshold}, but the bands miss this pair"
-    return f"near_duplicate: at or above the threshold {threshold}"
+def _record_report(pair: Pair, scheme: Scheme) -> str:
+    """Return the comparison of two records for a person."""
+    equal = [scheme.fields[place].rpartition(" ")[0] for place in pair.step.bands]
+    lines = [
+        f"score         {pair.step.finding.similarity:.4f}   of all fields",
+        f"equal         {len(equal)} of {len(scheme.fields)} fields: {', '.join(equal) or 'none'}",
+        _verdict(pair),
+    ]
+    return "\n".join(lines)
+
+
+def _verdict(pair: Pair) -> str:
+    """Return what the filter makes of B after A."""
+    return f"verdict       {pair.explanation.decision.verdict.value}: {_reason(pair)}"
+
+
+def _reason(pair: Pair) -> str:
+    if pair.explanation.decision.reason is not None:
+        return pair.explanation.reason
+    if not pair.remembered:
+        return "A is shorter than one shingle and is not remembered (input.short_text)"
+    return pair.step.why

@@ -12,6 +12,8 @@ from streamfilter.commands import standard
 from streamfilter.commands.options import as_json
 from streamfilter.commands.views import (
     Place,
+    as_numbers,
+    as_verdict,
     asked,
     places,
     question,
@@ -77,6 +79,7 @@ def _explained(
         about.sketches,
         policy=place.policy,
         bucket_cap=place.view.bucket_cap,
+        locate=place.located,
         **before,
     )
     answer: dict[str, Any] = {
@@ -98,15 +101,20 @@ def _fields(place: Place, explanation: Explanation) -> dict[str, Any]:
         "bands": explanation.columns,
         "buckets_hit": [asdict(bucket) for bucket in explanation.buckets],
         "candidates": [_step(place, step) for step in explanation.candidates],
-        "verdict": explanation.verdict.value,
-        "reason": explanation.reason,
+        **as_verdict(explanation),
     }
 
 
 def _step(place: Place, step: Step) -> dict[str, Any]:
-    fields = asdict(step)
-    source = place.source(fields.pop("partition"), fields.pop("offset"))
-    return {**fields, "bands": list(step.bands), "source": source}
+    return {
+        "id": step.id,
+        "ordinal": step.ordinal,
+        "bands": list(step.bands),
+        **as_numbers(step.finding),
+        "confirmed": step.confirmed,
+        "why": step.why,
+        "source": place.source(step.partition, step.offset),
+    }
 
 
 def _against(place: Place, sketches: Sketches, against: str) -> dict[str, Any] | None:
@@ -118,7 +126,7 @@ def _against(place: Place, sketches: Sketches, against: str) -> dict[str, Any] |
     step = beside(sketches, sketches.keys, stored, theirs, policy=place.policy)
     scheme = place.sketcher.scheme
     # Records meet if a field is equal: that is no matter of chance.
-    chance = None if scheme.fields else Shape.of(scheme).probability(step.similarity)
+    chance = None if scheme.fields else Shape.of(scheme).probability(step.finding.similarity)
     return {**_step(place, step), "chance_to_meet": chance}
 
 
@@ -154,7 +162,5 @@ def _bands(hit: list[dict[str, Any]]) -> str:
 
 
 def _line(step: dict[str, Any]) -> str:
-    return (
-        f"              {step['id']}: {len(step['bands'])} bands, estimate "
-        f"{step['estimate']:.3f}; {step['why']}"
-    )
+    estimate = "" if step["estimate"] is None else f", estimate {step['estimate']:.3f}"
+    return f"              {step['id']}: {len(step['bands'])} bands{estimate}; {step['why']}"

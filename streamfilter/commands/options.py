@@ -76,3 +76,13 @@ def set_up_logging(config: Config) -> None:
 def as_json(value: object) -> str:
     """Return *value* as indented JSON for standard output."""
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def text_of(argument: str) -> str:
+    """Return the argument itself, or the text of the file that ``@path`` names."""
+    if not argument.startswith("@"):
+        return argument
+    try:
+        return Path(argument[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"cannot read {argument[1:]} as UTF-8 text: {error}") from error

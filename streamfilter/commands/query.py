@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import click
 
 from streamfilter.commands import standard
 from streamfilter.commands.options import as_json
-from streamfilter.commands.views import Place, asked, places, question, unknown, view_options
-from streamfilter.search import Fate, Found, search
+from streamfilter.commands.views import (
+    Place,
+    as_numbers,
+    asked,
+    places,
+    question,
+    unknown,
+    view_options,
+)
+from streamfilter.search import Found, search
 
 EPILOG = """\b
 Examples:
@@ -43,10 +50,10 @@ def command(text: str | None, id_: str | None, limit: int, output: str, **given:
             (answers,) = search(place.view, sketches, sketches.keys, policy=place.policy)
             others = [each for each in answers if each.ordinal != asked_about.ordinal]
             met += len(others)
-            found += [(place, each) for each in others if each.fate is not Fate.BELOW]
+            found += [(place, each) for each in others if each.finding.confirmed]
         if not known:
             raise unknown(id_, given["state"])
-        found.sort(key=lambda each: (-each[1].similarity, each[1].ordinal))
+        found.sort(key=lambda each: (-each[1].finding.similarity, each[1].ordinal))
         threshold = opened[0].policy.threshold
         answer = {
             "threshold": threshold,
@@ -59,9 +66,14 @@ def command(text: str | None, id_: str | None, limit: int, output: str, **given:
 
 
 def _fields(place: Place, found: Found) -> dict[str, object]:
-    fields = asdict(found)
-    source = place.source(fields.pop("partition"), fields.pop("offset"))
-    return {"id": found.id, "similarity": found.similarity, **fields, "source": source}
+    return {
+        "id": found.id,
+        **as_numbers(found.finding),
+        "why": found.finding.why,
+        "ordinal": found.ordinal,
+        "bands": found.bands,
+        "source": place.source(found.partition, found.offset),
+    }
 
 
 def _report(answer: dict[str, Any]) -> str:

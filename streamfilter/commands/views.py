@@ -1,4 +1,4 @@
-"""What `query` and `explain` share: a live index to look into, and a document to look for."""
+"""What `query`, `explain` and `compare` share: an index to look into, a document, its verdict."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from streamfilter.commands.compare import text_of
-from streamfilter.commands.options import config_options, load, output_option
+from streamfilter.commands.options import config_options, load, output_option, text_of
+from streamfilter.envelope import p_false_positive
+from streamfilter.explanation import Explanation
 from streamfilter.files.sources import FILE, Sources
+from streamfilter.finding import Finding
 from streamfilter.index.errors import FormatError, IndexFault
 from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Documents
 from streamfilter.index.viewing import IndexView, viewed
+from streamfilter.model import Source
 from streamfilter.policy import MatchPolicy
 from streamfilter.record_fields import FieldsReader
 from streamfilter.seeds import read_seed
 from streamfilter.similarity.records import join_fields
+from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.sketchers import sketcher_of
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop
@@ -71,6 +75,12 @@ class Place:
             stored.token_starts,
             stored.payloads,
         )
+
+    def located(self, partition: int, offset: int) -> Source:
+        """Return where a document came from, as its evidence spells it."""
+        if self.sources is not None and partition < len(self.sources):
+            return self.sources.locate(partition, offset)
+        return Source("", partition, offset)
 
     def source(self, partition: int, offset: int) -> dict[str, object]:
         """Return where a document came from, as a person knows it."""
@@ -139,16 +149,20 @@ def asked(text: str | None, id_: str | None) -> str | None:
 def question(place: Place, text: str | None, id_: str | None) -> Question | None:
     """Return the document that is asked about; None if this index does not have the id."""
     if text is not None:
-        return Question(place.sketcher.sketch([_as_stored(place, text)]))
+        return Question(place.sketcher.sketch([as_sketched(place.sketcher.scheme, text)]))
     stored = stored_as(place, id_ or "")
     if stored is None:
         return None
     return Question(place.sketches_of(stored), int(stored.ordinals[0]))
 
 
-def _as_stored(place: Place, text: str) -> str:
-    """Return *text* as it is sketched: a record, given as JSON, as its joined fields."""
-    named = place.sketcher.scheme.fields
+def as_sketched(scheme: Scheme, text: str) -> str:
+    """Return *text* as it is sketched: a record, given as JSON, as its joined fields.
+
+    Raises:
+        Stop: it is no record; says what one looks like.
+    """
+    named = scheme.fields
     if not named:
         return text
     pointers = [field.rpartition(" ")[0] for field in named]
@@ -157,7 +171,7 @@ def _as_stored(place: Place, text: str) -> str:
     except Unreadable as trouble:
         example = ", ".join(f'"{pointer[1:]}": "..."' for pointer in pointers)
         raise Stop(
-            f"this index holds records: {trouble.reading.message}\n"
+            f"here a document is a record: {trouble.reading.message}\n"
             f"    cure: give one as JSON, such as '{{{example}}}'",
             exit_code=ExitCode.USAGE,
         ) from None
@@ -177,3 +191,29 @@ def unknown(id_: str | None, state: Path) -> Stop:
         "index; give the text itself, or @file, to ask about a withheld one",
         exit_code=ExitCode.USAGE,
     )
+
+
+def as_numbers(finding: Finding) -> dict[str, object]:
+    """Return the numbers of one pair as JSON values; containment where the policy asks for it."""
+    told: dict[str, object] = {
+        "fate": finding.fate.value,
+        "similarity": finding.similarity,
+        "estimate": finding.estimate,
+        "exact": finding.exact,
+        "wanted": finding.wanted,
+    }
+    if finding.containment is not None:
+        told["containment"] = finding.containment
+    return told
+
+
+def as_verdict(explanation: Explanation) -> dict[str, object]:
+    """Return the decision as JSON values: what the evidence would hold, and the reason in words."""
+    decision = explanation.decision
+    return {
+        "verdict": decision.verdict.value,
+        "reason": explanation.reason,
+        "method": decision.method or None,
+        "canonical_id": decision.match.document_id if decision.match else None,
+        "p_false_positive": p_false_positive(decision),
+    }

@@ -131,14 +131,14 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
     rows, ordinals = np.array([0, 0, 0, 1]), np.array([8, 5, 2, 1])
     none, all_ = np.zeros(4, bool), np.ones(4, bool)
     outcome = Outcome(
-        Candidates(rows, ordinals, np.array([9, 4, 4, 7]), none),
+        MatchPolicy(), Candidates(rows, ordinals, np.array([9, 4, 4, 7]), none),
         np.array([0.85, 0.9, 0.9, 0.95]), whole=np.array([True, True, True, False]),
         sample=np.full(4, 1024), equal_text=none, confirmed=all_, rejected=none, skipped=none,
-        missing=none,
+        missing=none, compared=all_, estimated=np.full(4, 0.9), wanted=0.8,
     )  # fmt: skip
     found = dict(
         decide(
-            outcome, np.array([True, True, True, True]), policy=MatchPolicy(),
+            outcome, np.array([True, True, True, True]),
             describe=lambda found: [(f"doc{o}", Source("t", 0, int(o))) for o in found],
         )
     )  # fmt: skip
@@ -150,7 +150,6 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
         decide(
             outcome,
             rows == 0,
-            policy=MatchPolicy(),
             describe=lambda found: [("x", Source("", 0, int(o))) for o in found],
         )
     )
