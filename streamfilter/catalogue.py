@@ -164,7 +164,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("activity_seconds_total", "What the engine's thread spends its time on; all together 1 s a second.", "activity", ACTIVITIES),
     _histogram("end_to_end_seconds", "From a record's timestamp to its committed output.", AGES),
     # consumer and transactions
-    _unknown("consumer_lag_records", "Offsets behind the end of the input, all partitions together."),
+    _unknown("consumer_lag_records", "Offsets from what is committed to the end of the input, all partitions together."),
     _unknown("consumer_lag_seconds", "Age of what the input's furthest behind partition waits for: since the timestamp of its last committed record; 0 when caught up."),
     _gauge("assigned_partitions", "Input partitions this process reads."),
     _gauge("paused_partitions", "Input partitions paused, by reason.", "reason", PAUSES),

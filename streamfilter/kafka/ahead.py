@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from streamfilter.batch import Prepared
-from streamfilter.kafka.intake import Intake
+from streamfilter.kafka.intake import Intake, Taken
 from streamfilter.kafka.ports import LogError, Worker
 from streamfilter.model import Record
 
@@ -25,9 +25,9 @@ Prepare = Callable[[Sequence[Record]], Prepared]
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """Records, and what gives their `Prepared` as soon as it is done."""
+    """A batch or a part of it, and what gives its `Prepared` as soon as it is done."""
 
-    records: Sequence[Record]
+    taken: Taken
     result: Callable[[], Prepared]
 
 
@@ -47,13 +47,13 @@ class Ahead:
         self._next: _Begun | None = None
         self._trouble: LogError | None = None
 
-    def next(self, timeout: float) -> Sequence[Record]:
-        """Return the next batch in the order of judgement; empty while none is closed."""
+    def next(self, timeout: float) -> Taken:
+        """Return the next batch; empty while none is closed."""
         if self._trouble is not None:
             trouble, self._trouble = self._trouble, None
             raise trouble
         self._current, self._next = self._next, None
-        return self._current.records if self._current else self._intake.next(timeout)
+        return self._current.taken if self._current else self._intake.next(timeout)
 
     def look(self) -> None:
         """Take the next batch if it is full already, and let the worker prepare it.
@@ -64,18 +64,18 @@ class Ahead:
         if self._next is not None or self._trouble is not None:
             return
         try:
-            records = self._intake.full()
+            taken = self._intake.full()
         except LogError as error:
             self._trouble = error
             return
-        if records:
-            self._next = self._begin(records)
+        if taken.records:
+            self._next = self._begin(taken)
 
     def prepared(self, records: Sequence[Record]) -> Prepared:
         """Return *records* prepared; the last batch handed out, or a part of it."""
-        if self._current is None or self._current.records != records:
-            self._current = self._begin(records)
+        if self._current is None or self._current.taken.records != records:
+            self._current = self._begin(Taken(records))
         return self._current.result()
 
-    def _begin(self, records: Sequence[Record]) -> _Begun:
-        return _Begun(records, self._worker.begin(lambda: self._prepare(records)))
+    def _begin(self, taken: Taken) -> _Begun:
+        return _Begun(taken, self._worker.begin(lambda: self._prepare(taken.records)))

@@ -26,7 +26,8 @@ SIZES = Sizes(message=MESSAGE_BYTES, batch=MESSAGE_BYTES)
 
 def copy(config: Config, records: int) -> tuple[int, float]:
     """Copy *records*; return how many came after the first commit, and the seconds they took."""
-    properties = {**data_properties(config), "auto.offset.reset": "earliest"}
+    ours = {"auto.offset.reset": "earliest", "enable.partition.eof": False}
+    properties = {**data_properties(config), **ours}
     consumer = Consumer(properties)
     producer = Producer(
         {

@@ -119,7 +119,7 @@ def data_properties(config: Config) -> Properties:
         "queued.max.messages.kbytes": queue,
         **_reading_properties(config, "data"),
         "group.id": config.kafka.group,
-        "enable.partition.eof": False,
+        "enable.partition.eof": True,  # tells that markers were left behind
     }
 
 

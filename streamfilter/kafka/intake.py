@@ -9,9 +9,11 @@ for what the average record of late would fill; what is too much waits for the n
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from streamfilter.kafka.ports import Clock, Log
-from streamfilter.model import Record
+from streamfilter.model import Positions, Record
 
 RECORD_BYTES = 200
 """What a record occupies in memory beside its key, its value and its headers."""
@@ -36,6 +38,15 @@ def in_order(records: list[Record]) -> list[Record]:
     return sorted(records, key=lambda record: (record.source.partition, record.source.offset))
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A batch in the order of judgement, empty while none is closed."""
+
+    records: Sequence[Record] = ()
+    reached: Positions = field(default_factory=dict)
+    """Where the next one begins: behind these records, and behind the markers after them."""
+
+
 class Intake:
     """Takes batches from a log."""
 
@@ -52,18 +63,26 @@ class Intake:
         """When the first of what waits may have come, and when the log last had no more."""
         self._average = float(RECORD_BYTES)
 
-    def next(self, timeout: float) -> list[Record]:
-        """Return a batch in the order of judgement; empty while none is closed."""
+    def next(self, timeout: float) -> Taken:
+        """Return a batch; empty while none is closed."""
         if not self._is_full():
             self._fetch(min(timeout, WAIT_SECONDS_MAX))
         late = self._clock.monotonic() - self._since >= self._latency
-        return self._take() if self._waiting and (late or self._is_full()) else []
+        closed = self._waiting and (late or self._is_full())
+        return Taken(self._take() if closed else (), self._reached())
 
-    def full(self) -> list[Record]:
+    def full(self) -> Taken:
         """Return the next batch if a full one has come already; never waits."""
         if not self._is_full():
             self._fetch(0.0)
-        return self._take() if self._is_full() else []
+        return Taken(self._take() if self._is_full() else (), self._reached())
+
+    def _reached(self) -> Positions:
+        """Return where what was not taken yet begins: records wait here, or the log has them."""
+        reached = self._log.reached()
+        for record in reversed(self._waiting):
+            reached[record.source.partition] = record.source.offset
+        return reached
 
     def _is_full(self) -> bool:
         return len(self._waiting) >= self._documents or self._held >= self._size

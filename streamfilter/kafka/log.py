@@ -84,6 +84,7 @@ class KafkaLog:
         self._place, self._clients = place, clients
         self._seconds = clients.transaction_seconds
         self._data = clients.data()
+        self._reached: Positions = {}
         self._producer: Producer | None = None
         self._in_transaction = False
         self._watched = False
@@ -139,24 +140,48 @@ class KafkaLog:
         topic = self._place.input_topic
         with kafka_errors(f"assigning {topic}"):
             self._data.assign([TopicPartition(topic, p, o) for p, o in positions.items()])
+        self._reached = dict(positions)
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* records (step 7)."""
         with kafka_errors(f"consuming {self._place.input_topic}"):
             messages = self._data.consume(count, timeout)
-        return [record_of(message) for message in messages if self._sound(message)]
+        records: list[Record] = []
+        for message in messages:
+            if self._sound(message):
+                record = record_of(message)
+                records.append(record)
+                self._reached[record.source.partition] = record.source.offset + 1
+        return records
+
+    def reached(self) -> Positions:
+        """Return the next offset of each partition that `consume` has still to give."""
+        return dict(self._reached)
 
     def _sound(self, message: Message) -> bool:
         """Return True for a record; raise what an error event says unless it passes by itself."""
         error = message.error()
         if error is None:
             return True
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._note_end(message)
+            return False
         where = f"{message.topic()}/{message.partition()} at {message.offset()}"
         trouble = translated(error, f"consuming {where}")
         if not isinstance(trouble, Retriable):
             raise trouble
         logger.warning("%s", trouble)
         return False
+
+    def _note_end(self, message: Message) -> None:
+        """Note that a partition has nothing more before an offset: behind markers, if any.
+
+        Not `Consumer.position`: for a while after an `assign` it still tells where the last
+        assignment stood (seen), and an error event moves it past a record that was not given.
+        """
+        partition, offset = message.partition(), message.offset()
+        if partition in self._reached and offset is not None:
+            self._reached[partition] = max(self._reached[partition], offset)
 
     def begin(self) -> None:
         """Open a transaction (step 10)."""
@@ -289,17 +314,18 @@ class KafkaLog:
         with kafka_errors(f"looking for records of {topic}"):
             return bool(behind) and gets_a_record(self._clients.reader, behind)
 
-    def lag(self) -> Positions:
-        """Return how many records each partition is behind, from what was last fetched."""
-        behind: Positions = {}
+    def ends(self) -> Positions:
+        """Return the end of each partition, from what was last fetched."""
+        found: Positions = {}
         with suppress(KafkaException):
             if self._producer is not None:
                 self._producer.poll(0)  # an idle one too reports what became of its brokers
-            for spot in self._data.position(self._data.assignment()):
+            for partition in self._reached:
+                spot = TopicPartition(self._place.input_topic, partition)
                 _, high = self._data.get_watermark_offsets(spot, cached=True)
-                if high >= 0 and spot.offset >= 0:
-                    behind[spot.partition] = max(0, high - spot.offset)
-        return behind
+                if high >= 0:
+                    found[partition] = high
+        return found
 
     def close(self) -> None:
         """Close every client of this task."""

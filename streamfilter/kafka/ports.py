@@ -193,6 +193,13 @@ class Log(Protocol):
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* records, each partition's in rising order (step 7)."""
 
+    def reached(self) -> Positions:
+        """Return the next offset of each partition that `consume` has still to give.
+
+        That is behind the last record it gave, or behind markers and aborted records that follow:
+        they hold offsets, and nobody gets them.
+        """
+
     def begin(self) -> None:
         """Open a transaction (step 10)."""
 
@@ -218,8 +225,8 @@ class Log(Protocol):
     def abort(self) -> None:
         """Abort the transaction."""
 
-    def lag(self) -> Positions:
-        """Return how many records each partition is behind its end, as far as it is known."""
+    def ends(self) -> Positions:
+        """Return the end of each partition, as far as it is known from what was last fetched."""
 
     def unread(self, positions: Positions) -> bool:
         """Return whether another consumer gets a record at or after one of *positions*."""

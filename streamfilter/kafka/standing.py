@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamfilter.index.protocol import Additions, Changes, Progress
 from streamfilter.kafka import changelog
@@ -39,7 +39,13 @@ class Standing:
         )
 
     def after(
-        self, records: Sequence[Record], judged: int, now: int, *, reread: bool
+        self,
+        records: Sequence[Record],
+        judged: int,
+        now: int,
+        *,
+        reread: bool,
+        reached: Positions | None = None,
     ) -> tuple[Standing, Batch | None]:
         """Return the standing after *records*, and the batch that tells of it (None: re-read).
 
@@ -48,34 +54,44 @@ class Standing:
             judged: how many of them are documents.
             now: milliseconds since the epoch.
             reread: whether they were judged before; then only the positions move.
+            reached: where what comes after new records begins, if they are all that is held.
         """
         ends = {record.source.partition: record.source.offset + 1 for record in records}
         positions = self.positions | ends
         if reread:
-            moved = Standing(
-                positions, self.known, self.next_batch, self.next_ordinal, self.highest_timestamp
-            )
-            return moved, None
+            return replace(self, positions=positions), None
         limit = now + FUTURE_MILLISECONDS_MAX
         latest = max((min(record.timestamp, limit) for record in records), default=-1)
-        return self._new(positions, self.known | ends, judged, latest)
+        new = replace(self, positions=positions)
+        return new._told(new._past(reached or {}), judged, latest)
+
+    def passed(self, reached: Positions) -> tuple[Standing, Batch | None]:
+        """Return the standing at *reached*, with no record on the way there.
+
+        What lies between are markers and aborted records. A batch tells of it as of any other, so
+        that the changelog says what the group's offsets say; None if all that was judged before.
+        """
+        after = self._past(reached)
+        return self._told(after, 0, -1) if after.known != self.known else (after, None)
+
+    def _past(self, reached: Positions) -> Standing:
+        """Return this standing moved forward to *reached*, and known up to its positions."""
+        positions = {p: max(offset, reached.get(p, offset)) for p, offset in self.positions.items()}
+        known = {p: max(offset, positions[p]) for p, offset in self.known.items()}
+        return replace(self, positions=positions, known=known)
 
     def opened(self) -> tuple[Standing, Batch]:
         """Return the first batch of a changelog: nothing judged, all start offsets told."""
-        return self._new(self.positions, self.known, 0, -1)
+        return self._told(self, 0, -1)
 
-    def _new(
-        self, positions: Positions, known: Positions, judged: int, latest: int
-    ) -> tuple[Standing, Batch]:
-        spans = tuple(
-            Span(partition, self.known[partition], known[partition]) for partition in sorted(known)
-        )
-        after = Standing(
-            positions,
-            known,
-            self.next_batch + 1,
-            self.next_ordinal + judged,
-            max(self.highest_timestamp, latest),
+    def _told(self, at: Standing, judged: int, latest: int) -> tuple[Standing, Batch]:
+        """Return the standing *at* those positions, and the batch that takes us there."""
+        spans = tuple(Span(p, self.known[p], at.known[p]) for p in sorted(at.known))
+        after = replace(
+            at,
+            next_batch=self.next_batch + 1,
+            next_ordinal=self.next_ordinal + judged,
+            highest_timestamp=max(self.highest_timestamp, latest),
         )
         mark = BatchMark(self.next_batch, self.next_ordinal, after.next_ordinal, spans)
         return after, Batch(mark, after.highest_timestamp)

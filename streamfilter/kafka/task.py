@@ -113,12 +113,20 @@ class Task:
             return
         positions, topic = transactor.standing.positions, self.plan.names.topic
         now = parts.clock.monotonic()
-        lag = parts.log.lag() if now >= self._lag_at else None
+        lag = self._lag(transactor) if now >= self._lag_at else None
         self._lag_at = now + LAG_SECONDS if lag is not None else self._lag_at
         parts.observer.standing(index, positions, lag, topic)
         if now >= self._measure_at:
             parts.observer.occupying(index, self._store.usage(index))
             self._measure_at = now + MEASURE_SECONDS
+
+    def _lag(self, transactor: Transactor) -> Positions:
+        """Return how many offsets each partition's end is ahead of what is committed.
+
+        Not of what was taken: if nothing is committed any more, what waits here waits too.
+        """
+        begin = transactor.waits_from
+        return {p: max(0, end - begin[p]) for p, end in self._parts.log.ends().items()}
 
     def close(self) -> None:
         """Release everything; an open transaction is aborted."""

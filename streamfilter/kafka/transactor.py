@@ -53,12 +53,16 @@ from streamfilter.kafka.standing import Standing, changes_of, places_of, values_
 from streamfilter.kafka.transaction import Load, Transactions
 from streamfilter.kafka.worker import Inline
 from streamfilter.killpoints import kill_point
-from streamfilter.model import Record
+from streamfilter.model import Positions, Record
 from streamfilter.pipeline import accept
 from streamfilter.similarity.sketch import Sketcher
 
 IDLE_COMMIT_SECONDS = 3_600.0
 """No member subscribes to the input, so the broker would let its offsets expire."""
+PASS_SECONDS = 5.0
+"""After so long without a commit the positions move past markers and aborted records. A batch takes
+those along that are before it; these are for an input that rests, so that retention, when it has
+removed all we judged, has not passed us."""
 
 
 class Step(Enum):
@@ -147,6 +151,8 @@ class Transactor:
             socket_seconds=bounds.socket_seconds,
         )
         self._held: Sequence[Record] = []
+        self._reached: Positions = {}
+        """Where begins what is neither committed nor held; unknown after a commit."""
         self._polled = 0.0
         """Seconds that the next batch was waited for."""
         self._owed: _Owed | None = None
@@ -161,7 +167,8 @@ class Transactor:
             return Step.TRIPPED
         if not self._held:
             watch = Watch(self._clock, self._parts.observer.spent)
-            self._held = self._batches.next(timeout)
+            taken = self._batches.next(timeout)
+            self._held, self._reached = taken.records, taken.reached
             watch.lap("poll")
             self._polled += watch.seconds["poll"]
         if not self._held:
@@ -188,7 +195,11 @@ class Transactor:
         leaving = written(decided, self._parts.forwarder)
         kill_point("batch.decided")
         after, batch = self.standing.after(
-            records, len(decided.prepared.rows), self._clock.wall_milliseconds(), reread=reread
+            records,
+            len(decided.prepared.rows),
+            self._clock.wall_milliseconds(),
+            reread=reread,
+            reached=self._reached if len(records) == len(self._held) else None,
         )
         additions = decided.judgement.additions if decided.judgement else None
         values = values_of(additions, batch)
@@ -203,6 +214,7 @@ class Transactor:
         watch.seconds["poll"] += self._polled
         self._polled = 0.0
         first_ordinal, self.standing, self._held = self.standing.next_ordinal, after, []
+        self._reached = {}
         self._parts.breaker.add(len(records), decided.prepared.rejected)
         if self._parts.refusals.committed(records):
             self._parts.observer.note("deliveries are watched no more")
@@ -290,14 +302,29 @@ class Transactor:
         return self._apply()
 
     def _commit_idle(self) -> Step:
-        """Keep the committed offsets alive while nothing comes."""
+        """Keep the committed offsets alive, and abreast of the log, while nothing comes."""
         self._auditing.look()
         self._parts.observer.spent("audit")
-        if self._transactions.idle_seconds < IDLE_COMMIT_SECONDS:
+        after, batch = self.standing.passed(self._reached)
+        seconds = PASS_SECONDS if after != self.standing else IDLE_COMMIT_SECONDS
+        if self._transactions.idle_seconds < seconds:
             return Step.IDLE
         member = self._parts.member()
         if member.generation < 0 or not member.member_id:
             return Step.RETRY
-        if self._transactions.run(Load(), self.standing.positions, member) is None:
+        values = values_of(None, batch)
+        offset = self._transactions.run(Load(values=values), after.positions, member)
+        if offset is None:
             return Step.RETRY
-        return self._moved()
+        self.standing = after
+        if batch is None:
+            return self._moved()
+        self._owed = _Owed(changes_of(None, batch, offset=offset, value=values[-1]), None)
+        return self._apply()
+
+    @property
+    def waits_from(self) -> Positions:
+        """Return where records may wait that are not committed: taken ones, and those to come."""
+        if self._held:
+            return self.standing.positions
+        return self.standing.passed(self._reached)[0].positions

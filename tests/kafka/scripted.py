@@ -41,6 +41,8 @@ class ScriptedLog:
         self.calls: list[str] = []
         self.producers = 0
         self.commit_seconds = 0.0
+        self.markers = 0
+        """Offsets behind the last record that hold none."""
         self._clock = clock
         self._position = 0
         self._open: tuple[list[Outgoing], list[bytes], Positions] | None = None
@@ -123,8 +125,12 @@ class ScriptedLog:
         self._call("unread")
         return positions[0] < len(self.input)
 
-    def lag(self) -> Positions:
-        return {}
+    def reached(self) -> Positions:
+        at_end = self._position >= len(self.input)
+        return {0: self._position + self.markers * at_end}
+
+    def ends(self) -> Positions:
+        return {0: len(self.input) + self.markers}
 
     def close(self) -> None:
         self._call("close")

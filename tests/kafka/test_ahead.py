@@ -37,6 +37,9 @@ class Given:
         assert len(found) <= count
         return list(found)
 
+    def reached(self) -> dict[int, int]:
+        return {}
+
 
 class Eager:
     """A worker that is always done at once."""
@@ -69,12 +72,12 @@ def ahead(log: Given, prepare: Counted, worker: object = None) -> Ahead:
 def test_a_full_batch_is_prepared_before_it_is_asked_for_and_only_once() -> None:
     prepare = Counted()
     batches = ahead(Given(some(0, 3), some(3, 3)), prepare)
-    first = batches.next(0.0)
+    first = batches.next(0.0).records
     assert batches.prepared(first).records == first
     batches.look()
     batches.look()
     assert prepare.asked == [[0, 1, 2], [3, 4, 5]]
-    second = batches.next(0.0)
+    second = batches.next(0.0).records
     for _ in range(2):  # an aborted transaction asks again
         assert batches.prepared(second).records == second
     assert prepare.asked == [[0, 1, 2], [3, 4, 5]]
@@ -86,7 +89,7 @@ def test_a_batch_that_is_not_full_yet_is_left_to_fill() -> None:
     batches.next(0.0)
     batches.look()
     assert prepare.asked == []
-    assert [record.source.offset for record in batches.next(0.0)] == [3, 4, 5]
+    assert [record.source.offset for record in batches.next(0.0).records] == [3, 4, 5]
 
 
 def test_the_two_parts_of_a_half_read_batch_are_not_confused() -> None:
@@ -95,7 +98,7 @@ def test_the_two_parts_of_a_half_read_batch_are_not_confused() -> None:
     batches = ahead(Given(some(0, 3), some(3, 3)), prepare)
     batches.next(0.0)
     batches.look()
-    held = batches.next(0.0)
+    held = batches.next(0.0).records
     for part in (held[:1], held[1:2], held[2:]):
         assert batches.prepared(part).records == part
 
@@ -107,7 +110,7 @@ def test_trouble_met_while_looking_waits_until_the_batch_is_committed() -> None:
     batches.look()
     with pytest.raises(InputLost, match="gone"):
         batches.next(0.0)
-    assert [record.source.offset for record in batches.next(0.0)] == [3, 4, 5]
+    assert [record.source.offset for record in batches.next(0.0).records] == [3, 4, 5]
 
 
 class Broken(BaseException):

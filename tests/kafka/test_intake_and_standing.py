@@ -24,6 +24,9 @@ class Trickle:
         given, self._records = self._records[:taken], self._records[taken:]
         return given
 
+    def reached(self) -> dict[int, int]:
+        return {}
+
 
 def records(rng: random.Random, count: int) -> list[Record]:
     offsets = [0, 0, 0]
@@ -44,7 +47,7 @@ def test_every_record_comes_once_in_order_and_batches_keep_their_bounds(seed: in
     intake = Intake(log, clock, documents=17, size=8_000, latency=0.05)
     came: list[Record] = []
     for _ in range(2_000):
-        batch = intake.next(0.02)
+        batch = list(intake.next(0.02).records)
         assert len(batch) <= 17
         assert len(batch) <= 1 or sum(map(bytes_of, batch)) <= 8_000
         assert batch == sorted(batch, key=lambda r: (r.source.partition, r.source.offset))
@@ -60,7 +63,7 @@ def test_a_single_record_beyond_the_bound_still_comes() -> None:
     huge = Record(Source("t", 0, 0), None, bytes(100_000))
     log = Trickle(random.Random(1), clock, [huge, huge])
     intake = Intake(log, clock, documents=10, size=1_024, latency=0.0)
-    sizes = [len(intake.next(0.01)) for _ in range(50)]
+    sizes = [len(intake.next(0.01).records) for _ in range(50)]
     assert sorted(set(sizes)) == [0, 1]
     assert sum(sizes) == 2
 
@@ -73,7 +76,7 @@ def test_headers_weigh_in_a_batch_as_values_do() -> None:
     intake = Intake(
         Trickle(random.Random(5), clock, sent), clock, documents=100, size=30_000, latency=0.0
     )
-    batches = [batch for _ in range(50) if (batch := intake.next(0.01))]
+    batches = [batch for _ in range(50) if (batch := intake.next(0.01).records)]
     assert sum(map(len, batches)) == 12
     assert max(map(len, batches)) == 2
 
@@ -85,7 +88,7 @@ def test_a_fuller_batch_is_waited_for_but_no_call_waits_long() -> None:
     begun, first = clock.now, []
     while not first:
         before = clock.now
-        first = intake.next(5.0)
+        first = intake.next(5.0).records
         assert clock.now - before <= 0.11
     assert clock.now - begun >= 4.9
     assert len(first) == 5
@@ -103,20 +106,23 @@ class Queue:
         given, self.records = self.records[:count], self.records[count:]
         return given
 
+    def reached(self) -> dict[int, int]:
+        return {}
+
 
 def test_what_came_during_a_commit_is_not_kept_waiting_again() -> None:
     clock = FakeClock()
     queue = Queue(clock)
     intake = Intake(queue, clock, documents=100, size=1 << 20, latency=0.05)
-    assert intake.next(0.05) == []
+    assert not intake.next(0.05).records
     queue.records = records(random.Random(4), 3)
     clock.sleep(0.2)  # the commit of a batch
     before = clock.now
-    assert len(intake.next(0.05)) == 3
+    assert len(intake.next(0.05).records) == 3
     assert clock.now - before <= 0.01
     queue.records = records(random.Random(4), 1)
     before = clock.now
-    while not intake.next(0.05):
+    while not intake.next(0.05).records:
         pass
     assert clock.now - before >= 0.03, "the log had no more a moment ago: others may join"
 
@@ -137,6 +143,9 @@ class Arriving:
         given, self._records = self._records[:count], self._records[count:]
         return given
 
+    def reached(self) -> dict[int, int]:
+        return {}
+
 
 @pytest.mark.parametrize("latency", [0.0, 0.001])
 def test_a_latency_of_nothing_takes_what_is_there_and_asks_an_idle_log_rarely(
@@ -146,10 +155,35 @@ def test_a_latency_of_nothing_takes_what_is_there_and_asks_an_idle_log_rarely(
     arrival = clock.now + 10.0
     log = Arriving(clock, arrival, records(random.Random(6), 5))
     intake = Intake(log, clock, documents=100, size=1 << 20, latency=latency)
-    while not (batch := intake.next(0.02)):
+    while not (batch := intake.next(0.02).records):
         pass
     assert (len(batch), clock.now - arrival) == (5, pytest.approx(0.0, abs=0.002))
     assert log.calls < 10.0 / 0.02 + 10
+
+
+class Marked(Queue):
+    """Its partitions end with markers."""
+
+    def __init__(self, clock: FakeClock, ends: dict[int, int], records: list[Record]) -> None:
+        super().__init__(clock)
+        self._ends, self.records = ends, records
+
+    def reached(self) -> dict[int, int]:
+        coming = {r.source.partition: r.source.offset for r in reversed(self.records)}
+        return self._ends | coming
+
+
+def test_a_batch_takes_the_markers_behind_it_along_but_no_record_that_waits() -> None:
+    clock = FakeClock()
+    large = Record(Source("t", 0, 6), None, bytes(5_000))
+    log = Marked(clock, {0: 9, 1: 7, 2: 1}, [at(0, 1), at(0, 5), large, at(1, 5)])
+    intake = Intake(log, clock, documents=9, size=600, latency=0.0)
+    batches = [taken for _ in range(9) if (taken := intake.next(0.0)).records]
+    offsets = [[record.source.offset for record in taken.records] for taken in batches]
+    assert offsets == [[1, 5], [6], [5]]
+    assert [taken.reached for taken in batches] == [
+        {0: 6, 1: 5, 2: 1}, {0: 9, 1: 5, 2: 1}, {0: 9, 1: 7, 2: 1}
+    ]  # fmt: skip
 
 
 def at(partition: int, offset: int, timestamp: int = -1) -> Record:

@@ -21,7 +21,7 @@ class Message:
 class Producer:
     """Delivers at once, with the report that librdkafka makes of DUPLICATE_SEQUENCE_NUMBER."""
 
-    def __init__(self) -> None:
+    def __init__(self, *_: bool) -> None:
         self._report: Callable[..., None] | None = None
 
     def produce(self, topic: str, *, on_delivery: Callable[..., None], **_: Any) -> None:

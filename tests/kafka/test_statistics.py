@@ -101,7 +101,7 @@ def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
     log.open_producer()
     before, deadline = heard.times, time.monotonic() + 180
     while heard.times < before + 3 and time.monotonic() < deadline:
-        log.lag()
+        log.ends()
         time.sleep(0.05)
     times = heard.times
     log.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from streamfilter.kafka.transactor import PASS_SECONDS
 from tests.simulator.broker import Partition
 from tests.simulator.history import BATCH, HEADER, read_batches
 from tests.simulator.log import CHANGELOG, INPUT
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Repair = Callable[[], None]
 REFUSAL_ROUNDS = 40
+RESTING_ROUNDS = 200
 
 
 def next_one(story: Story) -> None:
@@ -28,8 +30,10 @@ def next_one(story: Story) -> None:
     if CHANGELOG not in story.world.broker.topics:
         return
     kind = story.rng.random()
-    if kind < 0.45:
+    if kind < 0.40:
         rewind(story)
+    elif kind < 0.45:
+        retention_behind_us(story)
     elif kind < 0.55:
         forget_offsets(story)
     elif kind < 0.63:
@@ -44,7 +48,8 @@ def rewind(story: Story) -> None:
     """An operator rewinds the group over several partitions."""
     for p in story.inputs:
         reached = story.position(p)
-        floor = max([to for (q, _), to in story.skipped.items() if q == p], default=0)
+        skipped = [to for (q, _), to in story.skipped.items() if q == p]
+        floor = max([story.world.broker.topics[INPUT][p].start, *skipped])
         if reached > floor and story.known(story.task_of(p)) and story.rng.random() < 0.7:
             turned = story.rng.randrange(floor, reached + 1)
             _turn(story, p, turned)
@@ -66,6 +71,31 @@ def forget_offsets(story: Story) -> None:
         if known:
             _turn(story, p, known.get(p, 0))
     story.world.broker.offsets.clear()
+
+
+def retention_behind_us(story: Story) -> None:
+    """All is judged, the input ends with markers and rests, and retention removes all of it."""
+    world = story.world
+    for p in story.inputs:
+        if story.rng.random() < 0.7:
+            story.abort_upstream(p)
+    world.calm = True
+    for _ in range(RESTING_ROUNDS):
+        story.round()
+        if story.done:
+            break
+    for _ in range(3):  # a task that has just begun is no idle one yet
+        world.advance(PASS_SECONDS)
+        for _ in range(3):
+            story.round()
+    world.calm = False
+    done = story.done
+    story.all_down()
+    if done and all(_working(story, p) for p in story.inputs):
+        world.tell("broker", "removes all of the input, which was judged")
+        for p in story.inputs:
+            partition = world.broker.topics[INPUT][p]
+            partition.start = partition.end
 
 
 def skip_and_accept(story: Story) -> None:

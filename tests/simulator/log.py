@@ -134,9 +134,15 @@ class SimLog:
                 share -= 1
                 found.append(record)
                 self._fetch[p] = offset + 1
+            else:
+                if rng.random() < 0.5:  # the event that the end was reached comes with a next fetch
+                    self._fetch[p] = max(self._fetch[p], spot.stable)
         if not found:
             self._world.advance(timeout)
         return found
+
+    def reached(self) -> Positions:
+        return dict(self._fetch)
 
     # Steps 10 to 12.
 
@@ -292,8 +298,8 @@ class SimLog:
         spots = self._broker.topics[INPUT]
         return any(True for p, o in positions.items() for _ in spots[p].committed(o))
 
-    def lag(self) -> Positions:
-        return {p: self._broker.topics[INPUT][p].end - at for p, at in self._fetch.items()}
+    def ends(self) -> Positions:
+        return {p: self._broker.topics[INPUT][p].end for p in self._fetch}
 
     def close(self) -> None:
         """Go away; an open transaction is left for the broker to end."""

@@ -242,6 +242,24 @@ def a_write_is_owed_beyond_its_tail(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SimIndex, "drop_owed", lambda self: None)
 
 
+def positions_stay_before_markers(patch: pytest.MonkeyPatch) -> None:
+    """A batch ends behind its last record, and an idle task commits what it had."""
+    real = Standing._past
+    patch.setattr(Standing, "_past", lambda self, reached: real(self, {}))
+
+
+def where_the_last_assignment_stood_is_believed(patch: pytest.MonkeyPatch) -> None:
+    """As `Consumer.position` says for a while after an assign; what was taken is dropped then."""
+    real = SimLog.reached
+
+    def reached(self: Any) -> dict[int, int]:
+        self.highest = {p: max(o, self.highest.get(p, o)) for p, o in real(self).items()}
+        return dict(self.highest)
+
+    patch.setattr(SimLog, "highest", {}, raising=False)
+    patch.setattr(SimLog, "reached", reached)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -264,5 +282,7 @@ PLANTED = tuple(
         (a_standby_goes_on_beside_the_owner, "locked"),
         (a_standby_forgets_what_it_could_not_write, "state"),
         (a_write_is_owed_beyond_its_tail, "stuck"),
+        (positions_stay_before_markers, "stop"),
+        (where_the_last_assignment_stood_is_believed, "stop"),
     )
 )

@@ -80,14 +80,19 @@ class Story:
         p = self.rng.randrange(self.world.partitions)
         partition = self.world.broker.topics[INPUT][p]
         if self.rng.random() < 0.1:
-            lost = Txn("upstream", self.world.now, committed=False)
-            partition.append(None, lost)
-            partition.mark(lost)
+            self.abort_upstream(p)
         known = self.inputs[p]
         one = draw(self.rng, self._families, source(p, partition.end), len(known))
         known.append(one)
         partition.append(one.record)
         self.left -= 1
+
+    def abort_upstream(self, p: int) -> None:
+        """Let a transaction end in an input partition that leaves offsets and no record."""
+        partition = self.world.broker.topics[INPUT][p]
+        lost = Txn("upstream", self.world.now, committed=False)
+        partition.append(None, lost)
+        partition.mark(lost)
 
     # Steps.
 

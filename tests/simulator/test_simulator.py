@@ -77,6 +77,7 @@ SEEN = {
     "a rewritten changelog": "is written anew",
     "a recreated input": "The input is deleted",
     "retention that passed us": "Retention removes input",
+    "retention behind us": "removes all of the input, which was judged",
     "a group that was skipped": "Somebody moves the group forward",
 }
 

@@ -1,0 +1,142 @@
+"""Transactions before us: their markers hold offsets that no reader gets, and retention does not
+ask for readers. What was judged may go at any time, and nobody stops for it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.config import load_config
+from streamfilter.kafka import clients
+from streamfilter.kafka.log import Clients, KafkaLog, Place
+from streamfilter.model import Positions
+from tests.kafka.story import finish, records, texts, verdicts
+from tests.support.filter_process import FilterProcess
+from tests.support.stage import Stage
+from tests.support.topics import Input, end_offsets
+
+SEED = 20_261_201
+SETTINGS = {"kafka": {"session_timeout": "6s", "consumer": {"group.instance.id": "one"}}}
+CYCLES = 4
+RECORDS = 12
+
+
+@contextmanager
+def upstream(stage: Stage) -> Iterator[Callable[..., None]]:
+    """Give what writes a transaction to the input, and commits or aborts it."""
+    settings = {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.up"}
+    producer = Producer(settings)
+    producer.init_transactions(60)
+
+    def transaction(wanted: list[Input], *, commit: bool = True) -> None:
+        producer.begin_transaction()
+        for each in wanted:
+            producer.produce(
+                stage.input, value=each.value, key=each.key, partition=each.partition,
+                timestamp=each.timestamp,
+            )  # fmt: skip
+        if commit:
+            producer.commit_transaction(60)
+        else:
+            producer.flush(60)
+            producer.abort_transaction(60)
+
+    yield transaction
+
+
+def remove_all(stage: Stage) -> None:
+    """Let retention remove everything from the input."""
+    ends = end_offsets(stage.bootstrap, stage.input)
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    spots = [TopicPartition(stage.input, p, end) for p, end in ends.items()]
+    for future in admin.delete_records(spots).values():
+        future.result(60)
+
+
+def told_markers(stage: Stage, process: FilterProcess) -> None:
+    """Wait until the positions are at the very end of the input, which is a marker."""
+    stage.drain(process, timeout_seconds=60)
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["committed", "aborted"])
+def test_retention_that_removed_what_was_judged_has_not_passed_us(
+    stage: Stage, commit: bool
+) -> None:
+    stories = records(texts(random.Random(SEED), 4 * RECORDS))
+    with upstream(stage) as transaction:
+        transaction(stories[:RECORDS])
+        transaction(stories[RECORDS : 2 * RECORDS], commit=commit)
+        process = stage.start(**SETTINGS)
+        told_markers(stage, process)
+        remove_all(stage)
+        process.kill()
+        process = stage.start(**SETTINGS)
+        process.wait_for_state("running")
+        transaction(stories[2 * RECORDS :])
+        told_markers(stage, process)
+    assert process.terminate() == 0, process.told("did not end well")
+    judged = [*range(RECORDS * (2 if commit else 1)), *range(2 * RECORDS, 4 * RECORDS)]
+    assert set(verdicts(stage)) == {f"d{n}" for n in judged}
+
+
+def test_one_filter_feeds_another_and_retention_comes_between_them(
+    make_stage: Callable[..., Stage],
+) -> None:
+    first, second = make_stage(), make_stage()
+    second.input = first.unique
+    stories = records(texts(random.Random(SEED + 1), CYCLES * RECORDS))
+    feeding, fed = first.start(**SETTINGS), second.start(**SETTINGS)
+    for cycle in range(CYCLES):
+        first.produce(stories[cycle * RECORDS : (cycle + 1) * RECORDS])
+        first.drain(feeding)
+        told_markers(second, fed)
+        remove_all(second)
+        if cycle % 2:
+            feeding.kill()
+            feeding = first.start(**SETTINGS)
+        fed.kill()
+        fed = second.start(**SETTINGS)
+        fed.wait_for_state("running")
+    assert [process.terminate() for process in (feeding, fed)] == [0, 0]
+    kept = {each.value for each in second.outputs()["unique"]}
+    undisturbed = make_stage()
+    undisturbed.produce(stories)
+    finish(undisturbed, SETTINGS)
+    assert kept == {each.value for each in undisturbed.outputs()["unique"]}
+
+
+def test_a_log_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: Stage) -> None:
+    """`Consumer.position` does: the records between were then neither judged nor read again."""
+    config = load_config([stage.configuration()])
+    client: Consumer = clients.consumer(clients.data_properties(config))
+    log = KafkaLog(
+        Place(stage.input, (0,), stage.changelog, 0),
+        Clients(clients.admin_client(config), lambda: client, _none, _none, 10.0),
+    )
+    with upstream(stage) as transaction:
+        transaction(records(texts(random.Random(SEED + 2), 3)))
+        transaction(records(["an aborted one"]), commit=False)
+    log.assign({0: 0})
+    taken = 0
+    while log.reached() != {0: 6}:
+        taken += len(log.consume(10, 0.1))
+    assert taken == 3
+    assert (log.reached(), log.ends()) == ({0: 6}, {0: 6})
+    log.assign({0: 1})
+    seen: list[Positions] = [log.reached()]
+    found = 0
+    while found < 2:
+        found += len(log.consume(1, 0.1))
+        seen.append(log.reached())
+    assert (seen[0], seen[-1]) == ({0: 1}, {0: 3})
+    log.close()
+
+
+def _none(*_: object) -> Producer:
+    raise AssertionError("nothing is produced here")
