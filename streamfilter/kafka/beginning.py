@@ -137,7 +137,9 @@ def reconcile(
     if behind := {p: o for p, o in positions.items() if o < known[p]}:
         loudly.append(
             f"the group {names.group} was rewound on {names.topic}: reading again from {behind} "
-            f"up to {known}; each record gets the verdict it had"
+            f"up to {known}. What was judged gets the verdict it had; what never was (before the "
+            "group's first start, or passed over with --accept-positions) meets nothing: it leaves "
+            "as unique, and is not remembered"
         )
     if ahead := {p: o for p, o in positions.items() if o > known[p]}:
         if not accept:

@@ -302,6 +302,29 @@ def test_fenced_again_and_again_ends_with_76() -> None:
         world.turn(200)
 
 
+def test_a_rewind_over_records_never_judged_says_what_becomes_of_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    earliest = world.log.start_positions
+    world.log.start_positions = lambda start: {0: 20}  # type: ignore[method-assign]  # of a group that began late
+    world.until(40)
+    world.log.start_positions = earliest  # type: ignore[method-assign]
+    before, documents = len(world.result()), len(world.store.index)
+    world.log.offsets = {0: 0}
+    world.membership.moves.append(GAINED)
+    world.turn()
+    world.until(40)
+    said = [message for message in caplog.messages if "was rewound" in message]
+    assert len(said) == 1
+    assert "What was judged gets the verdict it had" in said[0]
+    assert "what never was (before the group's first start" in said[0]
+    again = world.result()[before:]
+    assert again[:20] == [("unique", value) for value in VALUES[:20]]
+    assert again[20:] == world.result()[:before]
+    assert len(world.store.index) == documents
+
+
 def test_a_missing_right_is_the_operators() -> None:
     world = World()
     world.log.errors["open_producer"].append(Denied("transactional id group.0"))
