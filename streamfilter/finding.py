@@ -52,7 +52,7 @@ class Finding:
     exact: bool
     """True where the similarity is no estimate."""
     sample: int
-    """Trials behind an estimated similarity: tokens looked at, or slots."""
+    """Independent trials behind an estimated similarity: tokens looked at, or slots' worth."""
     wanted: float
     """The similarity from which this pair counts."""
     estimate: float | None
@@ -121,7 +121,7 @@ class Finding:
         """Return what the similarity says, and the containment where it was too small as well."""
         if self.policy.method == "sketch":
             agreed, wanted = str(self._agreeing()), f"the {self.policy.agree} that are wanted"
-            said = f"{agreed} of {self.sample} slots agree: that {self._verb()} {wanted}"
+            said = f"{agreed} of {self.policy.of} slots agree: that {self._verb()} {wanted}"
         else:
             measure = "score" if self.policy.method == "fields" else "similarity"
             reached, _ = _told_apart(self.similarity, self.wanted)
@@ -144,7 +144,7 @@ class Finding:
     def _agreeing(self) -> int:
         """Return how many slots agree: chance equalities were taken off, and are put back."""
         share = self.similarity + (1.0 - self.similarity) * EQUAL_BY_CHANCE
-        return round(share * self.sample)
+        return round(share * self.policy.of)
 
     def _contained(self) -> str:
         assert self.containment is not None

@@ -19,7 +19,7 @@ from streamfilter.finding import Fate, Finding
 from streamfilter.index.protocol import U8, U32, Documents
 from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, jaccard
-from streamfilter.similarity.minhash import estimate
+from streamfilter.similarity.minhash import estimate, independent_trials
 
 __all__ = ["MatchPolicy", "Outcome", "Verifier"]
 
@@ -73,7 +73,7 @@ class Outcome:
     whole: Flags
     """(p,) True where the similarity is exact, False where it is estimated."""
     sample: I64
-    """(p,) trials behind an estimated similarity: tokens looked at, or slots."""
+    """(p,) independent trials behind an estimated similarity: tokens looked at, or slots' worth."""
     equal_text: Flags
     confirmed: Flags
     rejected: Flags
@@ -243,8 +243,10 @@ class Verifier:
     ) -> tuple[F64, Flags, I64]:
         """Return similarity, whole?, sample of each pair; only *chosen* ones are compared."""
         similarity, whole = estimated.copy(), np.zeros(len(rows), bool)
+        if self.policy.method not in ("exact", "fields"):
+            return similarity, whole, self._trials(rows, at, estimated)
         sample = np.full(len(rows), self._slots(), np.int64)
-        if self.policy.method not in ("exact", "fields") or not chosen.any():
+        if not chosen.any():
             return similarity, whole, sample
         keys = rows[chosen] * len(self._all.set_sizes) + at[chosen]
         self._compare(keys)
@@ -255,6 +257,13 @@ class Verifier:
         if self.policy.sample_modulus > 1:
             whole[chosen] = False
         return similarity, whole, sample
+
+    def _trials(self, rows: I64, at: I64, estimated: F64) -> I64:
+        """Return how many independent slots the estimate of each pair is worth."""
+        both = self._ours.set_sizes[rows] + self._all.set_sizes[at]
+        return independent_trials(
+            self._slots(), slots=self._sketches.signatures.shape[1], unions=both / (1 + estimated)
+        )
 
     def _compare(self, keys: I64) -> None:
         """Compare the pairs in *keys* that were not compared before."""

@@ -60,7 +60,8 @@ def chance_similar(similarity: float, *, agree: int = 90, of: int = 100) -> floa
 def chance_below(threshold: float, estimate: float, sample: int) -> float:
     """Return P(true similarity < *threshold*) given an *estimate* from *sample* trials.
 
-    Calibrated where similarities spread evenly around the threshold; an estimate of 1.0 does
+    The prior is fixed, as evidence must not depend on what else the stream holds: similarities
+    spread evenly. Calibrated where they do around the threshold; an estimate of 1.0 does
     not claim certainty. Samples without replacement know a little more than this admits.
     """
     agreed = round(estimate * sample)
@@ -70,7 +71,9 @@ def chance_below(threshold: float, estimate: float, sample: int) -> float:
 def chance_below_of_slots(threshold: float, estimate: float, slots: int) -> float:
     """Return P(true similarity < *threshold*) given what 8-bit *slots* estimate.
 
-    Slots that are equal by chance were taken off the estimate, and are put back on both sides.
+    *slots* counts independent ones (`minhash.independent_trials`): of small sets 128 slots tell
+    as much as 250 would. Slots that are equal by chance were taken off the estimate, and are put
+    back on both sides.
     """
     raw, limit = (s + (1.0 - s) * EQUAL_BY_CHANCE for s in (estimate, threshold))
     return chance_below(limit, raw, slots)

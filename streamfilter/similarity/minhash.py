@@ -136,6 +136,25 @@ class MinHasher:
         return minima | np.uint32(ROUNDS << ROUND_SHIFT)
 
 
+TOKENS_A_SLOT = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
+VARIANCE = (0.51, 0.535, 0.585, 0.625, 0.705, 0.76, 0.85, 0.885, 0.95, 1.0)
+"""Variance of an estimate over that of as many independent slots, by tokens of the union for each
+slot. Slots of a round share out the tokens and so repeat each other less than chance would: of a
+small set nearly half of the variance is gone. Measured on random sets; the same for 64 to 256
+slots and similarities of .6 to .9 (`tests/similarity/test_calibration.py`)."""
+
+
+def independent_trials(used: int, *, slots: int, unions: NDArray[np.float64]) -> I64:
+    """Return how many independent slots *used* of *slots* are worth, for pairs of these *unions*.
+
+    Of equally correlated slots, a part loses less of the variance: the correlation is that of
+    the whole.
+    """
+    whole = np.interp(unions / slots, TOKENS_A_SLOT, VARIANCE)
+    variance = 1.0 - (1.0 - whole) * (used - 1) / max(slots - 1, 1)
+    return np.rint(used / variance).astype(np.int64)
+
+
 def estimate(
     equal_slots: NDArray[np.int64] | NDArray[np.float64], slots: int
 ) -> NDArray[np.float64]:

@@ -14,10 +14,10 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 LENGTH = 1_000
 
 
-def corpus(name: str, begin: int = 0) -> list[str]:
+def corpus(name: str, begin: int = 0, length: int = LENGTH) -> list[str]:
     """Return texts of a real corpus, in its order."""
     with gzip.open(DATA / f"{name}.jsonl.gz") as file:
-        return [json.loads(line)["text"] for line in islice(file, begin, begin + LENGTH)]
+        return [json.loads(line)["text"] for line in islice(file, begin, begin + length)]
 
 
 def news() -> list[str]:
@@ -48,7 +48,9 @@ def templates() -> list[str]:
     """A few templates, each filled in hundreds of times."""
     rng = random.Random(3)
     forms = [fresh(rng) for _ in range(12)]
-    filled = [with_changed_end(rng.choice(forms), rng, rng.randint(1, 8)) for _ in range(LENGTH // 2)]
+    filled = [
+        with_changed_end(rng.choice(forms), rng, rng.randint(1, 8)) for _ in range(LENGTH // 2)
+    ]
     texts = filled + [fresh(rng) for _ in range(LENGTH - len(filled))]
     rng.shuffle(texts)
     return texts

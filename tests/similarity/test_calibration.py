@@ -12,7 +12,7 @@ import pytest
 
 from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
 from streamfilter.similarity.exact import Samples, jaccard
-from streamfilter.similarity.minhash import MinHasher, estimate
+from streamfilter.similarity.minhash import MinHasher, estimate, independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 SEED, SLOTS, THRESHOLD = bytes(range(16)), 128, 0.8
@@ -27,15 +27,29 @@ def pairs(rng, number, size, *, reach):
         yield union[:size], np.concatenate((union[:common], union[size:])), common / len(union)
 
 
-def by_signature(rng):
-    """Return (P(below) as told, J) of pairs that only their signatures are known of."""
-    made = list(pairs(rng, 4_000, 2_000, reach=0.2))
+def by_signature(rng, size=2_000, used=SLOTS):
+    """Return (P(below) as told, J) of pairs that only *used* slots of signatures are known of."""
+    made = list(pairs(rng, 4_000, size, reach=0.2))
     flat = [tokens for one, other, _ in made for tokens in (one, other)]
     starts = np.concatenate(([0], np.cumsum([len(tokens) for tokens in flat])))
     signed = MinHasher(SLOTS, seed=SEED).sign(np.concatenate(flat), starts).astype(np.uint8)
-    estimates = estimate((signed[0::2] == signed[1::2]).sum(axis=1), SLOTS)
-    told = [chance_below_of_slots(THRESHOLD, float(e), SLOTS) for e in estimates]
+    estimates = estimate((signed[0::2] == signed[1::2])[:, :used].sum(axis=1), used)
+    unions = 2 * size / (1 + estimates)
+    trials = independent_trials(used, slots=SLOTS, unions=unions).tolist()
+    told = [
+        chance_below_of_slots(THRESHOLD, float(e), n)
+        for e, n in zip(estimates, trials, strict=True)
+    ]
     return np.array(told), np.array([truth for *_, truth in made])
+
+
+def by_small_signature(rng):
+    """Where 128 slots are worth 240: small sets."""
+    return by_signature(rng, size=100)
+
+
+def by_half_a_signature(rng):
+    return by_signature(rng, size=200, used=64)
 
 
 def by_sample(rng):
@@ -64,14 +78,16 @@ def reliability(below, truths):
     return rows
 
 
-@pytest.mark.parametrize("judged", [by_signature, by_sample])
+@pytest.mark.parametrize(
+    "judged", [by_signature, by_small_signature, by_half_a_signature, by_sample]
+)
 def test_the_probability_of_being_wrong_is_calibrated(judged):
     table = reliability(*judged(np.random.default_rng(8)))
     print("verdicts  told  wrong", *(f"{n:8} {t:.4f} {w:.4f}" for n, t, w in table), sep="\n")
     for number, told, wrong in table:
         assert number > 50
         noise = 3 * (told * (1 - told) / number) ** 0.5
-        # Fast signatures and samples without replacement know a little more than a binomial.
+        # Samples without replacement know a little more than a binomial.
         assert -noise - 0.2 * told <= wrong - told <= noise, (number, told, wrong)
     assert table[-1][2] > 0.3  # those in doubt are in doubt
 
@@ -81,3 +97,21 @@ def test_a_verdict_on_few_trials_claims_little():
     assert chance_below(0.8, 1.0, 1) == pytest.approx(0.64)
     assert chance_below(0.8, 0.0, 10) == pytest.approx(1 - 0.2**11)
     assert chance_below_of_slots(1.0, 1.0, 128) == 1.0  # nothing is above the highest threshold
+
+
+@pytest.mark.parametrize(("slots", "size"), [(64, 40), (64, 300), (128, 90), (128, 600), (256, 80)])
+def test_slots_are_worth_what_their_variance_says(slots, size):
+    rng, truth, trials = np.random.default_rng(3), 0.8, 1_200
+    common = round(size * 2 * truth / (1 + truth))
+    union = 2 * size - common
+    flat, starts = [], [0]
+    for _ in range(trials):
+        tokens = rng.integers(0, 2**64, union, dtype=np.uint64)
+        flat += [tokens[:size], np.concatenate((tokens[:common], tokens[size:]))]
+        starts += [starts[-1] + size, starts[-1] + 2 * size]
+    signed = MinHasher(slots, seed=SEED).sign(np.concatenate(flat), np.array(starts))
+    found = (signed[0::2] == signed[1::2]).mean(axis=1).var()
+    exact = common / union
+    (worth,) = independent_trials(slots, slots=slots, unions=np.array([float(union)]))
+    noise = 4 * (2 / trials) ** 0.5
+    assert found == pytest.approx(exact * (1 - exact) / worth, rel=noise)
