@@ -88,7 +88,7 @@ class Shingle(Section):
         ge=0,
         le=1_000,
         description="With kind stopword, a text with fewer stop-word shingles gets plain runs of "
-        "as many words.",
+        "as many words; one with more gets ever fewer of them.",
     )
 
     @model_validator(mode="before")

@@ -66,9 +66,8 @@ ROOMS = (
 LIBRARIES = {
     "confluent_kafka": {"kafka"},
     "rocksdict": {"index"},
-    "bm25s": {"similarity"},  # its stop-word lists
     "rapidfuzz": {"entities"},
-    "xxhash": {"similarity", "bench"},  # there: the rivals' hash function
+    "xxhash": {"bench"},  # the rivals' hash function
     "prometheus_client": {"exposition"},
     "click": {"cli", "commands"},
     "pydantic": {room for rooms in ROOMS for room in rooms if room.startswith("config")},

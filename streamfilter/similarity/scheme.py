@@ -24,6 +24,11 @@ KINDS = ("word", "char", "stopword")
 TOKEN_BYTES = (4, 8)
 LAYOUTS = ("bands", "random")
 
+FADING = 20
+"""From the fallback's limit on each further stop-word shingle of a text costs it one in so many of
+its other runs of words: half of them are left 13 above the limit, a twentieth 58 above. One limit
+for all of them made of two texts of nearly the same words two sets that hardly meet."""
+
 SAMPLE_TOKENS = 1_024
 """Tokens kept of a document for verification: exact up to this set size, an estimate above."""
 
@@ -58,7 +63,8 @@ class Shingling:
     languages: tuple[str, ...] = ("en",)
     """Whose stop words count, for the kind ``stopword``."""
     fallback_below: int = 4
-    """A text with fewer stop-word shingles than this gets runs of ``size + 1`` words instead."""
+    """A text with fewer stop-word shingles than this gets all runs of ``size + 1`` words; with each
+    one more it loses a share of those without a stop word (`FADING`)."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -81,12 +87,13 @@ class Shingling:
         if self.sample_modulus != 1:
             fields["sample_modulus"] = self.sample_modulus
         if self.kind == "stopword":
-            # Here, not above: reading the lists takes 150 ms that the other kinds need not pay.
+            # Here, not above: the other kinds need not read the lists.
             from streamfilter.similarity.stopwords import digest
 
             fields["languages"] = sorted(set(self.languages))
             fields["stop_words"] = digest(self.languages)
             fields["fallback_below"] = self.fallback_below
+            fields["fading"] = FADING
         return fields
 
 

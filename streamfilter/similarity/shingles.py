@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from streamfilter.similarity.hashing import (
     I64,
+    LOWER,
     MASKS,
     U8,
     U64,
@@ -33,7 +34,7 @@ from streamfilter.similarity.hashing import (
     spread,
     uniform,
 )
-from streamfilter.similarity.scheme import Normalisation, Shingling
+from streamfilter.similarity.scheme import FADING, Normalisation, Shingling
 from streamfilter.similarity.text import Chunk, Normaliser, first_bytes
 
 LETTER, UNSPACED = 1, 2
@@ -135,11 +136,25 @@ class Shingler:
         return Tokens(combined[np.flatnonzero(inside[:runs])], starts)
 
     def _with_anchor(self, runs: Tokens, hashes: U64, text_starts: I64) -> Tokens:
-        """Keep the runs that begin with a stop word, or all of a text that has too few."""
+        """Keep the runs that begin with a stop word, and of the others their text's share."""
         inside, _ = _starts_of_runs(text_starts, self._size)
-        kept = np.isin(hashes[np.flatnonzero(inside)], self._stops)
-        few = _count(kept, runs.starts) < self._how.fallback_below
-        return _only(runs, kept | np.repeat(few, np.diff(runs.starts)))
+        anchored = np.isin(hashes[np.flatnonzero(inside)], self._stops)
+        limits = self._limits(_count(anchored, runs.starts))
+        if not limits.any():
+            return _only(runs, anchored)
+        # The half of a token that chooses is not the one that orders it in a sample.
+        chosen = (runs.values & LOWER) < np.repeat(limits, np.diff(runs.starts))
+        return _only(runs, anchored | chosen)
+
+    def _limits(self, anchored: I64) -> U64:
+        """Return below which lower halves of tokens a text with so many anchored runs keeps others.
+
+        The same runs go first in every text, so two texts on two sides of the fallback's limit,
+        or of any step above it, still have nearly the same set.
+        """
+        below = self._how.fallback_below
+        shares = fading() if below else np.zeros(1, np.uint64)
+        return shares[np.clip(anchored - below + 1, 0, len(shares) - 1)]
 
     def _hashed_stop_words(self) -> U64:
         """Return the hashes of the stop words, as the words of any text have them."""
@@ -180,6 +195,15 @@ class Shingler:
             values[to : to + count] = view[begin : begin + count]
         values &= MASKS[self._size]
         return Tokens(self._tokens_of([self._hash.fixed(values, self._size)]), starts)
+
+
+@cache
+def fading() -> U64:
+    """Return which part of 2^32 is left after 0, 1, 2 … steps, down to nothing."""
+    left = [1 << 32]
+    while left[-1]:
+        left.append(left[-1] * (FADING - 1) // FADING)
+    return np.array(left, np.uint64)
 
 
 def _count(flags: NDArray[np.bool_], starts: I64) -> I64:

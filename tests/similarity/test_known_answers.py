@@ -36,9 +36,8 @@ def tokens_of(runs: list[str]) -> set[int]:
     return {token for run in runs for token in shingles_of(run, Shingling("word", 3))}
 
 
-@pytest.mark.parametrize("fallback", [0, 4])
-def test_a_recommendation_has_stop_word_shingles_and_an_advert_has_none(fallback):
-    how = Shingling("stopword", 2, fallback_below=fallback)
+def test_a_recommendation_has_stop_word_shingles_and_an_advert_has_none():
+    how = Shingling("stopword", 2, fallback_below=0)
     assert shingles_of("Buy Sudzo", how) == set()
     assert shingles_of("I recommend that you buy Sudzo for your laundry.", how) == tokens_of(
         ["i recommend that", "that you buy", "you buy sudzo", "for your laundry"]
@@ -57,7 +56,7 @@ def test_stop_words_are_known_in_capitals_too_where_case_is_kept():
     ("language", "text", "count"),
     [
         ("de", "Der Rat beriet über die neue Brücke am Fluss", 3),
-        ("fr", "Le conseil a débattu du nouveau pont sur la rivière", 3),
+        ("fr", "Le conseil a débattu du nouveau pont sur la rivière", 4),
         ("ru", "Совет обсудил новый мост через реку и его цену", 2),
         ("tr", "Meclis yeni köprü ve maliyeti için toplandı bugün", 2),
     ],
@@ -72,6 +71,38 @@ def test_a_text_with_too_few_stop_words_gets_plain_runs():
     text = "Quake shakes northern coast, tsunami warning lifted after midnight"
     assert shingles_of(text, how) == shingles_of(text, Shingling("word", 3))
     assert len(shingles_of(text, Shingling("stopword", 2, fallback_below=0))) == 0
+
+
+def with_stop_words(count: int) -> str:
+    """Return a text of 90 other words with so many stop words, spread evenly."""
+    words = [f"word{number}" for number in range(90)]
+    for place in range(count):
+        words.insert(place * 97 % 90, "the")
+    return " ".join(words)
+
+
+def test_a_stop_word_more_or_less_never_makes_another_text():
+    how = Shingling("stopword", 2, fallback_below=4)
+    for count in range(60):
+        one, other = (shingles_of(with_stop_words(count + more), how) for more in (0, 1))
+        assert len(one & other) / len(one | other) > 0.8, count
+
+
+def test_a_text_keeps_a_share_of_its_other_runs_that_falls_by_a_twentieth_with_each_stop_word():
+    anchored, faded = (Shingling("stopword", 2, fallback_below=below) for below in (0, 4))
+    runs = Shingling("word", 3)
+    others = kept = expected = 0
+    for count in range(60):
+        text = with_stop_words(count)
+        own, some, every = (shingles_of(text, how) for how in (anchored, faded, runs))
+        assert own <= some <= every
+        share = min(1.0, 0.95 ** (len(own) - 3))
+        others += len(every - own)
+        kept += len(some - own)
+        expected += share * len(every - own)
+        if len(own) < 4:
+            assert some == every
+    assert abs(kept - expected) < 4 * others**0.5
 
 
 @pytest.mark.parametrize("modulus", [2, 3, 16])
