@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 
 import click
+import numpy as np
 
 from streamfilter.commands import standard
 from streamfilter.commands.curve_picture import Line, save_picture
 from streamfilter.commands.options import as_json, config_options, load, output_option
+from streamfilter.config import Config
+from streamfilter.evaluation.brute_force import all_pairs
+from streamfilter.files.sampling import documents_of
+from streamfilter.seeds import MEASURING
 from streamfilter.similarity.scheme import LAYOUTS, Scheme
 from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
+from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ConfigError, Problem
 
 WIDTH = 40
 MILLION = 1_000_000
 CONTAINED, RATIOS = 0.9, (1.2, 2.0)
 """What `verify.containment` could hope for, told by two sizes of the longer text."""
+
+SAMPLE_RECORDS = 2_000
+"""Records of ``--sample`` that are compared with each other: two million pairs."""
+FLOOR = 1e-6
+"""All pairs that share a shingle."""
 
 Spread = list[tuple[float, float]]
 
@@ -60,6 +73,11 @@ def spread_of(_context: click.Context, _option: click.Parameter, value: str | No
     help="A document meets N earlier ones of similarity S: count its candidates.",
 )
 @click.option(
+    "--sample",
+    metavar="FILE",
+    help=f"Count over all pairs of the first {SAMPLE_RECORDS:,} records of this file.",
+)
+@click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.svg",
@@ -69,7 +87,8 @@ def spread_of(_context: click.Context, _option: click.Parameter, value: str | No
 @output_option
 def command(
     threshold: float | None, slots: int | None, recall: float | None,
-    bands: int | None, rows: int | None, layout: str | None, spread: Spread, plot: Path | None,
+    bands: int | None, rows: int | None, layout: str | None, spread: Spread,
+    sample: str | None, plot: Path | None,
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str,
 ) -> None:  # fmt: skip
     """Choose bands and rows for a threshold and a recall, or say what a shape finds.
@@ -81,6 +100,7 @@ def command(
       streamfilter plan --bands 9 --rows 13            what a popular optimiser picks for 0.8
       streamfilter plan --layout random --bands 125 --rows 3
       streamfilter plan --spread 0.1:1000000,0.5:20    candidates of a document
+      streamfilter plan --sample news.jsonl            what it means for these documents
       streamfilter plan --plot curve.svg               the same curve as a picture
     """
     if (bands is None) is not (rows is None):
@@ -94,14 +114,51 @@ def command(
         shape = _possible(Shape(bands, rows, width, how))
     else:
         shape = _planned(at, width, wanted, how) if planned else Shape.of(config.scheme())
+    seen = _seen(shape, at, sample, config) if sample is not None else None
     if output == "json":
-        standard.answer(as_json(_fields(shape, at, spread)))
+        standard.answer(as_json(_fields(shape, at, spread, seen)))
     else:
-        standard.answer(_report(shape, at, wanted, spread))
+        standard.answer(_report(shape, at, wanted, spread, seen))
     if plot is not None:
         _draw(shape, at, plot)
     if recall is not None:
         _refuse(shape, at, recall)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a shape makes of all pairs of a sample, by their exact similarities."""
+
+    documents: int
+    similar: int
+    """Pairs at or above the threshold."""
+    missed: float | None
+    """Share of these that is expected never to meet; None without any."""
+    extra: float
+    """Share of the other pairs that is expected to meet, and is compared in vain."""
+    candidates: float
+    """How many earlier ones of the sample a document is expected to meet."""
+
+
+def _seen(shape: Shape, threshold: float, path: str, config: Config) -> Seen:
+    """Count over *path* what cannot be known without documents: how similarities spread."""
+    if config.scheme().fields:
+        raise click.UsageError("records meet by equal fields, which is no matter of chance")
+    found = islice(documents_of([path], config, strict=False), SAMPLE_RECORDS)
+    texts = [text for _, text in found]
+    sketcher = Sketcher(config.scheme(), seed=MEASURING)
+    similarity = all_pairs(texts, sketcher, floor=FLOOR).similarity
+    curve = np.array(shape.curve(1_000))
+    chances = np.interp(similarity, curve[:, 0], curve[:, 1])
+    similar = similarity >= threshold
+    others = len(texts) * (len(texts) - 1) // 2 - int(similar.sum())
+    return Seen(
+        documents=len(texts),
+        similar=int(similar.sum()),
+        missed=float((1 - chances[similar]).mean()) if similar.any() else None,
+        extra=float(chances[~similar].sum()) / max(others, 1),
+        candidates=float(chances.sum()) / max(len(texts), 1),
+    )
 
 
 def _planned(threshold: float, slots: int, recall: float, layout: str) -> Shape:
@@ -154,7 +211,7 @@ def _name(shape: Shape) -> str:
     return f"{shape.bands} {'keys' if shape.layout == 'random' else 'bands'} x {shape.rows} rows"
 
 
-def _fields(shape: Shape, threshold: float, spread: Spread) -> dict[str, object]:
+def _fields(shape: Shape, threshold: float, spread: Spread, seen: Seen | None) -> dict[str, object]:
     told = {"candidates_per_document": shape.candidates(spread)} if spread else {}
     return {
         "bands": shape.bands,
@@ -163,25 +220,27 @@ def _fields(shape: Shape, threshold: float, spread: Spread) -> dict[str, object]
         "layout": shape.layout,
         "threshold": threshold,
         "recall_at_threshold": shape.probability(threshold),
-        "false_negatives": shape.false_negatives(threshold),
-        "false_positives": shape.false_positives(threshold),
+        "assumed": "similarities spread evenly" if seen is None else None,
+        "false_negatives": seen.missed if seen else shape.false_negatives(threshold),
+        "false_positives": seen.extra if seen else shape.false_positives(threshold),
+        **({"sample": asdict(seen)} if seen else {}),
         **told,
         "bytes_per_million_documents": shape.bytes_per_document() * MILLION,
         "curve": [{"similarity": s, "candidate_probability": p} for s, p in shape.curve()],
     }
 
 
-def _report(shape: Shape, threshold: float, recall: float, spread: Spread) -> str:
+def _report(
+    shape: Shape, threshold: float, recall: float, spread: Spread, seen: Seen | None
+) -> str:
     """Return the plan for a person: numbers, then the curve."""
     found, one = shape.probability(threshold), Shape(1, shape.rows, shape.slots, shape.layout)
-    missed, extra = shape.false_negatives(threshold), shape.false_positives(threshold)
     contained = ", ".join(f"{shape.contained(CONTAINED, x):.2f} in {x:g} times" for x in RATIOS)
     lines = [
         f"{_name(shape)} of {shape.slots} slots, threshold {threshold}",
         f"  finds {found:.4f} of the pairs at the threshold (wanted {recall}); "
         f"one key {one.probability(threshold):.4f}",
-        f"  misses {missed:.4f} of the pairs above it, if they spread evenly",
-        f"  looks at {extra:.4f} of the pairs below it; verification rejects those",
+        *_about_pairs(shape, threshold, seen),
         f"  finds a text of which {CONTAINED:.0%} is in another: {contained} its size",
         f"  disk: about {shape.bytes_per_document() / 1000:.2f} GB per million documents of "
         "170 shingles",
@@ -194,3 +253,22 @@ def _report(shape: Shape, threshold: float, recall: float, spread: Spread) -> st
         bar = "#" * round(probability * WIDTH)
         lines.append(f"  {similarity:>10.2f}  {probability:9.4f}  {bar:<{WIDTH}} {mark}".rstrip())
     return "\n".join(lines)
+
+
+def _about_pairs(shape: Shape, threshold: float, seen: Seen | None) -> list[str]:
+    """Return what is missed and what is compared in vain; that depends on the documents."""
+    if seen is None:
+        missed, extra = shape.false_negatives(threshold), shape.false_positives(threshold)
+        return [
+            f"  misses {missed:.4f} of the pairs above it, if they spread evenly",
+            f"  looks at {extra:.4f} of the pairs below it, if they spread evenly; in most texts "
+            "nearly all lie near 0",
+            "    and it is one in thousands: --sample FILE counts it. Verification rejects those",
+        ]
+    missed_seen = "nothing is" if seen.missed is None else f"{seen.missed:.4f} are"
+    return [
+        f"  of {seen.documents:,} documents of the sample {seen.similar:,} pairs reach the "
+        f"threshold; {missed_seen} missed",
+        f"  looks at {seen.extra:.2g} of the pairs below it; verification rejects those",
+        f"  a document meets {seen.candidates:.3f} earlier ones of the sample",
+    ]

@@ -1,6 +1,7 @@
 """``plan`` and ``compare``: the numbers of the theory, from the command line."""
 
 import json
+import random
 from xml.etree import ElementTree
 
 import pytest
@@ -65,6 +66,29 @@ def test_plan_knows_random_keys_and_counts_candidates(capsys):
     assert plain["false_positives"] == pytest.approx(0.2740, abs=1e-4)
     assert "candidates_per_document" not in plain
     assert run(capsys, "plan", "--spread", "x")[0] == 64
+
+
+def test_plan_says_what_it_assumes_of_similarities_or_counts_them_in_a_sample(capsys, tmp_path):
+    told = run_json(capsys, "plan")
+    assert told["assumed"] == "similarities spread evenly"
+    assert told["false_positives"] == pytest.approx(0.2740, abs=1e-4)
+    assert "if they spread evenly; in most texts" in run(capsys, "plan")[1]
+    rng = random.Random(2)
+    texts = [[f"w{rng.randrange(400)}" for _ in range(60)] for _ in range(100)]
+    texts += [[*text[:55], "x"] for text in texts[:30]]
+    lines = [json.dumps({"id": str(i), "text": " ".join(text)}) for i, text in enumerate(texts)]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    sampled = ("--sample", str(tmp_path / "in.jsonl"))
+    told = run_json(capsys, "plan", *sampled)
+    # By hand: 30 pairs share 53 of 59 shingles, hardly any other shares one.
+    assert (told["assumed"], told["sample"]["similar"]) == (None, 30)
+    chance = 1 - (1 - (53 / 59) ** 6) ** 16
+    assert told["false_negatives"] == pytest.approx(1 - chance, abs=1e-6)
+    assert told["false_positives"] < 1e-9
+    assert told["sample"]["candidates"] == pytest.approx(30 * chance / 130, rel=1e-4)
+    text = run(capsys, "plan", *sampled)[1]
+    assert "of 130 documents of the sample 30 pairs reach the threshold" in text
+    assert run(capsys, "plan", "--sample", str(tmp_path / "none"))[0] != 0
 
 
 def test_plan_without_options_is_the_configured_shape(capsys):
