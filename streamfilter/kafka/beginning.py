@@ -224,7 +224,8 @@ def refuse_lost_input(
     if lost and not accept:
         raise Refusal(
             f"retention passed us on {names.topic} (partition: position, first offset left): "
-            f"{lost}. Those records were never judged, and are gone.\n"
+            f"{lost}. Whatever was there was never judged, and is gone: records, or only what a "
+            "transaction leaves behind (markers, aborted records): nobody can tell any more.\n"
             "    ways out: bring them back; or go on without them: "
             "`streamfilter run --accept-positions`"
         )
