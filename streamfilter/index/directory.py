@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,8 +60,9 @@ class Lock:
                 f"{path}: process {holder or 'unknown'} has this index open; "
                 "give each process its own index.path, or stop the other one"
             ) from error
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # no room: who is locked out will not hear by whom, that is all
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Give the lock back; the file stays, since removing it would race with others."""

@@ -3,6 +3,8 @@
 Whoever needs the index of a changelog asks the same questions in the same order: whose changelog
 is it (its first record), does the configuration want that, does the directory hold that very
 index, and has it applied nothing that the changelog does not hold. `index` is what is open.
+An index that cannot be opened or made for want of room is waited for, as is one that cannot be
+written.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from streamfilter.index.identity import Identity, differences, mismatch
 from streamfilter.index.protocol import Index
 from streamfilter.kafka import beginning, changelog
 from streamfilter.kafka.observer import Observer
-from streamfilter.kafka.plan import Plan, Script
+from streamfilter.kafka.plan import Plan, Script, with_room
 from streamfilter.kafka.ports import Bounds, Log
 from streamfilter.kafka.restore import READ_SECONDS
 from streamfilter.kafka.store import Store
@@ -48,7 +50,7 @@ class Keeper:
             reader.close()
         return None
 
-    def identity(self, header: Identity | None) -> Identity:
+    def identity(self, header: Identity | None) -> Script[Identity]:
         """Return the index's identity, held against the configuration.
 
         Raises:
@@ -73,37 +75,38 @@ class Keeper:
                 f"{present}: texts with characters assigned since may normalise differently"
             )
         if stored is not None and stored.index_id != identity.index_id:
-            self._give_up(stored)
+            yield from self._give_up(stored)
         return identity
 
-    def _give_up(self, stored: Identity) -> None:
+    def _give_up(self, stored: Identity) -> Script[None]:
         """Remove a stored index that is not this changelog's, if it was never used.
 
         Two processes that start at once both make an identity; one of them comes too late.
         """
-        # Not `or`: an index without documents is false, and would be opened a second time.
-        index = self.index if self.index is not None else self._store.open(stored)
-        self.index = None
+        index, self.index = self.index, None
+        if index is None:
+            index = yield from with_room(self._store.open, stored)
         unused = index.progress.changelog_offset < 0
         index.close()
         if not unused:
             raise beginning.refuse_foreign(self._plan.names)
         self._store.wipe()
 
-    def open(self, identity: Identity, bounds: Bounds, *, empty: bool) -> Index:
+    def open(self, identity: Identity, bounds: Bounds, *, empty: bool) -> Script[Index]:
         """Return the open index, empty if the one that is there is damaged or too old."""
         names = self._plan.names
         if self.index is None:
             try:
-                self.index = self._store.open(identity)
+                self.index = yield from with_room(self._store.open, identity)
             except IndexDamaged as error:
                 self.wipe(str(error))
-                self.index = self._store.open(identity)
+        if self.index is None:
+            self.index = yield from with_room(self._store.open, identity)
         beginning.refuse_future(names, self.index.progress, bounds, empty=empty)
         if beginning.is_behind_start(self.index.progress, bounds):
             offset = self.index.progress.changelog_offset
             self.wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
-            self.index = self._store.open(identity)
+            self.index = yield from with_room(self._store.open, identity)
         return self.index
 
     def wipe(self, why: str) -> None:

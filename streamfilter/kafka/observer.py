@@ -201,7 +201,7 @@ class Observer:
         """Show which tasks are ours."""
         self._health.report(tasks=tuple(tasks))
         self._partitions = partitions
-        self._metrics.partitions(partitions)
+        self._show_partitions(self._health.status.state)
 
     def restoring(self, remaining: int) -> None:
         """Show how many changelog records are still to be applied."""
@@ -224,9 +224,12 @@ class Observer:
             self._health.beat()
             return
         self._health.enter(state, detail)
+        self._show_partitions(state)
+        logger.info("%s%s", state, f": {detail}" if detail else "")
+
+    def _show_partitions(self, state: State) -> None:
         paused = {_PAUSES[state]: self._partitions} if state in _PAUSES else {}
         self._metrics.partitions(self._partitions, **paused)
-        logger.info("%s%s", state, f": {detail}" if detail else "")
 
     def loudly(self, message: str) -> None:
         """Say what an operator must know, though the work goes on."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from streamfilter.health import State
+from streamfilter.index.errors import DiskFull
 from streamfilter.index.identity import Identity
 from streamfilter.kafka.beginning import Names
 from streamfilter.kafka.ports import Retriable, StartAt
@@ -46,3 +47,14 @@ def patiently(state: State, call: Callable[P, T], *args: P.args, **kwargs: P.kwa
             return call(*args, **kwargs)
         except Retriable as error:
             yield state, str(error)
+
+
+def with_room(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Script[T]:
+    """Return what *call* returns, repeated while the disk is full."""
+    while True:
+        try:
+            return call(*args, **kwargs)
+        except DiskFull as error:
+            full = str(error)
+        # Not in the handler: an error that is alive keeps what it met open, and RocksDB's lock.
+        yield State.PAUSED_DISK, full

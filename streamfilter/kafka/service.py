@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from streamfilter.health import State
-from streamfilter.index.errors import IndexDamaged, IndexFault, IndexLocked, IndexUnavailable
+from streamfilter.index.errors import (
+    DiskFull,
+    IndexDamaged,
+    IndexFault,
+    IndexLocked,
+    IndexUnavailable,
+)
 from streamfilter.index.protocol import Index
 from streamfilter.kafka.errors import as_stop
 from streamfilter.kafka.observer import Observer
@@ -242,7 +248,7 @@ def _stops() -> Iterator[None]:
         yield
     except (Denied, InputLost) as error:
         raise as_stop(error) from error
-    except (IndexLocked, IndexUnavailable) as error:
+    except (DiskFull, IndexLocked, IndexUnavailable) as error:
         raise Temporary(str(error)) from error
     except IndexDamaged:
         raise  # it can be made again

@@ -83,8 +83,8 @@ class Standby:
             if header is not None:
                 break
             yield State.STANDBY, "the changelog is empty still"
-        identity = self._keeper.identity(header)
-        index = self._keeper.open(identity, bounds, empty=False)
+        identity = yield from self._keeper.identity(header)
+        index = yield from self._keeper.open(identity, bounds, empty=False)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
         yield from self._tail(index, Sketcher(self._plan.scheme, seed=identity.seed), bounds)
 

@@ -67,8 +67,8 @@ class Starter:
         header = yield from self._keeper.header(bounds)
         if header is None:
             beginning.refuse_lost_changelog(names, committed)
-        identity = self._keeper.identity(header)
-        index = self._keeper.open(identity, bounds, empty=header is None)
+        identity = yield from self._keeper.identity(header)
+        index = yield from self._keeper.open(identity, bounds, empty=header is None)
         sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
         kill_point("start.identity")

@@ -88,6 +88,8 @@ class Task:
             self.state, self.detail = State.RUNNING, ""
             self._show(end.value)
             return Step.STARTED
+        if self.state is State.PAUSED_DISK:
+            return Step.DISK_FULL
         return Step.RETRY if self.detail else Step.STARTED
 
     def _look_for_progress(self, step: Step, transactor: Transactor) -> None:

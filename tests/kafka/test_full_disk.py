@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from tests.support.trials import Trials, short_and_long
 
 SEED = 20_261_144
 DOCUMENTS = 400
+SESSION_SECONDS = 2
+"""Of `SETTINGS`: whoever does not poll for so long has lost its place."""
 LEFT_BYTES_MAX = 100 * 1024
 """Less than the documents of a trial need."""
 
@@ -67,6 +70,7 @@ def assert_told(process: FilterProcess) -> None:
     process.wait_for(
         lambda _: 'paused_partitions{reason="disk"} 1.0' in (process.get("/metrics") or ""),
         what="the metric of the alarm",
+        timeout_seconds=30,
     )
 
 
@@ -128,6 +132,63 @@ def test_a_standby_that_found_no_room_takes_over_and_goes_on_as_soon_as_there_is
     assert_told(waiting)
     ballast.unlink()
     waiting.wait_for_state("running")
+    stage.drain(waiting)
+    assert waiting.terminate() == 0
+    assert verdicts(stage) == replayed(make_stage, stage)
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["a new index", "an index"])
+def test_a_start_on_a_full_disk_waits_for_room_and_hears_sigterm(
+    make_stage: Callable[..., Stage], small_disk: Path, used: bool
+) -> None:
+    """It ended with 78, which no supervisor answers with a restart, and stayed down."""
+    stage, ballast = make_stage(), small_disk / "ballast"
+    filling, settings = Filling(stage, ballast), with_small_buffers(stage, small_disk / "state")
+    filling.send()
+    if used:
+        process = stage.start(**settings)
+        stage.drain(process)
+        assert process.terminate() == 0
+        filling.send()
+    fill(ballast)
+    process = stage.start(**settings)
+    detail = str(process.wait_for_state("paused:disk")["detail"])
+    assert "free some space" in detail
+    assert_told(process)
+    assert process.terminate() == 0
+    process = stage.start(**settings)
+    process.wait_for_state("paused:disk")
+    files = len(list((small_disk / "state").rglob("*")))
+    time.sleep(3 * SESSION_SECONDS)
+    assert process.status()["state"] == "paused:disk"
+    assert process.status()["tasks"], "the group has not missed it meanwhile"
+    assert len(list((small_disk / "state").rglob("*"))) <= files, "tries leave nothing behind"
+    ballast.unlink()
+    stage.drain(process)
+    process.wait_for_state("running")
+    assert process.terminate() == 0
+    assert verdicts(stage) == replayed(make_stage, stage)
+
+
+@pytest.mark.parametrize("standby", ["hot", "cold"])
+def test_a_standby_or_takeover_that_opens_its_index_on_a_full_disk_waits_for_room(
+    make_stage: Callable[..., Stage], small_disk: Path, standby: str
+) -> None:
+    stage, ballast = make_stage(), small_disk / "ballast"
+    filling, settings = Filling(stage, ballast), with_small_buffers(stage, small_disk / "state")
+    filling.send()
+    worker = stage.start(state="one", **SETTINGS)
+    stage.drain(worker)
+    fill(ballast)
+    settings["index"]["standby"] = standby
+    waiting = stage.start(**settings)
+    waiting.wait_for_state("paused:disk" if standby == "hot" else "standby")
+    assert worker.terminate() == 0
+    filling.send()
+    waiting.wait_for(lambda s: bool(s.get("tasks")), what="the task")
+    waiting.wait_for_state("paused:disk")
+    assert_told(waiting)
+    ballast.unlink()
     stage.drain(waiting)
     assert waiting.terminate() == 0
     assert verdicts(stage) == replayed(make_stage, stage)

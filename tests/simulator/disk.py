@@ -91,6 +91,9 @@ class SimStore:
         self._world.port(self._life, "store.open")
         disk = self._disk
         self._check()
+        if self._world.chance("disk_full"):
+            self._world.tell(self._life.name, "the disk is full at an opening")
+            raise DiskFull(f"{disk.name}: full")
         if disk.holder is self._life:
             self._world.fail("locked", f"{disk.name} is opened twice by {self._life.name}")
         if disk.holder is not None and not disk.holder.dead:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from streamfilter.index.errors import DiskFull
+from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.kafka import (
     beginning,
     intake,
+    keeper,
     restore,
     standby,
     starting,
@@ -260,6 +261,19 @@ def where_the_last_assignment_stood_is_believed(patch: pytest.MonkeyPatch) -> No
     patch.setattr(SimLog, "reached", reached)
 
 
+def a_full_disk_ends_an_opening(patch: pytest.MonkeyPatch) -> None:
+    """An index that cannot be opened for want of room is a fault of the configuration."""
+
+    def impatient(call: Any, *args: Any) -> Iterator[Any]:
+        try:
+            return call(*args)
+        except DiskFull as error:
+            raise IndexMismatch(str(error)) from error
+        yield
+
+    patch.setattr(keeper, "with_room", impatient)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -284,5 +298,6 @@ PLANTED = tuple(
         (a_write_is_owed_beyond_its_tail, "stuck"),
         (positions_stay_before_markers, "stop"),
         (where_the_last_assignment_stood_is_believed, "stop"),
+        (a_full_disk_ends_an_opening, "stop"),
     )
 )

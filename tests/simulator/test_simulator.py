@@ -59,6 +59,7 @@ SEEN = {
     "a transaction that was too old": "'s transaction: too old",
     "a stranger's open transaction": "squatter opens a transaction on changelog",
     "a full disk": "the disk is full",
+    "a full disk at an opening": "the disk is full at an opening",
     "a takeover of what a standby could not write": "reads again what found no room",
     "a broken block": "reads a broken block",
     "a power cut": "loses the last",
