@@ -29,6 +29,9 @@ SAMPLE_MAX = 2_000
 BINS = 20
 """Similarities are told by ranges of .05."""
 
+DOUBTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0)
+"""Ranges of the probability of being wrong that verdicts told, by their upper ends."""
+
 CONTAINMENTS = ("exact_containment", "sampled_containment")
 """Methods of verdicts that do not claim a similarity."""
 
@@ -54,6 +57,8 @@ class Chosen:
     kinds: NDArray[np.int8]
     named: I64
     """Ordinal of the match that the evidence names first; -1: none."""
+    doubts: F64
+    """Probability of being wrong, as the evidence tells it."""
     signatures: U8
     fingerprints: U8
     samples: Samples
@@ -62,7 +67,8 @@ class Chosen:
         """Return the arrivals in *rows*."""
         return Chosen(
             self.ordinals[rows], self.hashes[rows], self.kinds[rows], self.named[rows],
-            self.signatures[rows], self.fingerprints[rows], taken(self.samples, rows),
+            self.doubts[rows], self.signatures[rows], self.fingerprints[rows],
+            taken(self.samples, rows),
         )  # fmt: skip
 
 
@@ -72,6 +78,7 @@ def _joined(parts: list[Chosen]) -> Chosen:
         np.concatenate([part.hashes for part in parts]),
         np.concatenate([part.kinds for part in parts]),
         np.concatenate([part.named for part in parts]),
+        np.concatenate([part.doubts for part in parts]),
         np.concatenate([part.signatures for part in parts]),
         np.concatenate([part.fingerprints for part in parts]),
         joined([part.samples for part in parts]),
@@ -85,6 +92,7 @@ class Sample:
     limit: int
     population: Counter[Kind] = field(default_factory=Counter)
     withheld: I64 = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    doubted: I64 = field(default_factory=lambda: np.zeros(len(DOUBTS), np.int64))
     parts: list[Chosen] = field(default_factory=list)
     size: int = 0
     forgotten: int = 0
@@ -104,6 +112,8 @@ class Sample:
         near = np.flatnonzero(kinds == Kind.NEAR)
         best = [decisions[row].matches[0].similarity for row in near.tolist()]
         self.withheld = self.withheld + np.bincount(bins_of(np.array(best)), minlength=BINS)
+        doubts = np.array([decision.p_false_positive for decision in decisions])
+        self.doubted = self.doubted + np.bincount(doubts_of(doubts[near]), minlength=len(DOUBTS))
         hashes = _hashed(sketches.fingerprints, first)
         asked = (kinds == Kind.UNIQUE) | (kinds == Kind.NEAR)
         rows = np.flatnonzero(asked & (hashes <= np.uint64(self.limit)))
@@ -114,6 +124,7 @@ class Sample:
         self.parts.append(Chosen(
             first + rows, hashes[rows], kinds[rows],
             np.array([match.ordinal if match else -1 for match in matches], np.int64),
+            doubts[rows],
             sketches.signatures[rows], sketches.fingerprints[rows], taken(whole, rows),
         ))  # fmt: skip
         self.size += len(rows)
@@ -151,6 +162,11 @@ def _kind(decision: Decision) -> int:
 def bins_of(similarity: F64) -> I64:
     """Return the range of .05 that each similarity falls into, 0 to `BINS` - 1."""
     return np.minimum((similarity * BINS + 1e-9).astype(np.int64), BINS - 1)
+
+
+def doubts_of(told: F64) -> I64:
+    """Return the range of `DOUBTS` that each probability falls into."""
+    return np.searchsorted(DOUBTS, told, "left").clip(max=len(DOUBTS) - 1).astype(np.int64)
 
 
 def _hashed(fingerprints: U8, first: int) -> U64:

@@ -44,6 +44,8 @@ class Round:
     """Signed arrivals by what became of them."""
     withheld: I64
     """(BINS,) near-duplicates of the population by the similarity of their best match."""
+    doubted: I64
+    """(len(DOUBTS),) the same by the probability of being wrong that they told."""
     limit: int
     """Arrivals whose hash is at most this were chosen."""
     hashes: U64
@@ -55,6 +57,10 @@ class Round:
     """(n,) True where a document before it has the very same text."""
     originals: I64
     """(n,) ordinal of that most similar document; -1: none."""
+    doubts: F64
+    """(n,) probability of being wrong, as the evidence tells it."""
+    named: NDArray[np.int8]
+    """(n,) 1: the match that the evidence names is similar, 0: it is not, -1: it was not seen."""
     causes: NDArray[np.int8]
     """(n,) place in `CAUSES` of a missed one; -1: not missed."""
     comparisons: int
@@ -80,6 +86,12 @@ class Round:
         }
 
     @property
+    def doubting(self) -> Flags:
+        """Return of which near-duplicates it is known whether their evidence was right."""
+        known: Flags = (self.kinds == Kind.NEAR) & (self.named >= 0)
+        return known
+
+    @property
     def by_cause(self) -> dict[str, int]:
         """Return how many of the chosen were missed, by why."""
         return {name: int((self.causes == i).sum()) for i, name in enumerate(CAUSES)}
@@ -96,7 +108,7 @@ class Scan:
         self._postings, self._screen = Postings(self._chosen.samples), Screen(self._chosen.samples)
         self._cursor, self._end = 0, int(self._chosen.ordinals.max(initial=0))
         self._similarity, self._originals = np.zeros(n), np.full(n, -1, np.int64)
-        self._equal = np.zeros(n, bool)
+        self._equal, self._named = np.zeros(n, bool), np.full(n, -1, np.int8)
         self._reached: list[dict[int, bool]] = [{} for _ in range(n)]
         """Of a unique arrival: originals that share a key with it, and whether their signatures
         are alike enough to be compared."""
@@ -114,6 +126,7 @@ class Scan:
         chosen, policy = self._chosen, self._policy
         earlier = np.searchsorted(np.sort(chosen.ordinals), documents.ordinals, "right")
         self._comparisons += int((len(chosen.ordinals) - earlier).sum())
+        self._named[self._names(documents.ordinals)] = 0
         samples = Samples(documents.tokens, documents.token_starts, documents.set_sizes)
         least = policy.threshold if policy.by_size else float(policy.wanted(_NONE, _NONE))
         hopeful = np.flatnonzero(self._screen.covers(samples, threshold=least))
@@ -126,6 +139,15 @@ class Scan:
         kept &= documents.ordinals[rows] < chosen.ordinals[ours]
         if kept.any():
             self._keep(documents, rows[kept], ours[kept], similarity[kept])
+
+    def _names(self, ordinals: I64) -> Flags:
+        """Return whose evidence names one of *ordinals*, which rise."""
+        if not ordinals.size:
+            return np.zeros(len(self._named), np.bool_)
+        named = self._chosen.named
+        at = np.searchsorted(ordinals, named).clip(max=len(ordinals) - 1)
+        found: Flags = ordinals[at] == named
+        return found
 
     def _keep(self, documents: Documents, rows: I64, ours: I64, similarity: F64) -> None:
         """Remember the similar pairs: the best of each arrival, and who shares a key with it."""
@@ -140,6 +162,8 @@ class Scan:
         pairs = (documents.ordinals[rows], ours, similarity, same, meets.any(axis=1), alike)
         for ordinal, our, value, one, met, like in zip(*(p.tolist() for p in pairs), strict=True):
             self._equal[our] |= one
+            if ordinal == chosen.named[our]:
+                self._named[our] = 1
             if value > self._similarity[our]:
                 self._similarity[our], self._originals[our] = value, ordinal
             reached = self._reached[our]
@@ -150,19 +174,15 @@ class Scan:
         """Return what was found, and why the missed ones were missed."""
         sample, chosen = self.sample, self._chosen
         return Round(
-            sample.population, sample.withheld, sample.limit,
-            chosen.hashes, self._still_judged(index), self._similarity, self._equal,
-            self._originals, self._causes(index), self._comparisons, sample.forgotten,
+            sample.population, sample.withheld, sample.doubted, sample.limit,
+            chosen.hashes, self._still_judged(), self._similarity, self._equal, self._originals,
+            chosen.doubts, self._named, self._causes(index), self._comparisons, sample.forgotten,
         )  # fmt: skip
 
-    def _still_judged(self, index: Index) -> NDArray[np.int8]:
+    def _still_judged(self) -> NDArray[np.int8]:
         """Return the kinds; withheld for a document that is gone is no longer to be judged."""
         kinds = self._chosen.kinds.copy()
-        alone = np.flatnonzero((kinds == Kind.NEAR) & (self._similarity == 0))
-        if alone.size:
-            named = np.unique(self._chosen.named[alone])
-            there = index.fetch(named[named >= 0]).ordinals
-            kinds[alone[~np.isin(self._chosen.named[alone], there)]] = Kind.OTHER
+        kinds[(kinds == Kind.NEAR) & (self._similarity == 0) & (self._named < 0)] = Kind.OTHER
         return kinds
 
     def _causes(self, index: Index) -> NDArray[np.int8]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+from streamfilter.audit_sample import DOUBTS
 from streamfilter.audit_scan import CAUSES
 from streamfilter.health import Cause, State
 from streamfilter.model import ErrorCode, Reason, Verdict
@@ -20,6 +21,7 @@ STAGES = ("poll", "read", "sketch", "judge", "produce", "commit", "apply")
 """The steps of one batch, in their order; ``judge`` probes, verifies and decides."""
 
 DESTINATIONS = ("unique", "duplicates", "dead_letter", "changelog")
+TOLD = tuple(f"{edge:g}" for edge in DOUBTS)
 POOLS = ("matched", "identical", "random")
 VERIFICATIONS = ("confirmed", "rejected", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
@@ -143,6 +145,9 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("audit_comparisons_total", "Pairs of an audited arrival and a document remembered before it that were compared."),
     _counter("audit_results_total", "Audited verdicts by result.", "result", AUDITED),
     _counter("audit_missed_total", "Audited arrivals that were missed, by why.", "cause", CAUSES),
+    _counter("reliability_verdicts_total", "Audited near-duplicates by the probability of being wrong that they told (up to).", "told", TOLD),
+    _counter("reliability_told_total", "Sum of those probabilities: so many of them were expected to be wrong.", "told", TOLD),
+    _counter("reliability_wrong_total", "How many of them are wrong: the match that the evidence names is not similar enough.", "told", TOLD),
     # records only (input.format: fields, input.held_out)
     _counter("held_out_pairs_total", "Pairs of records by pool: near-duplicates, records with all fields equal, random ones.", "pool", POOLS),
     _counter("held_out_difference_total", "Sum of their differences in the held-out field (days, for dates).", "pool", POOLS),

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import streamfilter
+from streamfilter.audit_sample import DOUBTS, doubts_of
 from streamfilter.audit_scan import Round
 from streamfilter.batch_report import BatchReport
 from streamfilter.catalogue import (
@@ -35,7 +36,7 @@ from streamfilter.exposition import Exposition, Family, Histogram, Key, Series
 from streamfilter.health import Cause, Health, State
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.pipeline import Counts
-from streamfilter.quality import Figure, Quality
+from streamfilter.quality import SAMPLED, Figure, Quality
 from streamfilter.similarity.estimators import Estimate, curve_of
 from streamfilter.similarity.scheme import Scheme
 
@@ -117,6 +118,7 @@ class Metrics:
             self._shadow = mode == "shadow"
             # Records meet by equal fields: no curve tells how likely that was.
             self._quality.exact = on_sets
+            self._quality.blind = SAMPLED if scheme.shingling.sample_modulus > 1 else ""
             self._quality.curve = None if scheme.fields else curve_of(scheme)
 
     def batch(self, report: BatchReport) -> None:
@@ -155,11 +157,22 @@ class Metrics:
             self._add("audit_comparisons_total", found.comparisons)
             self._add_each("audit_results_total", found.results)
             self._add_each("audit_missed_total", found.by_cause)
+            self._told_and_found(found)
             self._quality.audited(found)
             window = self._quality.window()
             self._show("audit_recall", window.recall())
             self._show("audit_recall_equal", window.recall_equal())
             self._show("audit_precision", window.precision())
+
+    def _told_and_found(self, found: Round) -> None:
+        """Count how often near-duplicates were wrong, by how likely they said that they are."""
+        known = found.doubting
+        doubts, wrong = found.doubts[known], found.named[known] == 0
+        ranges = doubts_of(doubts)
+        for name, weights in (("verdicts", None), ("told", doubts), ("wrong", wrong)):
+            sums = np.bincount(ranges, weights, minlength=len(DOUBTS)).tolist()
+            for edge, amount in zip(DOUBTS, sums, strict=True):
+                self._add(f"reliability_{name}_total", amount, f"{edge:g}")
 
     def _show(self, name: str, figure: Figure | Estimate) -> None:
         """Show a figure; an end that is not known is NaN, not what it was before."""

@@ -22,14 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.audit_sample import BINS, Kind, bins_of
+from streamfilter.audit_sample import BINS, DOUBTS, Kind, bins_of, doubts_of
 from streamfilter.audit_scan import CAUSES, Round
-from streamfilter.similarity.estimators import (
-    Curve,
-    Estimate,
-    expected_pairs,
-    precision_by_chances,
-)
+from streamfilter.similarity.estimators import Curve, expected_pairs
 from streamfilter.similarity.population import LEVEL, bounds
 
 F64 = NDArray[np.float64]
@@ -66,12 +61,6 @@ class Figure:
         return {"says": self.says, **shown, "why": self.why}
 
 
-def _interval(estimate: Estimate | None, why: str) -> Figure:
-    if estimate is None:
-        return Figure(why=why)
-    return Figure(estimate.value, estimate.lower, estimate.upper)
-
-
 class Quality:
     """The quality of one process's verdicts; not safe for several threads."""
 
@@ -80,6 +69,8 @@ class Quality:
         """The S-curve of the scheme; without one nothing is weighted."""
         self.exact = True
         """Whether verdicts rest on sets: then whatever is withheld is rightly withheld."""
+        self.blind = ""
+        """Why nothing here can know the truth; empty: it can."""
         self._found, self._expected = 0, 0.0
         self._verdicts, self._wrong = 0, 0.0
         self._window: deque[Round] = deque()
@@ -108,7 +99,7 @@ class Quality:
 
     def window(self) -> Window:
         """Return the rounds that the figures of the audit speak of."""
-        return Window.of(tuple(self._window), exact=self.exact)
+        return Window.of(tuple(self._window), exact=self.exact, blind=self.blind)
 
     def recall_by_weights(self) -> Figure:
         """Return the share that the bands promise for similarities like those found: no recall."""
@@ -116,16 +107,22 @@ class Quality:
             return Figure(why="no near-duplicate was found yet")
         return Figure(self._found / self._expected, why=WEIGHTS_BLIND)
 
+    def precision_by_chances(self) -> Figure:
+        """Return the share of right verdicts if each is wrong as often as it told."""
+        if not self._verdicts:
+            return Figure(why="nothing was withheld yet")
+        share = max(0.0, 1 - self._wrong / self._verdicts)
+        return Figure(share, why=PRIOR) if self._wrong else Figure(share, share, share)
+
     def told(self) -> dict[str, Any]:
         """Return all of it for ``/status``."""
         window = self.window()
-        chances = precision_by_chances(self._verdicts, self._wrong)
         return {
             "audit_recall": window.recall().told(),
             "audit_recall_equal": window.recall_equal().told(),
             "audit_precision": window.precision().told(),
             "recall_by_weights": self.recall_by_weights().told(),
-            "precision_by_chances": _interval(chances, "nothing was withheld yet").told(),
+            "precision_by_chances": self.precision_by_chances().told(),
             "matches": self._found,
             "matches_expected": round(self._expected, 2),
             "wrong_expected": round(self._wrong, 4),
@@ -138,6 +135,13 @@ WEIGHTS_BLIND = (
     "buckets and verify.max_candidates lose, nor that a missed copy becomes an original which its "
     "siblings meet less often"
 )
+PRIOR = (
+    "the number is as right as the fixed prior of p_false_positive is for this stream: see how "
+    "often verdicts were wrong that told so, and the audited precision"
+)
+SAMPLED = (
+    "similarity.shingle.sample_modulus keeps a part of the shingles: nothing here knows whole sets"
+)
 FORGOTTEN = "the index forgot documents before they were looked at: misses of those are not seen"
 
 
@@ -145,19 +149,22 @@ FORGOTTEN = "the index forgot documents before they were looked at: misses of th
 class Window:
     """Some rounds, thinned to one common chance of being chosen."""
 
-    rounds: Sequence[Round]
     exact: bool
+    blind: str
     population: dict[Kind, int]
     withheld: I64
+    doubted: I64
     kinds: NDArray[np.int8]
     similarity: F64
     equal: NDArray[np.bool_]
     originals: I64
+    doubts: F64
+    named: NDArray[np.int8]
     causes: NDArray[np.int8]
     forgotten: int
 
     @classmethod
-    def of(cls, rounds: Sequence[Round], *, exact: bool) -> Window:
+    def of(cls, rounds: Sequence[Round], *, exact: bool, blind: str = "") -> Window:
         """Pool *rounds*: of each, those that its strictest limit would have chosen."""
         limit = np.uint64(min((each.limit for each in rounds), default=0))
         kept = [each.hashes <= limit for each in rounds]
@@ -168,11 +175,13 @@ class Window:
             return np.concatenate([np.zeros(0, kind), *chosen])
 
         return cls(
-            rounds, exact,
+            exact, blind,
             {kind: sum(each.population.get(kind, 0) for each in rounds) for kind in Kind},
             sum((each.withheld for each in rounds), np.zeros(BINS, np.int64)),
+            sum((each.doubted for each in rounds), np.zeros(len(DOUBTS), np.int64)),
             column("kinds", np.int8), column("similarity", np.float64), column("equal", np.bool_),
-            column("originals", np.int64), column("causes", np.int8),
+            column("originals", np.int64), column("doubts", np.float64), column("named", np.int8),
+            column("causes", np.int8),
             sum(each.forgotten for each in rounds),
         )  # fmt: skip
 
@@ -194,6 +203,8 @@ class Window:
 
     def recall(self) -> Figure:
         """Return the share found of the arrivals that had an original of another text."""
+        if self.blind:
+            return Figure(why=self.blind)
         return self._recall(self._right(), (self.similarity > 0) & ~self.equal)
 
     def recall_equal(self) -> Figure:
@@ -217,6 +228,8 @@ class Window:
 
     def precision(self) -> Figure:
         """Return the share of near-duplicate verdicts that are right, by a second look."""
+        if self.blind:
+            return Figure(why=self.blind)
         sample, population = int((self.kinds == Kind.NEAR).sum()), self.population[Kind.NEAR]
         if not sample:
             return Figure(why="no near-duplicate was audited yet")
@@ -228,6 +241,8 @@ class Window:
         """Return recall by ranges of the similarity to the best original, as far as any is."""
         missed = (self.kinds == Kind.UNIQUE) & (self.similarity > 0) & ~self.equal
         lost_bins, rows = bins_of(self.similarity), []
+        if self.blind:
+            return []
         for place in range(BINS):
             here = missed & (lost_bins == place)
             withheld = int(self.withheld[place])
@@ -235,6 +250,21 @@ class Window:
                 figure = self._recall((float(withheld), withheld, withheld), here)
                 row = {"from": place / BINS, "withheld": withheld, "recall": figure.told()}
                 rows.append(row | {"missed_sampled": int(here.sum())})
+        return rows
+
+    def reliability(self) -> list[dict[str, Any]]:
+        """Return by ranges of the told probability of being wrong how often that was so."""
+        known = (self.kinds == Kind.NEAR) & (self.named >= 0)
+        ranges, rows = doubts_of(self.doubts), []
+        for place, edge in enumerate(() if self.blind else DOUBTS):
+            here = known & (ranges == place)
+            sample, population = int(here.sum()), int(self.doubted[place])
+            if sample:
+                wrong = int((self.named[here] == 0).sum())
+                fewest, most = bounds(wrong, sample=sample, population=population)
+                figure = Figure(wrong / sample, fewest / population, most / population)
+                told = round(float(self.doubts[here].mean()), 6)
+                rows.append({"up_to": edge, "told": told, "verdicts": sample} | figure.told())
         return rows
 
     def told(self) -> dict[str, Any]:
@@ -250,4 +280,5 @@ class Window:
             "audit_missed_originals": len(np.unique(self.originals[missed])),
             "audit_lost": {name: round(count * share, 1) for name, count in losses.items()},
             "audit_by_similarity": self.by_similarity(),
+            "reliability": self.reliability(),
         }

@@ -107,11 +107,20 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
     Chart("Why duplicates are missed", "Audited arrivals that were missed, by cause, over the "
           "time shown: bands too selective, full buckets, verify.max_candidates, signatures "
           "that looked too unlike. Does not see those that were not chosen: multiply.", "short",
-          (Query(growth("audit_missed_total", "cause"), "{{cause}}"),), Form.STACKED, width=12),
+          (Query(growth("audit_missed_total", "cause"), "{{cause}}"),), Form.STACKED, width=8),
+    Chart("Reliability of the doubt", "Of audited near-duplicates whose evidence told a "
+          "probability of being wrong up to that of the legend: the share that was told on "
+          "average, and the share that is wrong, over the time shown. Far apart: the fixed prior "
+          "does not fit this stream. Does not see schemes with a sample_modulus.", "percentunit",
+          (Query(share(growth("reliability_told_total", "told"),
+                       growth("reliability_verdicts_total", "told")), "{{told}} told"),
+           Query(share(growth("reliability_wrong_total", "told"),
+                       growth("reliability_verdicts_total", "told")), "{{told}} wrong")),
+          width=8, ceiling=1.0),
     Chart("Recall of equal texts, audited", "Share withheld of the arrivals whose very text was "
           "in the index. Does not see copies of what is forgotten.", "percentunit",
           (Query(smallest(series("audit_recall_equal_lower")), "at least"),
-           Query(smallest(series("audit_recall_equal")), "recall")), width=12, ceiling=1.0),
+           Query(smallest(series("audit_recall_equal")), "recall")), width=8, ceiling=1.0),
     Chart("False positives of the hashing step", "Share of the compared candidates that were "
           "not similar enough. They cost time, not rightness: verification rejects them.",
           "percentunit",

@@ -81,6 +81,28 @@ function interval(estimate) {
   return picture;
 }
 
+function showReliability(rows) {
+  at("reliability-table").replaceChildren(...rows.map((row) => made("tr", {},
+    made("th", { scope: "row" }, share(row.told)),
+    made("td", { class: "number" }, share(row.value)),
+    made("td", { class: "number" }, ends(row)),
+    made("td", { class: "number" }, counted(row.verdicts)))));
+  const size = 220, x = (value) => 24 + value * (size - 34), y = (value) => size - 24 - value * (size - 34);
+  const told = rows.map((row) => `${share(row.told)} told, ${share(row.value)} wrong`).join("; ");
+  const picture = drawn("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", class: "square",
+    "aria-label": `Doubt told and found: ${told || "nothing yet"}` });
+  picture.append(
+    drawn("line", { class: "axis", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
+    drawn("text", { class: "label", x: x(0.5), y: size - 6, "text-anchor": "middle" }, "told to be wrong"),
+    drawn("text", { class: "label", x: x(0.02), y: y(0.95) }, "is wrong"));
+  for (const row of rows) {
+    picture.append(
+      drawn("line", { class: "span", x1: x(row.told), x2: x(row.told), y1: y(row.lower), y2: y(row.upper) }),
+      drawn("circle", { class: "point", cx: x(row.told), cy: y(row.value), r: 4 }));
+  }
+  at("reliability").replaceChildren(picture);
+}
+
 function ends(figure) {
   if (figure.says === "interval") return share(figure.lower) + " to " + share(figure.upper);
   if (figure.says === "upper bound") return "at most " + share(figure.upper);
@@ -101,6 +123,7 @@ function showQuality(quality) {
     made("td", { class: "number" }, counted(row.withheld)),
     made("td", { class: "number" }, counted(row.missed_sampled)),
     made("td", { class: "number" }, ends(row.recall)))));
+  showReliability(quality.reliability);
   const lost = Object.entries(quality.audit_lost).filter(([, count]) => count > 0);
   at("lost").textContent = lost.length === 0 ? "No loss was seen." : "Lost, about: " +
     lost.map(([cause, count]) => `${counted(Math.round(count))} (${CAUSES[cause] ?? cause})`).join(", ") +

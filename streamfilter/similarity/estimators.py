@@ -92,19 +92,3 @@ def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate 
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     spread = z * sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
     return Estimate(share, max(0.0, centre - spread), min(1.0, centre + spread))
-
-
-def precision_by_chances(verdicts: int, wrong: float) -> Estimate | None:
-    """Return the expected share of right verdicts; None without any.
-
-    Args:
-        verdicts: how many documents were withheld as duplicates.
-        wrong: the sum of their probabilities of being wrong (`doubt.chance_below`). The number
-            of wrong ones varies by at most its square root, which makes the interval.
-    """
-    if verdicts <= 0:
-        return None
-    spread = DEVIATIONS * sqrt(wrong)
-    shares = (wrong, wrong + spread, wrong - spread)
-    right, lower, upper = (min(1.0, max(0.0, 1 - each / verdicts)) for each in shares)
-    return Estimate(right, lower, upper)

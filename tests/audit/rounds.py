@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamfilter.audit_sample import Kind
+from streamfilter.audit_sample import DOUBTS, Kind
 from streamfilter.audit_scan import Round
 
 
@@ -14,9 +14,13 @@ def a_round(*, near: int, unique: int, missed: int, population: int = 0) -> Roun
     causes[near : near + missed] = 0
     withheld = np.zeros(20, np.int64)
     withheld[18] = near
+    doubted = np.zeros(len(DOUBTS), np.int64)
+    doubted[1] = near
+    doubts = np.repeat([0.08, 0.0], (near, unique))
     kinds = np.repeat(np.array([Kind.NEAR, Kind.UNIQUE], np.int8), (near, unique))
     return Round(
-        {Kind.NEAR: near, Kind.UNIQUE: population or unique}, withheld, 2**63,
+        {Kind.NEAR: near, Kind.UNIQUE: population or unique}, withheld, doubted, 2**63,
         np.arange(n, dtype=np.uint64), kinds, similarity, np.zeros(n, bool),
-        np.arange(n), causes, comparisons=9 * n, forgotten=0,
+        np.arange(n), doubts, np.repeat(np.array([1, -1], np.int8), (near, unique)), causes,
+        comparisons=9 * n, forgotten=0,
     )  # fmt: skip

@@ -14,9 +14,10 @@ from streamfilter.catalogue import AUDITED
 from streamfilter.index.protocol import Changes, Removals
 from streamfilter.kafka.auditing import Auditing
 from streamfilter.model import DUPLICATES, Verdict
-from streamfilter.quality import Quality
+from streamfilter.quality import SAMPLED, Quality
 from streamfilter.similarity.exact import Samples, jaccard
 from tests.audit.planted import Run, batches, fresh, with_changed_end
+from tests.audit.rounds import a_round
 
 ALL = Rates(arrivals=1.0)
 
@@ -112,6 +113,38 @@ def test_a_verdict_by_the_signature_alone_is_caught_when_it_is_wrong():
     assert found.results["false_positive"] > 50
     assert found.results["true_positive"] == 0
     assert with_exact("signature", found).window().precision().upper == 0
+
+
+def test_what_verdicts_told_of_being_wrong_is_held_against_what_they_were():
+    """By signatures at .76, where half of the copies are: told and found, range by range."""
+    texts = a_stream(13, originals=400, copies=400, words=(6, 7, 8, 9))
+    run = Run.of(bands=32, rows=4, threshold=0.76, seed=13, method="signature")
+    found = audited(run, texts)
+    stored, near = run.documents(), found.kinds == Kind.NEAR
+    assert set(found.named[near]) == {0, 1}
+    assert found.results["false_positive"] == (found.named[near] == 0).sum()
+    assert set(found.named[~near]) == {-1}
+    assert len(stored) == (found.kinds == Kind.UNIQUE).sum()
+    rows = with_exact("signature", found).told()["reliability"]
+    assert sum(row["verdicts"] for row in rows) == near.sum() == found.doubted.sum()
+    assert sum(row["told"] * row["verdicts"] for row in rows) == pytest.approx(
+        found.doubts.sum(), abs=1e-3
+    )
+    for row in rows:
+        assert row["lower"] == row["value"] == row["upper"]  # all were looked at
+        noise = 3 * (max(row["told"], 0.02) / row["verdicts"]) ** 0.5
+        assert abs(row["told"] - row["value"]) <= 0.05 + noise, rows
+
+
+def test_where_shingles_are_sampled_the_audit_says_that_it_does_not_know():
+    quality = Quality()
+    quality.blind = SAMPLED
+    quality.audited(a_round(near=40, unique=400, missed=6))
+    told = quality.told()
+    for name in ("audit_recall", "audit_precision"):
+        assert told[name]["says"] == "not known"
+        assert "sample_modulus" in told[name]["why"]
+    assert told["reliability"] == told["audit_by_similarity"] == []
 
 
 def crowd(copies_like: int) -> list[str]:

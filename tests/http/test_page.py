@@ -78,6 +78,8 @@ def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stay
     assert "80.0 %80.0 % to 80.0 %" in text  # 40 of 50, and all were looked at
     assert "Lost, about: 10 (no key in common)" in text
     assert "What the bands promise" in text
+    assert 'aria-label="Doubt told and found: 8.0 % told, 0.00 % wrong"' in body
+    assert "8.0 %0.00 %0.00 % to 0.00 %40" in text  # all of them were looked at
     assert "not known" in text
     assert "what full buckets and verify.max_candidates lose" in text
     assert "similarity 0.917 (exact_jaccard), 11 bands shared; docs/0 at 1" in text

@@ -7,7 +7,6 @@ from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.estimators import (
     curve_of,
     expected_pairs,
-    precision_by_chances,
     wilson,
 )
 from streamfilter.similarity.scheme import Scheme
@@ -30,7 +29,6 @@ def test_wilson_gives_the_printed_intervals(successes, trials, lower, upper):
 
 def test_without_trials_there_is_no_estimate():
     assert wilson(0, 0) is None
-    assert precision_by_chances(0, 0.0) is None
 
 
 def test_a_pair_stands_for_as_many_as_the_curve_hides():
@@ -48,10 +46,3 @@ def test_a_pair_that_cannot_have_been_found_is_refused():
 def test_the_curve_of_random_keys_is_theirs_and_not_that_of_bands():
     found = curve_of(Scheme(125, 3, layout="random"))(np.array([0.3, 0.8, 1.0]))
     assert found.round(3).tolist() == [0.933, 1.0, 1.0]
-
-
-def test_precision_is_one_minus_the_expected_wrong_verdicts():
-    sure, unsure = precision_by_chances(50, 0.0), precision_by_chances(100, 4.0)
-    assert (sure.value, sure.lower, sure.upper) == (1.0, 1.0, 1.0)
-    assert unsure.value == 0.96
-    assert (round(unsure.lower, 3), round(unsure.upper, 3)) == (0.921, 0.999)
