@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamfilter.assembly import reader_for
 from streamfilter.commands.curve_picture import Dot, Dots, Line, save_picture
 from streamfilter.commands.evaluate_records import records_as_json, records_as_text
 from streamfilter.config import Config
-from streamfilter.evaluation import Report, Truth, evaluate
+from streamfilter.evaluation import Report, Truth, evaluate, forwarded
 from streamfilter.evaluation.records import RecordSample, measure_records
 from streamfilter.evaluation.sample import Sample, measure
 from streamfilter.files.finished_run import read_run
@@ -42,12 +45,12 @@ def evaluate_sample(
         copy_first(inputs, Path(path), records=records)
         found = list(documents_of([path], config, strict=False))
         ids, texts = [id_ for id_, _ in found], [text for _, text in found]
-        sample = _measured(config, ids, texts)
         filter_files(config, Job([path], unique, duplicates, dead, seed=MEASURING))
         run = read_run(
             [path], reader, unique=unique, duplicates=duplicates, dead_letter=dead,
             short_dropped=config.input.short_text == "drop",
         )  # fmt: skip
+    sample = _measured(config, ids, texts, forwarded(run))
     pairs = sample.pairs
     truth = Truth(
         (ids[later], ids[earlier], similarity)
@@ -59,12 +62,15 @@ def evaluate_sample(
     return Sampled(report, sample)
 
 
-def _measured(config: Config, ids: list[str], texts: list[str]) -> Sample | RecordSample:
+def _measured(
+    config: Config, ids: list[str], texts: list[str], kept: NDArray[np.bool_]
+) -> Sample | RecordSample:
     """Compare all pairs, of texts or of records."""
     sketcher, threshold = Sketcher(config.scheme(), seed=MEASURING), config.similarity.threshold
     if config.input.format == "fields":
         return measure_records(ids, texts, sketcher, threshold=threshold)
-    return measure(ids, texts, sketcher, threshold=threshold, recall=config.similarity.recall)
+    recall = config.similarity.recall
+    return measure(ids, texts, sketcher, threshold=threshold, recall=recall, kept=kept)
 
 
 def sample_as_json(sample: Sample | RecordSample) -> dict[str, Any]:
@@ -107,11 +113,12 @@ def sample_as_text(sample: Sample | RecordSample) -> str:
     """Return the sample's findings as lines for a terminal."""
     if isinstance(sample, RecordSample):
         return records_as_text(sample)
+    in_vain = sample.false_candidates / max(sample.documents, 1)
     lines = [
         f"bands          {sample.shape}: {sample.found:,} of {sample.similar:,} pairs from "
         f"{sample.threshold:g} on meet, {sample.similar - sample.found:,} do not (false negatives)",
-        f"               {sample.false_candidates:,} pairs below it meet and are rejected (false "
-        f"positives), {sample.false_candidates / max(sample.documents, 1):.2f} a document",
+        f"               {sample.false_candidates:,} pairs below it meet a forwarded one "
+        f"and are rejected (false positives), {in_vain:.2f} a document",
         "",
         "similarity         pairs     met   measured   95 % interval   theory",
     ]

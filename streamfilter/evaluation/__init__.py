@@ -12,7 +12,7 @@ may go either way for the reason that the sets are shingled a little differently
 
 from __future__ import annotations
 
-from streamfilter.evaluation.judge import evaluate
+from streamfilter.evaluation.judge import evaluate, forwarded
 from streamfilter.evaluation.reading import digest, given_of, placed_of, text_digest
 from streamfilter.evaluation.report import Example, Report
 from streamfilter.evaluation.run import Given, Placed, Run, Truth
@@ -26,6 +26,7 @@ __all__ = [
     "Truth",
     "digest",
     "evaluate",
+    "forwarded",
     "given_of",
     "placed_of",
     "text_digest",

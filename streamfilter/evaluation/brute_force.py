@@ -35,7 +35,10 @@ class Pairs:
 
     def from_(self, similarity: float) -> Pairs:
         """Return the pairs of at least this *similarity*."""
-        kept = self.similarity >= similarity
+        return self.chosen(self.similarity >= similarity)
+
+    def chosen(self, kept: NDArray[np.bool_]) -> Pairs:
+        """Return the chosen pairs."""
         return Pairs(self.later[kept], self.earlier[kept], self.similarity[kept])
 
 

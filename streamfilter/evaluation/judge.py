@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamfilter.evaluation.report import Example, Report
 from streamfilter.evaluation.run import Given, Placed, Run, Truth
 from streamfilter.model import Verdict
@@ -24,6 +27,17 @@ def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: floa
             judge.soundness(row, placed)
             judge.precision(row, placed, precision_from)
     return report
+
+
+def forwarded(run: Run) -> NDArray[np.bool_]:
+    """Return which of the documents that *run* was given it kept, in their order."""
+    outcomes = _match_up(run, Report(given=len(run.given)))
+    places = [
+        outcome is not None and outcome.place == "unique"
+        for given, outcome in zip(run.given, outcomes, strict=True)
+        if given.id is not None
+    ]
+    return np.array(places, np.bool_)
 
 
 def _match_up(run: Run, report: Report) -> list[Placed | None]:

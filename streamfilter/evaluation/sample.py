@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamfilter.evaluation.brute_force import Pairs, all_pairs
 from streamfilter.evaluation.measured_curve import Bucket, measured_curve, met_of
@@ -27,6 +28,11 @@ REACH = 0.1
 """How far another threshold may be and still mean the same thing."""
 MANY = 3
 """So many pairs on the edge are worth a word."""
+
+SLOTS = (200, 256)
+"""What may be recommended instead of fewer: a signature's bytes, and its time, grow with them."""
+WORTH_IT = 0.7
+"""Another shape is recommended if it leaves at most this share of what is compared in vain."""
 
 REJECTED_MANY = 5.0
 """False candidates a document from which on another shape is worth a thought."""
@@ -53,7 +59,8 @@ class Sample:
     found: int
     """How many of them share a band."""
     false_candidates: int
-    """Pairs from `FLOOR` up to the threshold that share a band."""
+    """Pairs from `FLOOR` up to the threshold that share a band, with a forwarded document: so many
+    are compared in vain. A withheld one is in no index, and nothing meets it."""
     missed: tuple[Missed, ...]
     """The most similar ones."""
     curve: tuple[Bucket, ...]
@@ -63,9 +70,18 @@ class Sample:
 
 
 def measure(
-    ids: Sequence[str], texts: Sequence[str], sketcher: Sketcher, *, threshold: float, recall: float
+    ids: Sequence[str],
+    texts: Sequence[str],
+    sketcher: Sketcher,
+    *,
+    threshold: float,
+    recall: float,
+    kept: NDArray[np.bool_],
 ) -> Sample:
-    """Compare all pairs of *texts* and see which of them share a band."""
+    """Compare all pairs of *texts* and see which of them share a band.
+
+    *kept* says which ones a filter forwards: only these are ever met by later ones.
+    """
     pairs = all_pairs(texts, sketcher, floor=min(FLOOR, threshold))
     keys = sketcher.sketch(texts).keys[:, :-1]
     shape = Shape.of(sketcher.scheme)
@@ -73,7 +89,8 @@ def measure(
     similar = pairs.similarity >= threshold
     lost = np.flatnonzero(similar & ~met)
     worst = lost[np.argsort(-pairs.similarity[lost], kind="stable")][:EXAMPLES]
-    false = int((met & ~similar).sum())
+    false = int((met & ~similar & kept[pairs.earlier]).sum())
+    looked = _Looked(pairs, pairs.chosen(kept[pairs.earlier]), len(texts))
     return Sample(
         documents=len(texts),
         threshold=threshold,
@@ -87,18 +104,43 @@ def measure(
         ),
         curve=tuple(measured_curve(pairs, keys, shape.probability)),
         pairs=pairs,
-        recommendation=_recommend(pairs, shape, threshold, recall, false / max(len(texts), 1)),
+        recommendation=_recommend(looked, shape, threshold, recall, false),
     )
 
 
-def _recommend(pairs: Pairs, shape: Shape, threshold: float, recall: float, rejected: float) -> str:
-    """Return in words what to keep or to change, with the numbers that say so."""
-    advice = [*_about_shape(pairs, shape, threshold, recall, rejected)]
-    gap = _gap(pairs, threshold)
-    if gap:
-        advice.append(gap)
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a recommendation is drawn from."""
+
+    pairs: Pairs
+    judged: Pairs
+    """Those with a forwarded document, which may meet."""
+    documents: int
+
+    def in_vain(self, shape: Shape, threshold: float) -> float:
+        """Return how many candidates a document has below *threshold*, by the theory."""
+        similarity = self.judged.similarity[self.judged.similarity < threshold]
+        points = np.array(shape.curve(1_000))
+        met = np.interp(similarity, points[:, 0], points[:, 1]).sum()
+        return float(met) / max(self.documents, 1)
+
+
+def _recommend(looked: _Looked, shape: Shape, threshold: float, recall: float, false: int) -> str:
+    """Return in words what to keep or to change, with the numbers that say so.
+
+    A shape is recommended for the threshold that is, and both are the best there are by these very
+    pairs: a run with them has nothing more to recommend.
+    """
+    wanted = _quieter(looked.pairs, threshold)
+    at = threshold if wanted is None else wanted
+    rejected = false / max(looked.documents, 1)
+    if wanted is not None:
+        rejected = looked.in_vain(shape, at)
+    advice = _about_shape(looked, shape, at, recall, rejected)
+    if wanted is not None:
+        advice.append(_gap(looked.pairs, threshold, wanted))
     if not advice:
-        found = _expected_recall(pairs, shape, threshold)
+        found = _expected_recall(looked.pairs, shape, threshold)
         advice.append(f"keep {shape} and the threshold {threshold:g}: {found}")
     return "; ".join(advice)
 
@@ -112,36 +154,67 @@ def _expected_recall(pairs: Pairs, shape: Shape, threshold: float) -> str:
 
 
 def _about_shape(
-    pairs: Pairs, shape: Shape, threshold: float, recall: float, rejected: float
+    looked: _Looked, shape: Shape, threshold: float, recall: float, rejected: float
 ) -> list[str]:
+    """Return another shape if this one misses too much, or compares too much in vain."""
     at = shape.probability(threshold)
+    try:
+        better = _best(looked, shape, threshold, recall)
+    except ValueError as error:
+        return [str(error)] if at < recall else []
+    settings = f"{better} of similarity.slots {better.slots}"
     if at < recall:
-        try:
-            better = plan(threshold, slots=shape.slots, recall=recall, layout=shape.layout)
-        except ValueError as error:
-            return [str(error)]
-        finds = f"{better} finds {better.probability(threshold):.3f}"
+        finds = f"{settings} finds {better.probability(threshold):.3f}"
         return [f"{shape} finds {at:.3f} of the pairs at {threshold:g}, wanted {recall:g}: {finds}"]
-    if rejected > REJECTED_MANY:
+    expected = looked.in_vain(better, threshold)
+    if rejected > REJECTED_MANY and expected < WORTH_IT * looked.in_vain(shape, threshold):
         return [
-            f"{rejected:.1f} candidates a document are compared in vain: more similarity.slots "
-            "(200 or 256) make a steeper curve, longer shingles make chance meetings rarer"
+            f"{rejected:.1f} candidates a document are compared in vain, {expected:.1f} would be "
+            f"with {settings}; longer shingles make chance meetings rarer, too"
         ]
     return []
 
 
-def _gap(pairs: Pairs, threshold: float) -> str:
-    """Return a better threshold if many pairs lie close to this one and few elsewhere."""
-    close = int((np.abs(pairs.similarity - threshold) < CLOSE).sum())
-    if close < MANY:
-        return ""
-    points = np.round(np.arange(threshold - REACH, min(threshold + REACH, 0.98) + 1e-9, 0.01), 2)
-    counts = np.array([int((np.abs(pairs.similarity - point) < CLOSE).sum()) for point in points])
-    quiet = points[counts == counts.min()]
-    best = float(quiet[np.argmin(np.abs(quiet - threshold))])
-    if counts.min() > close / 2:
-        return ""
+def _best(looked: _Looked, shape: Shape, threshold: float, recall: float) -> Shape:
+    """Return the plan with the fewest slots that compares little in vain, else the best one.
+
+    Raises:
+        ValueError: none finds enough.
+    """
+    plans, trouble = [], ValueError("no slots")
+    for slots in sorted({shape.slots, *(more for more in SLOTS if more > shape.slots)}):
+        try:
+            plans.append(plan(threshold, slots=slots, recall=recall, layout=shape.layout))
+        except ValueError as error:
+            trouble = error
+    if not plans:
+        raise trouble
+    costs = [looked.in_vain(each, threshold) for each in plans]
+    few = (each for each, cost in zip(plans, costs, strict=True) if cost <= REJECTED_MANY)
+    return next(few, plans[int(np.argmin(costs))])
+
+
+def _gap(pairs: Pairs, threshold: float, wanted: float) -> str:
     return (
-        f"{close} pairs lie within {CLOSE:g} of the threshold {threshold:g} and may fall to either "
-        f"side; only {counts.min()} do at {best:.2f}"
+        f"{_close(pairs, threshold)} pairs lie within {CLOSE:g} of the threshold {threshold:g} and "
+        f"may fall to either side; only {_close(pairs, wanted)} do at {wanted:.2f}"
     )
+
+
+def _close(pairs: Pairs, threshold: float) -> int:
+    return int((np.abs(pairs.similarity - threshold) < CLOSE).sum())
+
+
+def _quieter(pairs: Pairs, threshold: float) -> float | None:
+    """Return the nearest threshold that is much quieter, and has none quieter near itself."""
+    close = _close(pairs, threshold)
+    if close < MANY:
+        return None
+    top = min(threshold + REACH, 0.98)
+    points = np.round(np.arange(threshold - REACH, top + 1e-9, 0.01), 2).tolist()
+    quiet = [point for point in points if point > 0 and _close(pairs, point) <= close / 2]
+    fewest = min((_close(pairs, point) for point in quiet), default=0)
+    best = [point for point in quiet if _close(pairs, point) == fewest]
+    best.sort(key=lambda point: abs(point - threshold))
+    # One beyond which it is quieter still would be left again by the next run.
+    return next((point for point in best if _quieter(pairs, point) is None), None)

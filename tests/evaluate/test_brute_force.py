@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -125,3 +126,64 @@ def test_a_shape_that_misses_pairs_is_shown_with_examples_and_a_better_one(capsy
     assert told["false_negatives"] > 20
     assert told["missed"][0]["similarity"] >= 0.8
     assert run(capsys, "evaluate", path, "--unique", "x", "--duplicates", "y")[0] == 64
+
+
+def sampled(capsys, path, *settings):
+    return json.loads(run(capsys, "evaluate", path, *settings, "-o", "json")[1])["sample"]
+
+
+def written(path, texts):
+    lines = [json.dumps({"id": f"d{i}", "text": " ".join(text)}) for i, text in enumerate(texts)]
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def test_only_pairs_with_a_forwarded_document_are_compared_in_vain(capsys, tmp_path):
+    # Each variant is .81 like the template and is withheld; to each other they are .66 alike, and
+    # nobody ever compares them. They were told of as 20 candidates a document.
+    rng = random.Random(8)
+    template = [f"t{i}" for i in range(60)]
+    texts = [template]
+    for number in range(80):
+        first = rng.randrange(5, 25)
+        words = list(template)
+        words[first], words[first + rng.randrange(10, 25)] = f"x{number}", f"y{number}"
+        texts.append(words)
+    told = sampled(capsys, written(tmp_path / "in", texts))
+    assert told["similar_pairs"] >= 80
+    assert told["false_positives"] == 0
+    assert "compared in vain" not in told["recommendation"]
+
+
+SHAPE = re.compile(r"(\d+) x (\d+) of similarity.slots (\d+)")
+THRESHOLD = re.compile(r"only \d+ do at ([\d.]+)")
+
+
+def crowd(kept, count=150):
+    """Return documents of which each has a share *kept* of one text's words: alike, not equal."""
+    rng = random.Random(9)
+    return [
+        [f"s{i}" if rng.random() < kept else f"w{rng.randrange(10**6)}" for i in range(60)]
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("kept", [0.91, 0.93, 0.95])
+@pytest.mark.parametrize("shape", [(16, 6), (25, 5), (32, 4)])
+def test_what_is_recommended_is_confirmed_by_a_run_with_it(capsys, tmp_path, shape, kept):
+    path = written(tmp_path / "in", crowd(kept))
+
+    def measured(bands, rows, slots, threshold):
+        values = {"bands": bands, "rows": rows, "slots": slots, "threshold": threshold}
+        pairs = [("--set", f"similarity.{name}={value}") for name, value in values.items()]
+        told = sampled(capsys, path, *(word for pair in pairs for word in pair))
+        return told["false_positives"], told["recommendation"]
+
+    before, advice = measured(*shape, 128, 0.8)
+    better, quieter = SHAPE.search(advice), THRESHOLD.search(advice)
+    if advice.startswith("keep"):
+        return
+    chosen = better.groups() if better else (*shape, 128)
+    after, confirmed = measured(*chosen, quieter[1] if quieter else 0.8)
+    assert confirmed.startswith("keep"), f"{advice}, and then: {confirmed}"
+    assert not better or after <= 0.8 * before
