@@ -31,7 +31,8 @@ ORIGINALS_MAX = 32
 
 CAUSES = ("bands", "full_buckets", "max_candidates", "estimate")
 """Why an arrival was not withheld, by the original that came furthest: ``bands``: they share no
-key; ``full_buckets``: they share one, but the bucket did not list the original;
+key; ``full_buckets``: they share one, but its bucket was full when the original came, and no longer
+key that they share lists it;
 ``max_candidates``: it was listed, and others were compared first; ``estimate``: their signatures
 looked too unlike to be compared, or to count."""
 
@@ -191,7 +192,7 @@ class Scan:
         causes[missed] = CAUSES.index("bands")
         met = np.array([row for row in missed.tolist() if self._reached[row]], np.int64)
         if met.size:
-            hits = hits_of(index.probe(self._keys[met]))
+            hits = hits_of(index.probe(self._keys[met], None, self._chosen.signatures[met]))
             for i, row in enumerate(met.tolist()):
                 listed = set(hits.ordinals[hits.rows == i].tolist())
                 causes[row] = CAUSES.index(_cause(self._reached[row], listed))

@@ -110,7 +110,8 @@ class Collection:
         if not ordinals:
             return None
         documents = self.index.fetch(np.unique(np.array(ordinals, np.int64)))
-        return Removals(documents.ordinals, self._keys(documents))
+        keys = self._keys(documents)
+        return Removals(documents.ordinals, keys, documents.signatures, always=ALWAYS)
 
     def _text_keys(self, documents: Documents) -> U64:
         return self.sketcher.keys_of(documents.signatures, documents.fingerprints)

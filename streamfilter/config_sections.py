@@ -231,7 +231,7 @@ class Index(Section):
         default=8,
         ge=1,
         le=255,
-        description="Documents listed per bucket; more are counted, not listed.",
+        description="Documents listed per bucket; later ones are listed under longer keys.",
     )
     seed_file: Path | None = Field(
         default=None,

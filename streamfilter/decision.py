@@ -18,6 +18,8 @@ from streamfilter.model import Decision, Match, Reason, Source, Verdict
 from streamfilter.policy import MatchPolicy
 from streamfilter.verification import Outcome, Sketched
 
+NONE: NDArray[np.int64] = np.zeros(0, np.int64)
+
 Describe = Callable[[NDArray[np.int64]], Sequence[tuple[str, Source]]]
 """Ordinals of confirmed candidates → the id of each, and where it came from."""
 
@@ -38,13 +40,20 @@ def keys_that_count(sketched: Sketched, columns: int, policy: MatchPolicy) -> ND
 
 
 def decide(
-    outcome: Outcome, stands: NDArray[np.bool_], *, describe: Describe
+    outcome: Outcome,
+    stands: NDArray[np.bool_],
+    *,
+    describe: Describe,
+    skipped: NDArray[np.int64] = NONE,
 ) -> Iterator[tuple[int, Decision]]:
-    """Yield (row, decision) for each duplicate among the pairs that *stand*."""
+    """Yield (row, decision) for each duplicate among the pairs that *stand*.
+
+    *skipped* counts for each row the candidates that were left out before.
+    """
     pairs = outcome.candidates
     kept = np.flatnonzero(outcome.confirmed & stands)
     order = kept[np.lexsort((pairs.ordinals[kept], -outcome.similarity[kept], pairs.rows[kept]))]
-    truncated = set(pairs.rows[outcome.skipped & stands].tolist())
+    truncated = {*pairs.rows[outcome.skipped & stands].tolist(), *np.flatnonzero(skipped).tolist()}
     matches = _matches(outcome, order, describe)
     begins = np.flatnonzero(ranks(pairs.rows[order]) == 0)
     best = order[begins]

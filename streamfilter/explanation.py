@@ -7,6 +7,7 @@ say anything else than what the filter does.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -37,7 +38,9 @@ class Bucket:
     documents: int
     whole_text: bool
     full: bool
-    """True if later documents of this key are counted but not listed."""
+    """True if later documents of this key are listed under longer ones."""
+    longer: int = 0
+    """Documents met under this key with more slots of the text: the key's own bucket is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +91,19 @@ def explain(
 ) -> Explanation:
     """Explain the one document in *sketches* against the documents *before* an ordinal."""
     present = keys_that_count(sketches, sketches.keys.shape[1], policy)
-    buckets = _earlier(index.probe(sketches.keys, present), before)
+    buckets = index.probe(sketches.keys, present, sketches.signatures)
+    met_in = _met_in(buckets, before)
     candidates = collect(hits_of(buckets))
+    candidates = candidates.where(candidates.ordinals < before)
     stored = index.fetch(np.unique(candidates.ordinals))
     outcome = Verifier(stored, sketches, policy, first_ordinal=BEHIND_ALL).verify(candidates)
     decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)
-    steps = _steps(outcome, stored, _bands_of(buckets))
+    steps = _steps(outcome, stored, _bands_of(met_in, sketches.keys.shape[1] - 1))
     return Explanation(
         shingles=int(sketches.set_sizes[0]),
         sample=len(sketches.tokens),
         columns=sketches.keys.shape[1] - 1,
-        buckets=_hits(buckets, bucket_cap),
+        buckets=_hits(met_in, bucket_cap, sketches.keys.shape[1] - 1),
         candidates=steps,
         decision=decision,
         reason=_reason(decision, steps, int(outcome.missing.sum())),
@@ -117,29 +122,34 @@ def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
     return dict(decide(outcome, stands, describe=describe)).get(0, UNIQUE)
 
 
-def _earlier(buckets: Buckets, before: int) -> Buckets:
-    """Return the one row of *buckets* without the documents from *before* on."""
-    columns = np.repeat(np.arange(buckets.counts.shape[1]), buckets.counts[0])
-    kept = buckets.ordinals < before
-    counts = np.bincount(columns[kept], minlength=buckets.counts.shape[1])
-    return Buckets(counts.astype(np.uint8)[None, :], buckets.ordinals[kept])
-
-
-def _hits(buckets: Buckets, cap: int) -> tuple[Bucket, ...]:
-    counts, last = buckets.counts[0].tolist(), buckets.counts.shape[1] - 1
+def _met_in(buckets: Buckets, before: int) -> tuple[list[tuple[int, int]], ...]:
+    """Return (column, ordinal) of whom the one row met, by the length of the key they share."""
+    found = [(buckets.cells, buckets.ordinals)]
+    found += [(np.repeat(each.cells, each.counts), each.ordinals) for each in buckets.deeper]
     return tuple(
-        Bucket(band, count, whole_text=band == last, full=count >= cap)
-        for band, count in enumerate(counts)
-        if count
+        [
+            (column, ordinal)
+            for column, ordinal in zip(cells.tolist(), ordinals.tolist(), strict=True)
+            if ordinal < before
+        ]
+        for cells, ordinals in found
     )
 
 
-def _bands_of(buckets: Buckets) -> dict[int, tuple[int, ...]]:
+def _hits(met_in: tuple[list[tuple[int, int]], ...], cap: int, last: int) -> tuple[Bucket, ...]:
+    shortest = Counter(column for column, _ in met_in[0])
+    longer = Counter(column for level in met_in[1:] for column, _ in level)
+    return tuple(
+        Bucket(band, shortest[band], band == last, shortest[band] >= cap, longer[band])
+        for band in sorted(shortest | longer)
+    )
+
+
+def _bands_of(met_in: tuple[list[tuple[int, int]], ...], last: int) -> dict[int, tuple[int, ...]]:
     """Return for each ordinal the bands in which it was met."""
-    columns = np.repeat(np.arange(buckets.counts.shape[1]), buckets.counts[0]).tolist()
     found: dict[int, tuple[int, ...]] = {}
-    for ordinal, column in zip(buckets.ordinals.tolist(), columns, strict=True):
-        if column < buckets.counts.shape[1] - 1:
+    for column, ordinal in sorted(pair for level in met_in for pair in level):
+        if column < last:
             found[ordinal] = (*found.get(ordinal, ()), column)
     return found
 

@@ -3,8 +3,9 @@
 The pipeline reads an index, changes nothing, and returns values; it neither logs nor measures
 nor reads a clock. It would be true with Kafka replaced by a text file, and `streamfilter
 filter` is exactly that. Whole micro-batches are judged as columns: every undecided document is
-judged at once against the index and the batch's documents known to be unique; a verdict stands
-when no earlier document of the batch can still change it; the others take another round.
+judged at once against the index and the batch's earlier documents, those of them that are
+guessed to be unique; a verdict stands when all that it depends on came out as guessed, and the
+others take another round with the better guess.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.candidates import Candidates, Overlay, collect, hits_of, merge
+from streamfilter.candidates import Candidates, collect, hits_of, merge
 from streamfilter.decision import SHORT, UNIQUE, decide, keys_that_count
 from streamfilter.entities.held_out import NO_POOLS, HeldOut, pools_of
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
+from streamfilter.index.selection import buckets_at
 from streamfilter.model import (
     BatchMark,
     Decision,
     Positions,
     Record,
     Source,
+    Verdict,
 )
+from streamfilter.overlay import Overlay
 from streamfilter.similarity.sketch import Sketches
 from streamfilter.verification import MatchPolicy, Outcome, Verifier
 
@@ -122,21 +126,22 @@ def judge(
     added to the index.
     """
     present = keys_that_count(sketches, sketches.keys.shape[1], policy)
-    buckets = index.probe(sketches.keys, present)
+    buckets = index.probe(sketches.keys, present, sketches.signatures)
     known = collect(hits_of(buckets))
     stored = index.fetch(np.unique(known.ordinals))
     if as_of is not None:
         known = known.where(_earlier(known, stored, batch, as_of))
     alone = as_of is not None
     shared = np.zeros_like(present) if alone else present
-    overlay = Overlay(sketches.keys, shared, buckets.counts, cap=bucket_cap)
-    judging = _Judging(batch, sketches, stored, policy, locate, first_ordinal)
+    overlay = Overlay(sketches.keys, shared, sketches.signatures, buckets, cap=bucket_cap)
     undecided: Flags = np.asarray(present.any(axis=1))
+    judging = _Judging(batch, sketches, stored, policy, locate, first_ordinal, undecided)
     judging.leave_short(~undecided, policy)
+    judging.meet(known)
     width = len(undecided)
     while undecided.any():
         looked = _first(undecided, width)
-        settled = looked & ~judging.round(known, overlay, looked)
+        settled = looked & ~judging.round(overlay, looked)
         undecided &= ~settled
         width = max(WIDTH_MIN, WIDTH_GROWTH * int(settled.sum()))
     additions = None if alone else judging.additions(buckets, number)
@@ -181,12 +186,14 @@ class _Judging:
         policy: MatchPolicy,
         locate: Locate,
         first_ordinal: int,
+        judged: Flags,
     ) -> None:
         self.decisions: list[Decision] = [UNIQUE] * len(batch.ids)
         self._batch, self._sketches, self._stored = batch, sketches, stored
         self._verifier = Verifier(stored, sketches, policy, first_ordinal=first_ordinal)
         self._locate, self._first = locate, first_ordinal
-        self._unique = np.zeros(len(batch.ids), bool)
+        self._unique = judged.copy()
+        """Right of the rows that are settled, a guess of the others: most documents are."""
         self._candidates = np.zeros(len(batch.ids), np.int64)
         self._outcomes: list[tuple[Outcome, Flags]] = []
 
@@ -195,23 +202,31 @@ class _Judging:
         for row in np.flatnonzero(short).tolist():
             self.decisions[row] = SHORT[policy.short_text]
 
-    def round(self, known: Candidates, overlay: Overlay, undecided: Flags) -> Flags:
+    def meet(self, known: Candidates) -> None:
+        """Take the candidates that the index has, and keep those that can have a say."""
+        self._candidates += np.bincount(known.rows, minlength=len(self._candidates))
+        self._known = self._verifier.shortlist(known)
+        self._candidates -= np.bincount(
+            self._known.candidates.rows, minlength=len(self._candidates)
+        )
+
+    def round(self, overlay: Overlay, undecided: Flags) -> Flags:
         """Judge all *undecided* rows, keep what stands, and return what remains undecided."""
-        own = collect(overlay.hits(undecided, first_ordinal=self._first))
+        own = collect(overlay.hits(self._unique, undecided, first_ordinal=self._first))
+        known = self._known.candidates
         outcome = self._verifier.verify(merge(known.where(undecided[known.rows]), own))
         unique = undecided.copy()
         unique[outcome.candidates.rows[outcome.confirmed]] = False
-        unsettled = overlay.unsettled(unique, undecided)
-        settled = undecided & ~unsettled
-        self._keep(outcome, settled)
-        self._unique |= settled & unique
-        overlay.add(settled & unique)
+        unsettled = overlay.unsettled(undecided & (unique != self._unique), undecided)
+        self._keep(outcome, undecided & ~unsettled)
+        self._unique = np.where(undecided, unique, self._unique)
         return unsettled
 
     def _keep(self, outcome: Outcome, settled: Flags) -> None:
         """Turn the settled rows' confirmed pairs into decisions, and remember the counts."""
         stands = settled[outcome.candidates.rows]
-        for row, decision in decide(outcome, stands, describe=self._describe):
+        skipped = self._known.skipped
+        for row, decision in decide(outcome, stands, describe=self._describe, skipped=skipped):
             self.decisions[row] = decision
         self._candidates += np.bincount(
             outcome.candidates.rows[stands], minlength=len(self._candidates)
@@ -251,17 +266,22 @@ class _Judging:
             token_starts=starts,
             payloads=[sketches.payloads[row] for row in rows.tolist()] if sketches.payloads else (),
         )
-        return Additions(documents, sketches.keys[rows], _rows_of(buckets, self._unique))
+        return Additions(documents, sketches.keys[rows], buckets_at(buckets, rows))
 
     def counts(self) -> Counts:
         """Return what happened, counted once for each document."""
         similar = [o.similarity[s & o.confirmed] for o, s in self._outcomes]
         rejected = [o.similarity[s & o.rejected] for o, s in self._outcomes]
+        known = self._known
+        asked = np.array([each.verdict is not Verdict.EXACT_DUPLICATE for each in self.decisions])
+        if len(known.rejected):
+            rejected.append(known.rejected[asked[known.rejected_rows]])
+        skipped = sum(int((s & o.skipped).sum()) for o, s in self._outcomes)
         return Counts(
             candidates=self._candidates,
             confirmed=np.concatenate([*similar, np.zeros(0)]),
             rejected=np.concatenate([*rejected, np.zeros(0)]),
-            skipped=sum(int((s & o.skipped).sum()) for o, s in self._outcomes),
+            skipped=skipped + int(known.skipped.sum(where=asked)),
             missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
             held_out=pools_of(self.decisions, self._sketches.payloads, self._stored, self._first),
         )
@@ -271,9 +291,3 @@ def _told(documents: Batch | Documents, row: int, locate: Locate) -> tuple[str, 
     """Return id and source of one document."""
     source = locate(int(documents.partitions[row]), int(documents.offsets[row]))
     return documents.ids[row], source
-
-
-def _rows_of(buckets: Buckets, chosen: Flags) -> Buckets:
-    """Return the buckets of the *chosen* documents."""
-    kept = np.repeat(chosen, buckets.counts.sum(axis=1, dtype=np.int64))
-    return Buckets(buckets.counts[chosen], buckets.ordinals[kept])

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamfilter.candidates import Candidates, collect, hits_of
 from streamfilter.finding import Finding
-from streamfilter.index.protocol import I64, U64, Buckets, Documents, Flags
+from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags
 from streamfilter.policy import MatchPolicy
 from streamfilter.verification import Outcome, Sketched, Verifier
 
@@ -21,8 +21,10 @@ from streamfilter.verification import Outcome, Sketched, Verifier
 class Readable(Protocol):
     """The reading half of an index."""
 
-    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
-        """Return the buckets of *keys*."""
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys*, and with *signatures* what full ones turned away."""
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents under *ordinals*."""
@@ -57,7 +59,8 @@ def present_keys(sketched: Sketched, columns: int) -> Flags:
 
 def candidates_of(index: Readable, sketched: Sketched, keys: U64) -> Candidates:
     """Return the stored documents that share a key with each row of *sketched*."""
-    return collect(hits_of(index.probe(keys, present_keys(sketched, keys.shape[1]))))
+    present = present_keys(sketched, keys.shape[1])
+    return collect(hits_of(index.probe(keys, present, sketched.signatures)))
 
 
 def compared(

@@ -27,6 +27,13 @@ I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+PAIRS_AT_ONCE = 4_096
+"""Signatures compared at a time: half a megabyte each side stays in the processor's cache."""
+
+WORD = 8
+LANES = np.uint64(0x0101010101010101)
+"""Times this, the top byte of a word is the sum of its bytes."""
+
 NO_SIZES: I64 = np.zeros(1, np.int64)
 """For the policies that do not ask."""
 
@@ -125,6 +132,33 @@ class Outcome:
         return Fate.BELOW if looked else Fate.HOPELESS
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is known of candidates before sets are compared: columns of one value for each."""
+
+    at: I64
+    """Row among stored + own documents."""
+    known: Flags
+    equal_text: Flags
+    near: Flags
+    """Worth an estimate: there, and of a document that has no equal text."""
+    estimated: F64
+    hopeful: Flags
+    chosen: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """Of the candidates that the index has, those that can have a say at all."""
+
+    candidates: Candidates
+    rejected_rows: I64
+    rejected: F64
+    """Estimates of the hopeless ones."""
+    skipped: I64
+    """(n,) of each row, how many are hopeful, but beyond ``max_candidates`` already here."""
+
+
 class Verifier:
     """Compares documents of a micro-batch with candidates: stored ones, and the batch's own.
 
@@ -139,16 +173,27 @@ class Verifier:
         self._ours = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
         theirs = Samples(stored.tokens, stored.token_starts, stored.set_sizes)
         self._all = _joined(theirs, self._ours)
+        self._signatures = np.concatenate((stored.signatures, sketches.signatures))
         self._compared: tuple[I64, F64, Flags, I64] = (
             np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool), np.zeros(0, np.int64),
         )  # fmt: skip
 
-    def verify(self, candidates: Candidates, *, every: bool = False) -> Outcome:
-        """Compare as many of *candidates* as the policy allows; or *every* one of them.
+    def shortlist(self, candidates: Candidates) -> Shortlist:
+        """Leave out those of *candidates* that more of them cannot bring back.
 
-        To judge a document, an equal text is enough, the oldest one; then nobody asks the others.
-        Who searches wants to hear of all.
+        In a flood a document meets hundreds, and every round would look at all of them again.
         """
+        look = self._look(candidates)
+        kept = look.chosen | look.equal_text | ~look.known
+        rejected = look.near & ~look.hopeful
+        skipped = candidates.rows[look.hopeful & ~look.chosen]
+        return Shortlist(
+            candidates.where(kept), candidates.rows[rejected], look.estimated[rejected],
+            np.bincount(skipped, minlength=len(self._sketches.set_sizes)),
+        )  # fmt: skip
+
+    def _look(self, candidates: Candidates, *, every: bool = False) -> _Look:
+        """Look at everything but the sets."""
         at, known = self._positions(candidates.ordinals)
         equal_text = self._equal_texts(candidates, at, known, every=every)
         near = known & ~equal_text
@@ -158,12 +203,24 @@ class Verifier:
             near &= ~exact_rows[candidates.rows]
         estimated = np.zeros(len(candidates))
         estimated[near] = self._estimates(candidates.rows[near], at[near])
-        sizes = self._sizes(candidates.rows, at)
         slots = self._sketches.signatures.shape[1]
+        sizes = self._sizes(candidates.rows, at)
         hopeful = chosen = near
         if not every:
             hopeful = near & self.policy.hopeful(estimated, *sizes, slots=slots)
             chosen = _most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
+        return _Look(at, known, equal_text, near, estimated, hopeful, chosen)
+
+    def verify(self, candidates: Candidates, *, every: bool = False) -> Outcome:
+        """Compare as many of *candidates* as the policy allows; or *every* one of them.
+
+        To judge a document, an equal text is enough, the oldest one; then nobody asks the others.
+        Who searches wants to hear of all.
+        """
+        look = self._look(candidates, every=every)
+        at, equal_text, near = look.at, look.equal_text, look.near
+        hopeful, chosen, estimated = look.hopeful, look.chosen, look.estimated
+        sizes = self._sizes(candidates.rows, at)
         similarity, whole, sample = self._similarities(candidates.rows, at, chosen, estimated)
         wanted = self.policy.wanted(*sizes)
         enough: Flags = similarity >= wanted
@@ -179,7 +236,7 @@ class Verifier:
             confirmed=confirmed | equal_text,
             rejected=(chosen & ~confirmed) | (near & ~hopeful),
             skipped=hopeful & ~chosen,
-            missing=~known,
+            missing=~look.known,
             compared=chosen,
             estimated=estimated,
             wanted=wanted,
@@ -231,8 +288,12 @@ class Verifier:
         return equal
 
     def _estimates(self, rows: I64, at: I64) -> F64:
-        theirs, slots = self._column("signatures", at), self._slots()
-        equal = (self._sketches.signatures[rows, :slots] == theirs[:, :slots]).sum(axis=1)
+        slots = self._slots()
+        ours, theirs = self._sketches.signatures[:, :slots], self._signatures[:, :slots]
+        equal = np.empty(len(rows), np.int64)
+        for begin in range(0, len(rows), PAIRS_AT_ONCE):
+            these = slice(begin, begin + PAIRS_AT_ONCE)
+            equal[these] = _trues(ours[rows[these]] == theirs[at[these]])
         return estimate(equal, slots)
 
     def _slots(self) -> int:
@@ -286,6 +347,14 @@ class Verifier:
         joined = zip(self._compared, columns, strict=True)
         a, b, c, d = (np.concatenate(pair)[order] for pair in joined)
         self._compared = (a, b, c, d)
+
+
+def _trues(flags: Flags) -> I64:
+    """Return how many of each row are True: for a sum of bytes numpy widens each to eight."""
+    if flags.shape[1] % WORD or flags.shape[1] > 255:
+        return np.asarray(flags.sum(axis=1), np.int64)
+    lanes = np.ascontiguousarray(flags).view(np.uint64).sum(axis=1)  # eight sums side by side
+    return np.asarray(lanes * LANES >> np.uint64(56), np.int64)
 
 
 def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:

@@ -47,6 +47,7 @@ ROOMS = (
     (
         "pipeline",
         "candidates",
+        "overlay",
         "verification",
         "decision",
         "policy",

@@ -18,6 +18,7 @@ BENCHMARKS = {
     "filter": "streamfilter.bench.filtering",
     "kafka": "streamfilter.bench.wire",
     "metrics": "streamfilter.bench.observing",
+    "flood": "streamfilter.bench.flooding",
 }
 """In the order of the pipeline. Each module has ``run(options) -> Outcome``; it is imported when
 its turn comes, so that one that needs an extra costs the others nothing."""

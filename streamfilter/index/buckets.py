@@ -1,19 +1,22 @@
 """Buckets as columns: spread what a read found, and merge what a write adds.
 
-A bucket holds the smallest ordinals that ever had its key, at most *cap* of them, and counts
-the others. That makes it a function of the set of documents alone: whatever way they were cut
-into batches, live or in a restore, the bytes come out the same.
+A bucket holds the first ordinals that had its key, at most *cap* of them, and counts the others,
+which go on to a longer key (`longer`). Ordinals rise, so that makes it a function of the set of
+documents alone: whatever way they were cut into batches, live or in a restore, the bytes come
+out the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.format import ORDINAL_BYTES, Lists
-from streamfilter.index.protocol import I64, U64, Additions, Buckets, Flags
+from streamfilter.index.longer import DEPTH, longer
+from streamfilter.index.protocol import I64, U8, U64, Additions, Buckets, Deeper, Flags
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
 _ORDINAL_MASK = np.uint64((1 << _ORDINAL_BITS) - 1)
@@ -75,7 +78,29 @@ def spread(lists: Lists, present: Flags) -> Buckets:
     """Return *lists*, one for each True of *present* (n, c), as a probe's answer."""
     counts = np.zeros(present.shape, np.uint8)
     counts[present] = lists.counts
-    return Buckets(counts, lists.ordinals)
+    full = np.zeros(present.shape, np.bool_)
+    full[present] = lists.overflows > 0
+    return Buckets(counts, lists.ordinals, full)
+
+
+def descended(
+    buckets: Buckets, keys: U64, signatures: U8, lists_of: Callable[[U64], Lists]
+) -> Buckets:
+    """Return *buckets* with what the full ones turned away, as *lists_of* reads longer keys."""
+    columns = keys.shape[1]
+    full = buckets.full.copy()
+    full[:, -1] = False
+    cells, levels = np.flatnonzero(full), list[Deeper]()
+    trail = keys.reshape(-1)[cells]
+    for depth in range(1, DEPTH + 1):
+        if not cells.size:
+            break
+        rows, at = np.divmod(cells, columns)
+        trail = longer(trail, signatures[rows], at, bands=columns - 1, depth=depth)
+        lists = lists_of(trail)
+        levels.append(Deeper(cells, lists.counts, lists.ordinals))
+        cells, trail = cells[lists.overflows > 0], trail[lists.overflows > 0]
+    return replace(buckets, deeper=tuple(levels))
 
 
 def written(additions: Additions) -> Flags:
@@ -95,23 +120,36 @@ def found(buckets: Buckets, present: Flags) -> Lists:
     return taken(everything, np.flatnonzero(present.ravel()))
 
 
-def merged(old: Lists, groups: NDArray[np.intp], ordinals: I64, *, cap: int) -> tuple[Lists, int]:
+def merged(old: Lists, groups: NDArray[np.intp], ordinals: I64, *, cap: int) -> tuple[Lists, Flags]:
     """Add ordinal j to bucket ``groups[j]`` for every j.
 
     Returns:
-        The new buckets, and how many ordinals were counted but not listed.
+        The new buckets, and for every j whether the bucket was full, so that it only counts j.
     """
     size = len(old.counts)
     owners = np.concatenate((np.repeat(np.arange(size), old.counts), groups)).astype(np.uint64)
     members = np.concatenate((old.ordinals, ordinals)).astype(np.uint64)
     # One integer for (bucket, ordinal): a plain sort brings repeats together (np.unique goes
     # through a hash table first, at twice the time). The caller keeps bucket numbers in 24 bits.
-    pairs = np.sort(owners << np.uint64(_ORDINAL_BITS) | members)
+    tagged = owners << np.uint64(_ORDINAL_BITS) | members
+    pairs, counts = _distinct(tagged, size)
+    if counts.max(initial=0) <= cap:
+        kept = (pairs & _ORDINAL_MASK).astype(np.int64)
+        return Lists(counts, kept, old.overflows), np.zeros(len(ordinals), np.bool_)
+    known, asked = tagged[: len(old.ordinals)], tagged[len(old.ordinals) :]
+    newcomers, arrivals = _distinct(asked, size)
+    owner = (newcomers >> np.uint64(_ORDINAL_BITS)).astype(np.int64)
+    rank = np.arange(len(newcomers)) - (np.cumsum(arrivals) - arrivals)[owner]
+    listed = rank < (cap - old.counts)[owner]
+    pairs, counts = _distinct(np.concatenate((known, newcomers[listed])), size)
+    away = ~listed[np.searchsorted(newcomers, asked)]
+    overflows = old.overflows + np.bincount(owner[~listed], minlength=size)
+    return Lists(counts, (pairs & _ORDINAL_MASK).astype(np.int64), overflows), away
+
+
+def _distinct(tagged: U64, size: int) -> tuple[U64, I64]:
+    """Return the distinct (bucket, ordinal) integers, rising, and how many each bucket has."""
+    pairs = np.sort(tagged)
     pairs = pairs[_heads(pairs)]
     owner = (pairs >> np.uint64(_ORDINAL_BITS)).astype(np.int64)
-    counts = np.bincount(owner, minlength=size)
-    rank = np.arange(len(pairs)) - (np.cumsum(counts) - counts)[owner]
-    listed = rank < cap
-    dropped = counts - np.minimum(counts, cap)
-    kept = (pairs[listed] & _ORDINAL_MASK).astype(np.int64)
-    return Lists(counts - dropped, kept, old.overflows + dropped), int(dropped.sum())
+    return pairs, np.bincount(owner, minlength=size)

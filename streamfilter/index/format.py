@@ -7,7 +7,8 @@ stand at the end of a record, and only where the next bit of ``n_tokens`` says s
 second need them after 2.7 years, and until then nobody pays for them. The same bytes travel as the
 payload of the changelog's document record, so these functions are pure and know no database.
 A bucket is its ordinals, 5 bytes each, and, once it was full, a 4-byte count of those that
-came later: the length modulo 5 tells which.
+came later and were turned away to a longer key: the length modulo 5 tells which. Only such a
+bucket may be empty, when all that it listed have been forgotten.
 
 Whole columns are packed and unpacked at once: Python touches a document a few times, not a
 field at a time.
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from streamfilter.index.errors import FormatError
 from streamfilter.index.protocol import I64, U8, Documents, Flags
 
-FORMAT = 1
+FORMAT = 2
 """Version of everything an index keeps on disk and in the changelog."""
 
 ORDINAL_BYTES = 5  # a trillion documents; 8 bytes would cost 50 B a document more
@@ -239,7 +240,7 @@ class Lists:
 
 
 def encode_buckets(lists: Lists) -> list[bytes]:
-    """Return each bucket's value; no bucket may be empty.
+    """Return each bucket's value; no bucket may be empty but one that has turned others away.
 
     Raises:
         FormatError: an ordinal does not fit in 5 bytes.
@@ -250,9 +251,12 @@ def encode_buckets(lists: Lists) -> list[bytes]:
     packed = np.ascontiguousarray(wide[:, :ORDINAL_BYTES])
     ends = np.cumsum(lists.counts)
     firsts = ends - lists.counts
-    values: list[bytes] = packed.view(f"V{ORDINAL_BYTES}").ravel()[firsts].tolist()
+    values: list[bytes] = [b""] * len(firsts)
+    if len(packed):
+        at = np.minimum(firsts, len(packed) - 1)
+        values = packed.view(f"V{ORDINAL_BYTES}").ravel()[at].tolist()
     # Nearly all buckets list one document: only the others are cut out one by one.
-    several = np.flatnonzero(lists.counts > 1)
+    several = np.flatnonzero(lists.counts != 1)
     data = packed.tobytes() if several.size else b""
     cuts = ((ORDINAL_BYTES * column[several]).tolist() for column in (firsts, ends))
     for i, start, end in zip(several.tolist(), *cuts, strict=True):
@@ -275,7 +279,7 @@ def decode_buckets(values: Sequence[bytes | None]) -> Lists:
     stored = [value for value in values if value is not None]
     if ((rest != 0) & ~full).any() or counts.max(initial=0) > BUCKET_CAP_MAX:
         raise FormatError("a bucket's value has an impossible length")
-    if np.count_nonzero(counts) != len(stored):
+    if np.count_nonzero(lengths) != len(stored):
         raise FormatError("a stored bucket lists nothing")
     overflows = np.zeros(len(values), np.int64)
     if full.any():

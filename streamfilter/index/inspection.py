@@ -6,7 +6,7 @@
 | every family          | the same stamp of the last write (`store.py`)                         |
 | progress              | can be read; counts the documents that are there                      |
 | a document            | can be read, below the next ordinal, of a batch below the next one    |
-| a document's keys     | are in their buckets, unless those are full                           |
+| a document's keys     | are in their buckets, or longer ones are, unless all of them are full |
 | a bucket              | can be read, rises, keeps its cap, lists only documents that exist    |
 | batches and spans     | can be read, and are below the next batch                             |
 
@@ -28,7 +28,8 @@ from streamfilter.index.buckets import written
 from streamfilter.index.errors import FormatError, IndexDamaged
 from streamfilter.index.format import decode_buckets
 from streamfilter.index.journal import decode_mark, decode_span
-from streamfilter.index.protocol import U8, U64, Additions, Documents, Flags, Progress
+from streamfilter.index.longer import DEPTH, cap_at
+from streamfilter.index.protocol import I64, U8, U64, Additions, Documents, Flags, Progress
 from streamfilter.index.store import BANDS, BATCHES, META, SPANS
 from streamfilter.index.viewing import IndexView
 
@@ -112,17 +113,29 @@ def _listed(view: IndexView, documents: Documents, found: Inspection, keys_of: K
     """Look every document up by its own keys."""
     keys = keys_of(documents.signatures, documents.fingerprints)
     present = written(Additions(documents, keys))
-    buckets = view.probe(keys, present)
-    owners = np.repeat(np.arange(buckets.counts.size), buckets.counts.ravel())
-    rows = owners // keys.shape[1]
-    listed = np.zeros(buckets.counts.size, np.bool_)
-    listed[owners[buckets.ordinals == documents.ordinals[rows]]] = True
-    # A bucket that lost a member to forgetting has room, and does not know whom it turned away:
+    buckets = view.probe(keys, present, documents.signatures)
+    listed, excused = np.zeros(keys.size, np.bool_), np.zeros(keys.size, np.bool_)
+    excused[keys.shape[1] - 1 :: keys.shape[1]] = buckets.full[:, -1]
+    _note_listed(listed, buckets.cells, buckets.ordinals, documents, keys.shape[1])
+    for depth, level in enumerate(buckets.deeper, start=1):
+        cells = np.repeat(level.cells, level.counts)
+        _note_listed(listed, cells, level.ordinals, documents, keys.shape[1])
+        if depth == DEPTH:
+            excused[level.cells] = level.counts >= cap_at(view.bucket_cap, depth)
+    # Forgetting leaves room in a bucket for those that come later, not for whom it turned away:
     # only an index behind a changelog, which forgets nothing yet, can be held to it.
-    excused = buckets.counts >= (view.bucket_cap if view.progress.changelog_offset >= 0 else 0)
-    missing = present & ~listed.reshape(keys.shape) & ~excused
+    if view.progress.changelog_offset < 0:
+        return
+    missing = present & ~(listed | excused).reshape(keys.shape)
     for row in np.flatnonzero(missing.any(axis=1)).tolist():
         found.note(f"document {documents.ordinals[row]} is not in the bucket of one of its keys")
+
+
+def _note_listed(
+    listed: Flags, cells: I64, ordinals: I64, documents: Documents, columns: int
+) -> None:
+    """Flag the cells in which a document was met by itself."""
+    listed[cells[ordinals == documents.ordinals[cells // columns]]] = True
 
 
 def _buckets(
@@ -139,5 +152,6 @@ def _buckets(
     falls = (np.diff(lists.ordinals) <= 0) & (np.diff(owners) == 0)
     for at in np.flatnonzero(falls).tolist():
         found.note(f"bucket {chunk[int(owners[at])][0].hex()} does not rise")
-    for at in np.flatnonzero(lists.counts > view.bucket_cap).tolist():
-        found.note(f"bucket {chunk[at][0].hex()} lists more than {view.bucket_cap} documents")
+    most = cap_at(view.bucket_cap, DEPTH)  # a key does not tell how long it is
+    for at in np.flatnonzero(lists.counts > most).tolist():
+        found.note(f"bucket {chunk[at][0].hex()} lists more than {most} documents")

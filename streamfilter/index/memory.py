@@ -7,20 +7,26 @@ byte of `dump`, and no more of them: it is gone with the process.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
 from streamfilter.index.format import Lists, decode_documents, encode_buckets, encode_documents
 from streamfilter.index.journal import Standing, encode_mark, encode_standing, span_entries
+from streamfilter.index.longer import DEPTH, STEPS, cap_at, longer
 from streamfilter.index.protocol import (
+    FAINT_BELOW,
     I64,
+    U8,
     U64,
     Additions,
     Applied,
     Buckets,
     Changes,
+    Deeper,
     Documents,
     Flags,
     Progress,
@@ -43,16 +49,38 @@ class MemoryIndex:
         self._spans: dict[int, dict[int, tuple[int, int]]] = {}
         self._progress = Progress()
 
-    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
-        """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read."""
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
         counts = np.zeros(keys.shape, np.uint8)
+        full = np.zeros(keys.shape, np.bool_)
         ordinals: list[int] = []
+        deeper: list[list[tuple[int, list[int]]]] = [[] for _ in STEPS]
+        bands = keys.shape[1] - 1
         for place, key in np.ndenumerate(keys):
             if present is None or present[place]:
                 bucket = self._buckets.get(int(key), [])
                 counts[place] = len(bucket)
+                full[place] = int(key) in self._overflows
                 ordinals += bucket
-        return Buckets(counts, np.array(ordinals, np.int64))
+                if signatures is not None and full[place] and place[1] < bands:
+                    cell = place[0] * keys.shape[1] + place[1]
+                    trail = _trail(key, signatures[place[0]], place[1], bands)
+                    for depth, longer_key in enumerate(islice(trail, 1, None)):
+                        deeper[depth].append((cell, self._buckets.get(longer_key, [])))
+                        if longer_key not in self._overflows:
+                            break
+        levels = tuple(
+            Deeper(
+                np.array([cell for cell, _ in level], np.int64),
+                np.array([len(bucket) for _, bucket in level], np.int64),
+                np.array([ordinal for _, bucket in level for ordinal in bucket], np.int64),
+            )
+            for level in deeper
+            if level
+        )
+        return Buckets(counts, np.array(ordinals, np.int64), full, levels)
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
@@ -93,40 +121,63 @@ class MemoryIndex:
 
     def _remove(self, removals: Removals) -> int:
         removed = 0
-        for ordinal, row in zip(removals.ordinals.tolist(), removals.keys.tolist(), strict=True):
+        bands = removals.keys.shape[1] - removals.always
+        for row, ordinal in enumerate(removals.ordinals.tolist()):
             removed += self._documents.pop(ordinal, None) is not None
-            for key in row:
-                if ordinal in self._buckets.get(key, ()):
-                    self._buckets[key].remove(ordinal)
-                    self._overflows.pop(key, None)
-                    if not self._buckets[key]:
-                        del self._buckets[key]
+            for column, key in enumerate(removals.keys[row]):
+                self._unlist(_trail(key, removals.signatures[row], column, bands), ordinal)
         return removed
 
+    def _unlist(self, trail: Iterator[int], ordinal: int) -> None:
+        """Take *ordinal* out of the first bucket of *trail* that lists it."""
+        for key in trail:
+            if ordinal in self._buckets.get(key, ()):
+                self._buckets[key].remove(ordinal)
+                if not self._buckets[key] and key not in self._overflows:
+                    del self._buckets[key]
+                return
+            if key not in self._overflows:
+                return
+
     def _add(self, additions: Additions, values: list[bytes]) -> Applied:
-        documents = overflows = 0
-        signed = (additions.documents.set_sizes > 0).tolist()
-        for i, ordinal in enumerate(additions.documents.ordinals.tolist()):
+        told = Counter[str]()
+        bands = additions.keys.shape[1] - additions.always
+        documents = additions.documents
+        for i, ordinal in enumerate(documents.ordinals.tolist()):
             if ordinal in self._documents:
                 continue
             self._documents[ordinal] = values[i]
-            documents += 1
-            row = additions.keys[i].tolist()
-            overflows += sum(
-                self._list(key, ordinal)
-                for key in set(row if signed[i] else row[-additions.always :])
-            )
-        return Applied(documents, overflows)
+            signed = bool(documents.set_sizes[i])
+            away: set[int] = set()
+            depths = [
+                self._list(_trail(key, documents.signatures[i], column, bands), ordinal, away)
+                for column, key in enumerate(additions.keys[i])
+                if signed or column >= bands
+            ]
+            in_bands = sum(depth is not None for depth in depths[:bands])
+            told["documents"] += 1
+            told["longer"] += sum(bool(depth) for depth in depths)
+            told["overflows"] += depths.count(None)
+            told["faint"] += signed and in_bands < min(FAINT_BELOW, bands)
+            told["unlisted"] += signed and not in_bands
+        return Applied(**told)
 
-    def _list(self, key: int, ordinal: int) -> bool:
-        """Add *ordinal* to the bucket of *key*; return True if an ordinal had to stay out."""
-        bucket = self._buckets.setdefault(key, [])
-        insort(bucket, ordinal)
-        if len(bucket) <= self._cap:
-            return False
-        del bucket[-1]
-        self._overflows[key] = self._overflows.get(key, 0) + 1
-        return True
+    def _list(self, trail: Iterator[int], ordinal: int, away: set[int]) -> int | None:
+        """Add *ordinal* to the first bucket of *trail* that has room; return how far down.
+
+        *away* are the buckets that have turned this document away, each of which counts it once.
+        """
+        for depth, key in enumerate(trail):
+            bucket = self._buckets.setdefault(key, [])
+            if ordinal not in bucket:
+                if len(bucket) >= cap_at(self._cap, depth):
+                    if key not in away:
+                        self._overflows[key] = self._overflows.get(key, 0) + 1
+                        away.add(key)
+                    continue
+                insort(bucket, ordinal)
+            return depth
+        return None
 
     @property
     def progress(self) -> Progress:
@@ -160,3 +211,12 @@ class MemoryIndex:
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
+
+
+def _trail(key: np.uint64, signature: U8, column: int, bands: int) -> Iterator[int]:
+    """Yield *key* and, if its *column* is of a band, all longer ones."""
+    yield int(key)
+    trail = np.array([key])
+    for depth in range(1, DEPTH + 1) if column < bands else ():
+        trail = longer(trail, signature[None], np.array([column]), bands=bands, depth=depth)
+        yield int(trail[0])

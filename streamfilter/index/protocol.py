@@ -1,8 +1,9 @@
 """What the pipeline asks of an index, whatever keeps it: RocksDB or a plain dictionary.
 
 An index maps a 64-bit key (a band key, or the folded content fingerprint, which behaves as
-one more band) to a bucket: the ordinals of the first documents that had it. It maps an
-ordinal to what is remembered of that document. Reading changes nothing; `apply` writes one
+one more band) to a bucket: the ordinals of the first documents that had it; those that came
+later are listed under longer keys (`index.longer`). It maps an ordinal to what is remembered of
+that document. Reading changes nothing; `apply` writes one
 batch and the log position it came from, atomically.
 """
 
@@ -22,6 +23,9 @@ U32 = NDArray[np.uint32]
 U8 = NDArray[np.uint8]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+FAINT_BELOW = 4
+"""Of 16 bands of 6 slots, a copy of similarity .84 meets 3 with probability .73, and 4 with .82."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,27 @@ class Buckets:
     """(n, c) ordinals in the bucket of document i's key in column j (0: no bucket)."""
     ordinals: I64
     """(counts.sum(),) the buckets' ordinals, row by row, column by column, oldest first."""
+    full: Flags
+    """(n, c) True where the bucket has turned documents away."""
+    deeper: tuple[Deeper, ...] = ()
+    """What full buckets turned away, by the length of the key (`index.longer`), if asked for."""
+
+    @property
+    def cells(self) -> I64:
+        """Return (counts.sum(),): the cell, row * c + column, in which each ordinal was met."""
+        return np.repeat(np.arange(self.counts.size), self.counts.reshape(-1))
+
+
+@dataclass(frozen=True, slots=True)
+class Deeper:
+    """The buckets of longer keys, of those documents whose bucket has turned others away."""
+
+    cells: I64
+    """(m,) row * c + column of each, rising."""
+    counts: I64
+    """(m,) ordinals in the bucket."""
+    ordinals: I64
+    """(counts.sum(),) bucket by bucket, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +119,8 @@ class Additions:
     """What a probe of exactly these keys just found, so that apply need not read again; None
     means apply reads them itself (restore)."""
     always: int = 1
-    """How many of the last key columns every document has; the others only a signed one."""
+    """How many of the last key columns every document has; the others, its bands, only a signed
+    one has. Only the buckets of bands go on under longer keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +131,10 @@ class Removals:
     """(n,) distinct; one that is not stored is passed over."""
     keys: U64
     """(n, c) the keys that they were added with; one that was not written is passed over."""
+    signatures: U8
+    """(n, k) of the documents: their longer keys are made of them."""
+    always: int = 1
+    """As in `Additions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +156,14 @@ class Applied:
 
     documents: int = 0
     """Documents added (a known ordinal adds nothing and is not counted)."""
+    longer: int = 0
+    """Keys of documents that are listed under a longer key, because the bucket was full."""
     overflows: int = 0
-    """Buckets that were full, so that an ordinal was counted but not listed."""
+    """Keys of documents that are listed nowhere, because the longest key's bucket was full."""
+    faint: int = 0
+    """Documents listed for fewer than `FAINT_BELOW` of their bands: copies may not meet them."""
+    unlisted: int = 0
+    """Those of them that are listed for none: no near-duplicate ever meets them."""
     removed: int = 0
     """Documents forgotten."""
 
@@ -135,8 +171,14 @@ class Applied:
 class Index(Protocol):
     """The memory of one task. Not safe for use from two threads at once, except `probe`."""
 
-    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
-        """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read."""
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read.
+
+        With the documents' *signatures* (n, k), all columns but the last are of bands, and what
+        their full buckets turned away is told, too.
+        """
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
@@ -147,8 +189,9 @@ class Index(Protocol):
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
 
-        A bucket that loses a member does not get back those that came when it was full, and
-        forgets how many there were.
+        New ordinals rise from write to write, and a full bucket turns away whoever comes later.
+        A bucket that loses a member does not get back those that came when it was full; they
+        stay under their longer keys, and the next newcomer takes the place.
         """
 
     def drop_owed(self) -> None:

@@ -8,6 +8,7 @@ crash the database holds the effect of a prefix of the changelog and knows which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,20 +17,18 @@ import numpy as np
 from streamfilter.index.absence import PIECE_KEYS, Absence
 from streamfilter.index.buckets import (
     Grouped,
+    descended,
     encoded_integers,
     found,
-    merged,
     spread,
     taken,
     written,
 )
 from streamfilter.index.errors import IndexFault
-from streamfilter.index.forgetting import exchange
 from streamfilter.index.format import (
     Lists,
     decode_buckets,
     decode_documents,
-    encode_buckets,
     encode_documents,
 )
 from streamfilter.index.journal import (
@@ -43,9 +42,11 @@ from streamfilter.index.journal import (
     numbers_covering,
     span_entries,
 )
+from streamfilter.index.listing import listed
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import (
     I64,
+    U8,
     U64,
     Additions,
     Applied,
@@ -54,13 +55,11 @@ from streamfilter.index.protocol import (
     Documents,
     Flags,
     Progress,
+    Removals,
 )
 from streamfilter.index.selection import subset
 from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, META, SPANS, Entries, Store
 from streamfilter.model import BatchMark
-
-APPLY_KEYS_MAX = 1 << 24
-"""Keys of one write: they are numbered in 24 bits while they are merged."""
 
 
 class RocksIndex:
@@ -106,15 +105,24 @@ class RocksIndex:
         last = self._store.last_key(DOCUMENTS)
         return standing, int.from_bytes(last, "big") if last is not None else -1
 
-    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
-        """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read."""
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
         self._refuse_while_owing()
         if present is None:
             present = np.ones(keys.shape, np.bool_)
         wanted = present & self._absence.may_hold(keys)
         grouped = Grouped.of(keys[wanted])
         lists = decode_buckets(self._store.get(BANDS, grouped.key_bytes()))
-        return spread(taken(lists, grouped.inverse), wanted)
+        buckets = spread(taken(lists, grouped.inverse), wanted)
+        if signatures is None:
+            return buckets
+        return descended(buckets, keys, signatures, self._lists_at)
+
+    def _lists_at(self, keys: U64) -> Lists:
+        grouped = Grouped.of(keys)
+        return taken(self._stored_lists(grouped, grouped.key_bytes()), grouped.inverse)
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
@@ -167,15 +175,8 @@ class RocksIndex:
     def _entries(self, changes: Changes) -> tuple[Entries, Applied]:
         entries, applied = Entries(), Applied()
         additions = self._unknown(changes.additions)
-        if changes.removals is not None:
-            if additions is not None:
-                self._absence.add(np.unique(additions.keys[written(additions)]))
-            applied = exchange(
-                entries, changes.removals, additions, cap=self._cap,
-                lists_of=self._stored_lists, documents_of=partial(self._store.get, DOCUMENTS),
-            )  # fmt: skip
-        elif additions is not None:
-            applied = self._put_additions(entries, additions)
+        if additions is not None or changes.removals is not None:
+            applied = self._put_changed(entries, additions, changes.removals)
         for mark in changes.marks:
             entries.put(BATCHES, [mark.number.to_bytes(8, "big")], [encode_mark(mark)])
             for key, value in span_entries(mark):
@@ -200,30 +201,35 @@ class RocksIndex:
         fresh = first[np.fromiter((v is None for v in known), np.bool_, len(known))]
         return subset(additions, fresh) if len(fresh) else None
 
-    def _put_additions(self, entries: Entries, additions: Additions) -> Applied:
-        documents = additions.documents
-        present = written(additions)
-        ordinals = np.broadcast_to(documents.ordinals[:, None], present.shape)[present]
-        if len(ordinals) >= APPLY_KEYS_MAX:
-            raise ValueError(f"one write may add {APPLY_KEYS_MAX} keys, not {len(ordinals)}")
-        grouped = Grouped.of(additions.keys[present])
-        names = grouped.key_bytes()
-        old = self._present_lists(grouped, names, additions.buckets, present)
-        self._absence.add(grouped.keys)  # first here: should the write fail, no harm is done
-        lists, overflows = merged(old, grouped.inverse, ordinals, cap=self._cap)
-        entries.put(BANDS, names, encode_buckets(lists))
-        entries.put(DOCUMENTS, encoded_integers(documents.ordinals), encode_documents(documents))
-        return Applied(len(documents), overflows)
+    def _put_changed(
+        self, entries: Entries, additions: Additions | None, removals: Removals | None
+    ) -> Applied:
+        first_lists = self._stored_lists
+        if additions is not None and additions.buckets is not None and removals is None:
+            first_lists = partial(self._probed_lists, additions.buckets, written(additions))
+        applied = listed(
+            entries, additions, removals, first_lists=first_lists, lists_of=self._stored_lists,
+            about_to_write=self._absence.add, cap=self._cap,
+        )  # fmt: skip
+        if additions is not None:
+            documents = additions.documents
+            names = encoded_integers(documents.ordinals)
+            entries.put(DOCUMENTS, names, encode_documents(documents))
+        if removals is None:
+            return applied
+        leaving = encoded_integers(removals.ordinals)
+        values = self._store.get(DOCUMENTS, leaving)
+        known = [name for name, value in zip(leaving, values, strict=True) if value is not None]
+        entries.delete(DOCUMENTS, known)
+        return replace(applied, removed=len(known))
 
-    def _present_lists(
-        self, grouped: Grouped, names: Sequence[bytes], buckets: Buckets | None, present: Flags
+    def _probed_lists(
+        self, buckets: Buckets, present: Flags, grouped: Grouped, names: Sequence[bytes]
     ) -> Lists:
-        """Return the buckets as they are: from the probe's answer, or read now."""
-        if buckets is None:
-            return self._stored_lists(grouped, names)
+        """Return the buckets as a probe of these very keys told them."""
         lists = taken(found(buckets, present), grouped.first)
-        full = np.flatnonzero(lists.counts >= self._cap)
-        # A probe does not tell how often a full bucket overflowed: read those few again.
+        full = np.flatnonzero(buckets.full[present][grouped.first])
+        # A probe does not tell how many a full bucket has turned away: read those few again.
         values = self._store.get(BANDS, [names[i] for i in full.tolist()])
         lists.overflows[full] = decode_buckets(values).overflows
         return lists

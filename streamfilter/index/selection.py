@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,8 @@ from streamfilter.index.protocol import Additions, Buckets, Documents
 def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
     """Return the *rows* of *additions*, in the order given."""
     buckets = additions.buckets
-    return Additions(
+    return replace(
+        additions,
         documents=documents_at(additions.documents, rows),
         keys=additions.keys[rows],
         buckets=buckets_at(buckets, rows) if buckets is not None else None,
@@ -39,7 +42,8 @@ def documents_at(documents: Documents, rows: NDArray[np.intp]) -> Documents:
 
 
 def buckets_at(buckets: Buckets, rows: NDArray[np.intp]) -> Buckets:
-    """Return the *rows* of *buckets*, in the order given."""
+    """Return the *rows* of *buckets*, in the order given; not what full ones turned away."""
     totals = buckets.counts.sum(axis=1, dtype=np.int64)
     starts = np.cumsum(totals) - totals
-    return Buckets(buckets.counts[rows], buckets.ordinals[slices(starts[rows], totals[rows])])
+    ordinals = buckets.ordinals[slices(starts[rows], totals[rows])]
+    return Buckets(buckets.counts[rows], ordinals, buckets.full[rows])

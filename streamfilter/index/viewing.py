@@ -16,15 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfilter.index.buckets import Grouped, encoded_integers, spread, taken
+from streamfilter.index.buckets import Grouped, descended, encoded_integers, spread, taken
 from streamfilter.index.directory import DATABASE_NAME, read_marker
 from streamfilter.index.errors import IndexDamaged, IndexRefused
-from streamfilter.index.format import decode_buckets, decode_documents
+from streamfilter.index.format import Lists, decode_buckets, decode_documents
 from streamfilter.index.identity import Identity
 from streamfilter.index.journal import STANDING, Standing, decode_standing, fact_key
 from streamfilter.index.opening import read_identity
 from streamfilter.index.options import MIB, Memory
-from streamfilter.index.protocol import I64, U64, Buckets, Documents, Flags, Progress
+from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags, Progress
 from streamfilter.index.store import BANDS, DOCUMENTS, META, Store
 
 ATTEMPTS = 5
@@ -42,12 +42,20 @@ class IndexView:
         stored = store.get(META, [STANDING])[0]
         self._standing = decode_standing(stored) if stored is not None else Standing()
 
-    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
-        """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read."""
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
         wanted = np.ones(keys.shape, np.bool_) if present is None else present
-        grouped = Grouped.of(keys[wanted])
+        buckets = spread(self._lists_at(keys[wanted]), wanted)
+        return (
+            buckets if signatures is None else descended(buckets, keys, signatures, self._lists_at)
+        )
+
+    def _lists_at(self, keys: U64) -> Lists:
+        grouped = Grouped.of(keys)
         lists = decode_buckets(self._store.get(BANDS, grouped.key_bytes()))
-        return spread(taken(lists, grouped.inverse), wanted)
+        return taken(lists, grouped.inverse)
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""

@@ -97,7 +97,8 @@ def _forget(run: Run, sketches, first: int, memory: int, horizon) -> int:
     old = run.index.fetch(np.arange(kept))
     if len(old):
         keys = run.sketcher.keys_of(old.signatures, old.fingerprints)
-        run.index.apply(Changes(run.index.progress, removals=Removals(old.ordinals, keys)))
+        removals = Removals(old.ordinals, keys, old.signatures)
+        run.index.apply(Changes(run.index.progress, removals=removals))
     return max(0, first - BATCH - memory)
 
 

@@ -169,7 +169,7 @@ def crowd(copies_like: int) -> list[str]:
 def test_a_loss_is_told_with_its_cause(cause, texts, run):
     found = audited(Run.of(seed=5, **({"threshold": 0.8} | run)), texts)
     causes = found.by_cause
-    assert causes[cause] > 20
+    assert causes[cause] > 10
     assert causes[cause] > 0.7 * sum(causes.values())
     told = with_exact("exact", found).told()
     assert told["audit_lost"] == causes  # all were looked at: nothing to be extrapolated
@@ -246,7 +246,8 @@ def test_where_the_index_forgets_recall_is_an_upper_bound_and_says_why():
         audit.batch(sketches, judgement, first_ordinal=first)
     old = run.index.fetch(np.arange(150))
     keys = run.sketcher.keys_of(old.signatures, old.fingerprints)
-    run.index.apply(Changes(run.index.progress, removals=Removals(old.ordinals, keys)))
+    removals = Removals(old.ordinals, keys, old.signatures)
+    run.index.apply(Changes(run.index.progress, removals=removals))
     sketches, judgement, first = run.step([fresh(random.Random(1))])
     audit.batch(sketches, judgement, first_ordinal=first)
     (found,) = [each for each in rounds(audit) if len(each.hashes) > 1]

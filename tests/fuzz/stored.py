@@ -164,7 +164,7 @@ TARGETS = {
     "identity": Target(
         read_identity,
         (IDENTITY, samples.identity(external_seed=True).encode()),
-        (b'"seed":', b'"format":1', b'"slots":', b"null", b"1e999", b'"scheme":{"slots":8}'),
+        (b'"seed":', b'"format":2', b'"slots":', b"null", b"1e999", b'"scheme":{"slots":8}'),
     ),
     "journal": Target(
         read_journal,

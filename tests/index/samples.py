@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Progress
 from streamfilter.model import BatchMark, Span
@@ -22,7 +23,7 @@ SCHEME = '{"bands":3,"rows":5,"shingling":{"kind":"word","size":3},"slots":16}'
 def identity(**changed: Any) -> Identity:
     fields: dict[str, Any] = {
         "index_id": "0f" * 16,
-        "format": 1,
+        "format": FORMAT,
         "scheme_fingerprint": "a1b2c3d4",
         "scheme": SCHEME,
         "seed": b"a secret of 16 b",

@@ -174,6 +174,13 @@ def test_buckets_come_back_with_their_overflow_among_empty_ones() -> None:
         assert read.overflows.tolist() == overflows
 
 
+def test_a_bucket_that_turned_others_away_may_list_nobody() -> None:
+    value = b"\7\0\0\0"
+    lists = decode_buckets([None, value, b"\1\0\0\0\0"])
+    assert (lists.counts.tolist(), lists.overflows.tolist()) == ([0, 0, 1], [0, 7, 0])
+    assert encode_buckets(lists)[1:] == [value, b"\1\0\0\0\0"]
+
+
 def test_a_bucket_costs_5_bytes_an_ordinal_and_4_once_it_was_full() -> None:
     lists = Lists(np.array([1, 2]), np.array([7, 7, 2**40 - 1]), np.array([0, 9]))
     assert [len(value) for value in encode_buckets(lists)] == [5, 14]
@@ -184,14 +191,14 @@ def test_a_bucket_costs_5_bytes_an_ordinal_and_4_once_it_was_full() -> None:
     [
         b"",
         b"\1",
-        b"\1\0\0\0",
+        b"\0\0\0\0",
         b"\1\0\0\0\0\0",
         b"\2\0\0\0\0" + b"\1\0\0\0\0",
         b"\1\0\0\0\0" * 2,
         b"\1\0\0\0\0" + b"\0\0\0\0",
         b"".join(i.to_bytes(5, "little") for i in range(256)),
     ],
-    ids=["empty", "short", "only a count", "6", "falling", "twice", "no overflow", "too many"],
+    ids=["empty", "short", "a count of nobody", "6", "falling", "twice", "no overflow", "too many"],
 )
 def test_a_broken_bucket_is_refused(value: bytes) -> None:
     with pytest.raises(FormatError):

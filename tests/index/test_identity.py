@@ -53,7 +53,7 @@ def test_the_check_of_a_seed_is_another_for_another_index() -> None:
 
 
 def test_another_format_is_refused_before_anything_else_is_read() -> None:
-    with pytest.raises(IndexMismatch, match="format: it has 99, this version 1"):
+    with pytest.raises(IndexMismatch, match="format: it has 99, this version 2"):
         decode_identity(b'{"format": 99, "and": "who knows"}')
 
 

@@ -110,8 +110,8 @@ def test_another_bucket_cap_is_refused_because_it_shaped_the_buckets(state: Path
 
 def test_an_index_of_a_later_format_is_refused(state: Path) -> None:
     marker = (state / MARKER_NAME).read_text()
-    (state / MARKER_NAME).write_text(marker.replace('"format": 1', '"format": 2'))
-    with pytest.raises(IndexMismatch, match="format: it has 2, this version 1"):
+    (state / MARKER_NAME).write_text(marker.replace('"format": 2', '"format": 3'))
+    with pytest.raises(IndexMismatch, match="format: it has 3, this version 2"):
         open_index(state, identity(), memory=SMALL)
     with pytest.raises(IndexMismatch, match="format"):
         read_identity(state)

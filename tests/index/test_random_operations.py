@@ -37,6 +37,7 @@ class Twins:
         self.rocks = self.opened()
         self.past: list[Changes] = []
         self.offset = 0
+        self.deepest = 0
 
     def opened(self) -> Any:
         return open_index(self.path, identity(), bucket_cap=CAP, memory=self.bounds)
@@ -78,7 +79,9 @@ class Twins:
             return
         old, progress = self.rng.choice(told), self.memory.progress
         rows = self.rng.sample(range(len(old.documents)), self.rng.randint(1, len(old.documents)))
-        removals = Removals(old.documents.ordinals[rows], old.keys[rows])
+        removals = Removals(
+            old.documents.ordinals[rows], old.keys[rows], old.documents.signatures[rows]
+        )
         additions, after = None, progress.next_ordinal
         if self.rng.random() < 0.5:
             keys = old.keys[rows[:1]]  # an update: the new one goes into the buckets of the old
@@ -92,19 +95,25 @@ class Twins:
     def probe(self) -> None:
         keys = random_keys(self.rng, 8, kinds=self.rng.choice([5, 50]))
         present = np.array([self.rng.random() < 0.8 for _ in range(keys.size)])
-        one = self.rocks.probe(keys, present.reshape(keys.shape))
-        other = self.memory.probe(keys, present.reshape(keys.shape))
-        assert np.array_equal(one.counts, other.counts)
-        assert np.array_equal(one.ordinals, other.ordinals)
+        self.asked(keys, present.reshape(keys.shape), None)
 
     def probe_what_was_added(self) -> None:
         """Ask for keys of any earlier batch, of which none may be called absent."""
         told = [changes.additions for changes in self.past if changes.additions]
         if told:
-            keys = self.rng.choice(told).keys
-            one, other = self.rocks.probe(keys), self.memory.probe(keys)
-            assert np.array_equal(one.counts, other.counts)
-            assert np.array_equal(one.ordinals, other.ordinals)
+            additions = self.rng.choice(told)
+            self.asked(additions.keys, None, additions.documents.signatures)
+
+    def asked(self, keys: Any, present: Any, signatures: Any) -> None:
+        one = self.rocks.probe(keys, present, signatures)
+        other = self.memory.probe(keys, present, signatures)
+        for name in ("counts", "ordinals", "full"):
+            assert np.array_equal(getattr(one, name), getattr(other, name)), name
+        assert len(one.deeper) == len(other.deeper)
+        for ours, theirs in zip(one.deeper, other.deeper, strict=True):
+            for name in ("cells", "counts", "ordinals"):
+                assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
+        self.deepest = max(self.deepest, len(one.deeper))
 
     def fetch(self) -> None:
         last = self.memory.progress.next_ordinal + 3

@@ -11,6 +11,7 @@ from streamfilter.batch import Rules
 from streamfilter.documents import Reader
 from streamfilter.health import Health, State
 from streamfilter.index.errors import DiskFull
+from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity, decode_identity
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes, Index
@@ -133,7 +134,9 @@ class World:
             worker=self._worker,
         )
         names = Names("group", "in", "changelog/0", "memory")
-        identity = Identity("00" * 16, 1, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15")
+        identity = Identity(
+            "00" * 16, FORMAT, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15"
+        )
         plan = Plan(number, names, (0,), SCHEME, "earliest", False, lambda: identity)
         return Task(plan, parts, self.store, index)
 

@@ -66,9 +66,9 @@ def test_a_directory_of_another_format_is_refused_by_a_running_service(stage: St
     stage.produce(records(texts(random.Random(SEED), 30)))
     finish(stage)
     marker = stage.directory / "state" / "index.json"
-    marker.write_text(marker.read_text().replace('"format": 1', '"format": 2'))
+    marker.write_text(marker.read_text().replace('"format": 2', '"format": 3'))
     process = stage.start(**STATIC)
     assert process.wait_for_exit() == REFUSED, process.told("was not refused")
     said = process.log.read_text()
-    assert "format: it has 2, this version 1" in said
+    assert "format: it has 3, this version 2" in said
     assert "ways out" in said

@@ -65,7 +65,7 @@ def batch_of(ids, offsets):
     return Batch(ids, zeros, np.array(offsets, np.int64), zeros)
 
 
-def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER):
+def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, cap=8):
     done, outcome, number = 0, [], 0
     while done < len(texts):
         size = min(next(sizes), len(texts) - done)
@@ -78,6 +78,7 @@ def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER):
             locate=lambda p, o: Source("t", p, o),
             number=number,
             first_ordinal=done,
+            bucket_cap=cap,
         )
         mark = BatchMark(number, done, done + size, (Span(0, done, done + size),))
         progress = Progress(positions={0: done + size}, next_batch=number + 1,
@@ -148,3 +149,45 @@ def test_a_document_read_again_gets_the_verdict_it_had(seed):
     )  # fmt: skip
     assert judged.additions is None
     assert [plain(d) for d in judged.decisions] == [plain(d) for d in first[begin:]]
+
+
+def flood(rng: random.Random, n: int) -> list[str]:
+    """Variants of two texts, some of them so near that they are copies: buckets fill and split."""
+    bases = [story(rng, 60), story(rng, 60)]
+    texts = []
+    for _ in range(n):
+        words = list(rng.choice(bases))
+        for place in rng.sample(range(60), rng.choice((0, 1, 3, 4, 5, 6))):
+            words[place] = f"x{rng.randrange(10_000)}"
+        texts.append(" ".join(words))
+    return texts
+
+
+@pytest.mark.parametrize("cap", [1, 2, 8])
+def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_again(cap):
+    rng = random.Random(cap)
+    texts = flood(rng, 400)
+    policy = MatchPolicy(max_candidates=4)
+    sketches = SKETCHER.sketch(texts)
+    model = SequentialModel(max_candidates=4, cap=cap)
+    expected = [model.judge(f"d{i}", sketches, i) for i in range(len(texts))]
+    index = MemoryIndex(slots=128, bucket_cap=cap)
+    sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
+    decisions = run_in_batches(texts, sizes, index, policy, cap=cap)
+    for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
+        assert plain(got) == (want.verdict, want.matches, want.truncated), (i, texts[i])
+    stored = {
+        int.from_bytes(key, "big"): value for kind, key, value in index.dump() if kind == "bucket"
+    }
+    assert {key: len(value) // 5 for key, value in stored.items()} == {
+        key: len(bucket) for key, bucket in model.buckets.items()
+    }
+    batch = batch_of([f"d{i}" for i in range(100, 400)], range(100, 400))
+    again = judge(
+        batch, SKETCHER.sketch(texts[100:]), index=index, policy=policy,
+        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=400, bucket_cap=cap,
+        as_of=index.marks_covering(batch.partitions, batch.offsets),
+    )  # fmt: skip
+    assert [plain(each) for each in again.decisions] == [plain(each) for each in decisions[100:]]
+    deepest = index.probe(sketches.keys, None, sketches.signatures).deeper
+    assert len(deepest) >= (2 if cap == 1 else 1)

@@ -14,6 +14,7 @@ from streamfilter.index.identity import Identity, decode_identity, differences, 
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import (
     I64,
+    U8,
     U64,
     Applied,
     Buckets,
@@ -141,13 +142,15 @@ class SimIndex:
             self._world.tell(self._life.name, "reads again what found no room")
         self._owed = None
 
-    def probe(self, keys: U64, present: Flags | None = None) -> Buckets:
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
         index = self._paid("index.probe")
         if not self._life.rotted and self._world.chance("rot"):
             self._world.tell(self._life.name, f"reads a broken block of {self._disk.name}")
             self._life.rotted = self._disk.damaged = True
             raise IndexDamaged(f"{self._disk.name}: block checksum mismatch")
-        return index.probe(keys, present)
+        return index.probe(keys, present, signatures)
 
     def fetch(self, ordinals: I64) -> Documents:
         return self._paid("index.fetch").fetch(ordinals)

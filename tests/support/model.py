@@ -6,6 +6,7 @@ buckets. It is slow, short, and what the pipeline is held to.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import sqrt
 
@@ -46,6 +47,23 @@ def estimate(a: Stored, b: Stored, slots: int) -> float:
     return max((share - 1 / 256) / (1 - 1 / 256), 0.0)
 
 
+def trail(key: int, signature: bytes, band: int | None, bands: int) -> Iterator[int]:
+    """*key*, and the longer keys of a band: its next 3, 6, 12 and 18 slots, from its share on."""
+    yield key
+    if band is None:
+        return
+    place = (band + 1) * len(signature) // bands
+    for step in (3, 3, 6, 6):
+        slots = [signature[(place + i) % len(signature)] for i in range(step)]
+        place += step
+        key ^= int.from_bytes(bytes(slots), "little")
+        key = (key + 0x9E3779B97F4A7C15) % 2**64
+        for factor in (0xD6E8FEB86659FD93, 0x9FB21C651E98DF25):
+            key = key * factor % 2**64
+            key ^= key >> 32
+        yield key
+
+
 class SequentialModel:
     """*method* is that of `MatchPolicy`; the other rules are said again, in their own words."""
 
@@ -77,19 +95,30 @@ class SequentialModel:
         verdict = self._decide(me, keys)
         if verdict.verdict == "unique":
             self.documents[me.ordinal] = me
-            for key in keys:
-                bucket = self.buckets.setdefault(key, [])
-                if len(bucket) < self.cap:
-                    bucket.append(me.ordinal)
+            for column, key in enumerate(keys):
+                self._list(me, key, column if column < len(keys) - 1 else None, len(keys) - 1)
         return verdict
+
+    def _list(self, me: Stored, key: int, band: int | None, bands: int) -> None:
+        """List *me* under *key*, or under the first longer one whose bucket is not full."""
+        for depth, each in enumerate(trail(key, me.signature, band, bands)):
+            bucket = self.buckets.setdefault(each, [])
+            if len(bucket) < (min(8 * self.cap, 255) if depth else self.cap):
+                bucket.append(me.ordinal)
+                return
+
+    def _listed(self, me: Stored, key: int, band: int, bands: int) -> list[int]:
+        """Who is listed under *key*, or under a longer one of *me*."""
+        keys = trail(key, me.signature, band, bands)
+        return [ordinal for each in keys for ordinal in self.buckets.get(each, [])]
 
     def _decide(self, me: Stored, keys: list[int]) -> Verdict:
         for ordinal in sorted(self.buckets.get(keys[-1], [])):
             if self.documents[ordinal].fingerprint == me.fingerprint:
                 return Verdict("exact_duplicate", [(self.documents[ordinal].id, 1.0, 0)])
         shared: dict[int, int] = {}
-        for key in keys[:-1]:
-            for ordinal in self.buckets.get(key, []):
+        for band, key in enumerate(keys[:-1]):
+            for ordinal in self._listed(me, key, band, len(keys) - 1):
                 shared[ordinal] = shared.get(ordinal, 0) + 1
         ordered = sorted(shared, key=lambda o: (-shared[o], o))
         hopeful = [o for o in ordered if self._hopeful(me, self.documents[o])]

@@ -1,0 +1,193 @@
+"""Listing: which buckets a write changes, the shortest keys first, then one step longer each time.
+
+Documents join the buckets of their keys, and go on to a longer key where a bucket is full.
+Documents that are forgotten leave the one bucket of each key that lists them, in the same write
+in which others may join it. What a bucket has turned away it goes on counting, so that those who
+look for it go on looking under the longer key. An emptied bucket that has turned nobody away is
+deleted, as if its key had never been written; the front in RAM still calls it perhaps written,
+which costs a look and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.buckets import Grouped, merged, taken, written
+from streamfilter.index.format import ORDINAL_BYTES, Lists, encode_buckets
+from streamfilter.index.longer import DEPTH, cap_at, longer
+from streamfilter.index.protocol import (
+    FAINT_BELOW,
+    I64,
+    U8,
+    U64,
+    Additions,
+    Applied,
+    Flags,
+    Removals,
+)
+from streamfilter.index.store import BANDS, Entries
+
+APPLY_KEYS_MAX = 1 << 24
+"""Keys of one write: they are numbered in 24 bits while they are merged."""
+
+_ORDINAL_BITS = 8 * ORDINAL_BYTES
+
+ReadLists = Callable[[Grouped, Sequence[bytes]], Lists]
+
+
+@dataclass(slots=True)
+class _Keys:
+    """Some documents, and those of their keys that are still under way to a bucket."""
+
+    ordinals: I64
+    """(n,) of the documents."""
+    signatures: U8
+    columns: int
+    bands: int
+    """The first so many columns go on to longer keys."""
+    cells: I64
+    """(m,) row * columns + column of the keys under way."""
+    trail: U64
+    """(m,) the keys, as long as they are by now."""
+
+    @classmethod
+    def of(cls, ordinals: I64, signatures: U8, keys: U64, present: Flags, always: int) -> _Keys:
+        columns = keys.shape[1]
+        cells = np.flatnonzero(present)
+        return cls(ordinals, signatures, columns, columns - always, cells, keys.reshape(-1)[cells])
+
+    @classmethod
+    def none(cls) -> _Keys:
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, np.zeros((0, 1), np.uint8), 1, 0, nothing, np.zeros(0, np.uint64))
+
+    @property
+    def owners(self) -> I64:
+        """Return the ordinal of each key's document."""
+        owners: I64 = self.ordinals[self.cells // self.columns]
+        return owners
+
+    def go_on(self, which: Flags, depth: int) -> I64:
+        """Lengthen the keys in *which* to *depth* steps; return the cells of those that cannot."""
+        cells, trail = self.cells[which], self.trail[which]
+        ends = (cells % self.columns >= self.bands) | (depth > DEPTH)
+        self.cells = cells[~ends]
+        rows, at = np.divmod(self.cells, self.columns)
+        if len(self.cells):
+            trail = longer(trail[~ends], self.signatures[rows], at, bands=self.bands, depth=depth)
+        self.trail = trail[: len(self.cells)]
+        return cells[ends]
+
+
+@dataclass(slots=True)
+class _Count:
+    """What became of the keys of one write."""
+
+    longer: int = 0
+    nowhere: list[I64] = field(default_factory=list)
+    """Cells of the keys under which a document is not listed at any length."""
+
+    def applied(self, joining: _Keys, signed: Flags) -> Applied:
+        """Return it as counts."""
+        cells = np.concatenate([*self.nowhere, np.zeros(0, np.int64)]).astype(np.int64)
+        in_band = cells[cells % joining.columns < joining.bands] // joining.columns
+        listed = joining.bands - np.bincount(in_band, minlength=len(signed))
+        return Applied(
+            documents=len(joining.ordinals),
+            longer=self.longer,
+            overflows=len(cells),
+            faint=int((signed & (listed < min(FAINT_BELOW, joining.bands))).sum()),
+            unlisted=int((signed & (listed == 0)).sum()),
+        )
+
+
+def listed(
+    entries: Entries,
+    additions: Additions | None,
+    removals: Removals | None,
+    *,
+    first_lists: ReadLists,
+    lists_of: ReadLists,
+    about_to_write: Callable[[U64], None],
+    cap: int,
+) -> Applied:
+    """Put into *entries* the buckets without *removals*, and with *additions* in them.
+
+    Args:
+        entries: Of the write.
+        additions: Documents that are not stored yet.
+        removals: Documents that leave.
+        first_lists: Reads the buckets of the shortest keys.
+        lists_of: Reads those of longer keys.
+        about_to_write: Hears of distinct, rising keys before they are written.
+        cap: Of the shortest keys.
+    """
+    joining, leaving, count = _joining(additions), _leaving(removals), _Count()
+    for depth in range(DEPTH + 1):
+        if not len(joining.cells) and not len(leaving.cells):
+            break
+        grouped = Grouped.of(np.concatenate((leaving.trail, joining.trail)))
+        names = grouped.key_bytes()
+        old = (lists_of if depth else first_lists)(grouped, names)
+        about_to_write(grouped.keys)  # before it is: should the write fail, no harm is done
+        gone = grouped.inverse[: len(leaving.cells)]
+        rest, held = _without(old, gone, leaving.owners)
+        lists, away = merged(
+            rest, grouped.inverse[len(gone) :], joining.owners, cap=cap_at(cap, depth)
+        )
+        _put_buckets(entries, names, old, lists)
+        leaving.go_on(~held & (old.overflows > 0)[gone], depth + 1)
+        count.longer += int((~away).sum()) if depth else 0
+        count.nowhere.append(joining.go_on(away, depth + 1))
+    return count.applied(
+        joining, additions.documents.set_sizes > 0 if additions else np.zeros(0, np.bool_)
+    )
+
+
+def _joining(additions: Additions | None) -> _Keys:
+    if additions is None:
+        return _Keys.none()
+    documents, present = additions.documents, written(additions)
+    if np.count_nonzero(present) >= APPLY_KEYS_MAX:
+        raise ValueError(f"one write may add {APPLY_KEYS_MAX} keys, not {present.sum()}")
+    return _Keys.of(
+        documents.ordinals, documents.signatures, additions.keys, present, additions.always
+    )
+
+
+def _leaving(removals: Removals | None) -> _Keys:
+    if removals is None:
+        return _Keys.none()
+    everywhere = np.ones(removals.keys.shape, np.bool_)
+    return _Keys.of(
+        removals.ordinals, removals.signatures, removals.keys, everywhere, removals.always
+    )
+
+
+def _without(old: Lists, groups: NDArray[np.intp], gone: I64) -> tuple[Lists, Flags]:
+    """Return the buckets without ordinal ``gone[j]`` in ``groups[j]``, and for which j it was."""
+    if not len(gone):
+        return old, np.zeros(0, np.bool_)
+    size = len(old.counts)
+    owners = np.repeat(np.arange(size), old.counts)
+    members = owners << _ORDINAL_BITS | old.ordinals
+    asked = groups.astype(np.int64) << _ORDINAL_BITS | gone
+    stay = ~np.isin(members, asked)
+    counts = np.bincount(owners[stay], minlength=size)
+    return Lists(counts, old.ordinals[stay], old.overflows), np.isin(asked, members)
+
+
+def _put_buckets(entries: Entries, names: Sequence[bytes], old: Lists, lists: Lists) -> None:
+    """Put what is left, delete what was there and is empty now, and leave the rest alone."""
+    left = (lists.counts > 0) | (lists.overflows > 0)
+    if left.all():
+        entries.put(BANDS, names, encode_buckets(lists))
+        return
+    there = np.flatnonzero(left)
+    entries.put(BANDS, [names[i] for i in there.tolist()], encode_buckets(taken(lists, there)))
+    emptied = np.flatnonzero(~left & (old.counts > 0))
+    entries.delete(BANDS, [names[i] for i in emptied.tolist()])
