@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from streamfilter.kafka.broker.jars import BrokerUnavailableError
 from streamfilter.kafka.broker.real import RealKafka
+from tests.support import needs
 from tests.support.forge import Forge
 from tests.support.stage import Stage
 from tests.support.trials import Trials, add_options, trials_of
@@ -45,6 +46,15 @@ def seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     drawn = random.Random(request.node.nodeid)
     monkeypatch.setattr(secrets, "token_bytes", lambda size=None: drawn.randbytes(size or 32))
     monkeypatch.setattr(secrets, "token_hex", lambda size=None: os.urandom(size or 32).hex())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what tests need, and leave out the long run unless it is asked for by name."""
+    needs.mark(items)
+    if "long" not in config.getoption("-m"):
+        config.hook.pytest_deselected(items=[each for each in items if needs.is_long(each)])
+        items[:] = [each for each in items if not needs.is_long(each)]
 
 
 @pytest.fixture

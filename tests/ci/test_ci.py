@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / ".ci" / "run"
@@ -24,6 +25,17 @@ def command_of(section: str) -> str:
 
 def test_ci_runs_the_very_line_of_the_readme():
     assert command_of("Test it") in RUN.read_text(encoding="utf-8").splitlines()
+
+
+def test_the_hooks_before_a_commit_are_the_checks_of_ci():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    (repository,) = hooks["repos"]
+    assert repository["repo"] == "local"
+    steps = command_of("Test it").split(" && ")
+    checks = [step for step in steps if "ruff" in step or "mypy" in step]
+    assert [hook["entry"] for hook in repository["hooks"]] == checks
+    assert {hook["language"] for hook in repository["hooks"]} == {"system"}
+    assert not any(hook["pass_filenames"] for hook in repository["hooks"])
 
 
 def test_ci_is_executable_stops_at_the_first_error_and_reads_no_input():

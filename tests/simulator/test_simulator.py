@@ -4,23 +4,43 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from datetime import UTC, date, datetime
 
 import pytest
 
 from tests.simulator.story import Result, run
 
-SEEDS, SHELF = 10_000, 2_000
-"""Stories of every test run, about 25 ms each, so many a test; `python -m tests.simulator` runs
-long ranges."""
+SHELF, SHELVES = 2_000, 5
+"""Stories of a test, about 25 ms each: one test in every run, five in the long run;
+`python -m tests.simulator` runs any range."""
+DAILY = 1_000
+"""Stories that nobody has run before, in every run of a day."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, SHELF))
+def of_today() -> range:
+    """Return the seeds of this day (UTC)."""
+    first = (datetime.now(UTC).date() - date(2026, 1, 1)).days * DAILY + 1_000_000
+    return range(first, first + DAILY)
+
+
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(n * SHELF, marks=pytest.mark.long) for n in range(1, SHELVES))]
+)
 def test_nothing_is_lost_doubled_or_misjudged_in_any_story(first):
     stories = Stories(range(first, first + SHELF))
     assert not stories.failed, stories.failed[0].text()
     # A simulator that has stopped to simulate something finds nothing in it.
     assert {event for event in SEEN if stories.seen[event] < 3} == set(), stories.seen
     assert stories.returns > 10, "a task that was lost comes back to the same process"
+
+
+def test_nothing_is_lost_doubled_or_misjudged_in_the_stories_of_the_day():
+    """A failure is a fault that no run has met yet, not chance: its seed fails on any other day."""
+    seeds = of_today()
+    again = f"python -m tests.simulator --seeds {seeds.start}:{seeds.stop}"
+    print(again)
+    failed = Stories(seeds).failed
+    assert not failed, f"{again}\n{failed[0].text()}"
 
 
 def digest(result: Result) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,12 @@ def strace_works() -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-needs_strace = pytest.mark.skipif(not strace_works(), reason="needs strace, and the right to it")
+_skipped = pytest.mark.skipif(not strace_works(), reason="needs strace, and the right to it")
+
+
+def needs_strace(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a *test* that is skipped without strace."""
+    return pytest.mark.tools(_skipped(test))
 
 
 AHEAD = 300

@@ -1,0 +1,73 @@
+"""Which tests need what, and which run when: held, because nobody marks them by hand."""
+
+import pytest
+
+from tests.support.needs import NAMES, reached
+
+pytest_plugins = "pytester"
+
+CONFTEST = """
+from tests.conftest import pytest_addoption, pytest_collection_modifyitems
+"""
+TESTS = """
+import pytest
+
+class RealKafka: ...
+
+def tool(name): return name
+
+@pytest.fixture(scope="module")
+def broker():
+    return [RealKafka() for _ in range(2)]
+
+@pytest.fixture
+def stage(broker): ...
+
+def test_plain(): ...
+
+def test_behind_fixtures(stage): ...
+
+def test_with_a_program(): tool("promtool")
+
+@pytest.mark.long
+def test_long(): ...
+"""
+INI = """
+[pytest]
+markers =
+    kafka
+    tools
+    long
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "run"),
+    [
+        ("", {"test_plain", "test_behind_fixtures", "test_with_a_program"}),
+        ("not kafka and not tools", {"test_plain"}),
+        ("kafka", {"test_behind_fixtures"}),
+        ("tools", {"test_with_a_program"}),
+        ("long", {"test_long"}),
+        ("long or tools", {"test_long", "test_with_a_program"}),
+    ],
+)
+def test_what_is_chosen_is_run_and_the_long_run_only_by_name(pytester, chosen, run):
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(TESTS)
+    pytester.makeini(INI)
+    told = pytester.runpytest_inprocess("--collect-only", "-q", "-m", chosen).outlines
+    assert {line.partition("::")[2] for line in told if "::" in line} == run
+
+
+def named_here():
+    return behind()
+
+
+def behind():
+    return [RealKafka for _ in "ab"]  # noqa: F821  # only named
+
+
+def test_helpers_of_the_tests_are_looked_into():
+    assert reached(named_here) & NAMES["kafka"]
+    assert not reached(test_helpers_of_the_tests_are_looked_into) & NAMES["tools"]

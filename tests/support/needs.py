@@ -1,0 +1,72 @@
+"""What a test needs besides Python, told by the names that its code reaches.
+
+A test is marked `kafka` if it, its fixtures or the helpers of `tests` that they call name what
+starts a real broker, and `tools` if they name what looks for one of Debian's programs. So nobody
+marks by hand, and nobody forgets to: `pytest -m "not kafka and not tools"` is the quick loop.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+NAMES = {
+    "kafka": {"RealKafka", "kafka_jars"},
+    "tools": {"tool", "chromium", "ShiftedClock"},
+}
+
+
+def mark(items: Iterable[pytest.Item]) -> None:
+    """Add the markers to the tests among *items*."""
+    seen: dict[object, set[str]] = {}
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        names: set[str] = set()
+        for function in (item.function, *_fixtures(item)):
+            if function not in seen:
+                seen[function] = reached(function)
+            names |= seen[function]
+        for marker, needed in NAMES.items():
+            if names & needed:
+                item.add_marker(marker)
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Return whether a test is of the long run."""
+    return item.get_closest_marker("long") is not None
+
+
+def _fixtures(item: pytest.Function) -> Iterator[Any]:
+    """Yield the functions of all fixtures of a test, those of fixtures too."""
+    for definitions in item._fixtureinfo.name2fixturedefs.values():
+        yield definitions[-1].func
+
+
+def reached(start: Any) -> set[str]:
+    """Return the global names that *start* uses, and the functions of `tests` behind them."""
+    names: set[str] = set()
+    todo, done = [start], set()
+    while todo:
+        function = inspect.unwrap(todo.pop())
+        if not isinstance(function, FunctionType) or function in done:
+            continue
+        done.add(function)
+        found = set(_names(function.__code__))
+        names |= found
+        for name in found & function.__globals__.keys():
+            target = function.__globals__[name]
+            if getattr(target, "__module__", "").startswith("tests."):
+                todo.append(target)
+    return names
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
