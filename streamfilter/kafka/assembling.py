@@ -26,6 +26,7 @@ from streamfilter.kafka.log import Clients, KafkaLog, Place
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.pace import Pace
 from streamfilter.kafka.plan import Plan
 from streamfilter.kafka.ports import Clock
 from streamfilter.kafka.refusals import Refusals
@@ -136,6 +137,7 @@ class Assembly:
             rules=_rules(config),
             bounds=_bounds(config),
             breaker=Breaker(config.limits.dead_letter_share),
+            pace=Pace(self.clock, config.kafka.transaction_timeout.total_seconds()),
             refusals=Refusals(config.output.dead_letter),
             worker=self.worker,
             rates=_rates(config),

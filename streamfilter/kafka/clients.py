@@ -27,6 +27,9 @@ _librdkafka = logging.getLogger("streamfilter.librdkafka")
 
 RETRY_BACKOFF_MS = 5  # by default 100: what send_offsets would sleep after nearly every commit
 FETCH_BACKOFF_MS = 20  # by default 1000: a full local queue would then starve us for a second
+FETCH_BYTES_MAX = 2 * 1024 * 1024
+"""Of one answer, by default 50 MiB: over a path of 50 kB/s it would be given up after a minute, and
+asked for again, for ever. This one takes 42 s."""
 QUEUE_KBYTES_MIN = 16 * 1024
 CAREFUL: dict[str, Any] = {"max.in.flight.requests.per.connection": 1}
 """Of a producer whose deliveries are watched: of two batches that are refused at once, nobody could
@@ -102,6 +105,8 @@ def _reading_properties(config: Config, role: str) -> Properties:
     for name in _OF_THE_MEMBER:
         theirs.pop(name, None)
     theirs.setdefault("fetch.queue.backoff.ms", str(FETCH_BACKOFF_MS))
+    largest = int(theirs.get("message.max.bytes", 0))  # librdkafka wants answers to hold one
+    theirs.setdefault("fetch.max.bytes", str(max(FETCH_BYTES_MAX, largest)))
     return {
         **theirs,
         **_base(config, role),

@@ -9,7 +9,7 @@ for what the average record of late would fill; what is too much waits for the n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from streamfilter.kafka.ports import Clock, Log
@@ -51,11 +51,22 @@ class Intake:
     """Takes batches from a log."""
 
     def __init__(
-        self, log: Log, clock: Clock, *, documents: int, size: int, latency: float
+        self,
+        log: Log,
+        clock: Clock,
+        *,
+        documents: int,
+        size: int,
+        latency: float,
+        share: Callable[[], float] = lambda: 1.0,
     ) -> None:
-        """Close a batch at *documents* records, *size* bytes, or *latency* seconds of waiting."""
+        """Close a batch at *documents* records, *size* bytes, or *latency* seconds of waiting.
+
+        *share* says how much of the first two a batch may have now.
+        """
         self._log, self._clock = log, clock
-        self._documents, self._size, self._latency = documents, size, latency
+        self._full_documents, self._full_size, self._latency = documents, size, latency
+        self._share = share
         self._waiting: deque[Record] = deque()
         self._held = 0
         """Bytes of what waits."""
@@ -83,6 +94,19 @@ class Intake:
         for record in reversed(self._waiting):
             reached[record.source.partition] = record.source.offset
         return reached
+
+    @property
+    def _documents(self) -> int:
+        return max(1, int(self._full_documents * self._share()))
+
+    @property
+    def _size(self) -> int:
+        return max(1, int(self._full_size * self._share()))
+
+    def share_of(self, records: Sequence[Record]) -> float:
+        """Return how much of a full batch *records* are."""
+        size = sum(map(bytes_of, records))
+        return min(1.0, max(len(records) / self._full_documents, size / self._full_size))
 
     def _is_full(self) -> bool:
         return len(self._waiting) >= self._documents or self._held >= self._size

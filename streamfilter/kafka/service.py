@@ -174,9 +174,12 @@ class Service:
         return step
 
     def _replace(self, task: Task, error: LogError) -> Step:
-        """Answer an unknown outcome: a new producer, and everything from step 1."""
+        """Answer an unknown outcome: a new producer, and everything from step 1.
+
+        One that was only too slow is tried again with less (`pace.py`), however often.
+        """
         number = task.plan.number
-        self._replaced[number] += 1
+        self._replaced[number] += not task.outlived
         if self._replaced[number] > REPLACEMENTS_MAX:
             raise as_stop(error) from error
         self._observer.loudly(f"{task.plan.label} begins again with a new producer: {error}")
@@ -210,7 +213,7 @@ class Service:
             self._take(moves)
             if not self._is_ours(task):
                 return Step.RETRY  # begun anew; what moved with others says nothing of this one
-        if self._replaced[number] >= REPLACEMENTS_MAX:
+        if self._replaced[number] >= REPLACEMENTS_MAX and not task.outlived:
             raise FencedStop(
                 f"{task.plan.label}: somebody else uses this transactional id again and again: "
                 f"{error}; is there a second cluster of processes with the same kafka.group?"

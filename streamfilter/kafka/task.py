@@ -42,13 +42,20 @@ class Task:
     def _index(self) -> Index | None:
         return self._starter.index if self._starter else None
 
+    @property
+    def outlived(self) -> bool:
+        """Return whether the last transaction failed for want of time, and for no other reason."""
+        return self._parts.pace.outlived
+
     def restart(self) -> None:
         """Begin again with step 1; the index stays open, for it is a prefix of the changelog."""
+        outlived = self.outlived
         self._begin()
-        self._progress.moved()
+        if not outlived:  # which may happen again and again, and is no progress
+            self._progress.moved()
 
     def _begin(self) -> None:
-        self._transactor = None
+        self._transactor, self._parts.pace.outlived = None, False
         self._starter = Starter(self.plan, self._parts, self._store, self._index)
         self._script = self._starter.run()
         self.state, self.detail = State.STARTING, ""
@@ -64,6 +71,9 @@ class Task:
 
     def advance(self, timeout: float) -> Step:
         """Do one piece of the start, or one step of the loop that waits *timeout* for records."""
+        if self._parts.pace.resting:
+            self.detail = f"{self._parts.pace.failures} transactions in a row have failed"
+            return Step.RETRY
         if self._script is not None:
             return self._advance_start(self._script)
         assert self._transactor is not None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from streamfilter.kafka.observer import Observer
+from streamfilter.kafka.pace import Pace
 from streamfilter.kafka.patience import Patience
 from streamfilter.kafka.ports import (
     Abortable,
@@ -18,7 +19,7 @@ from streamfilter.kafka.ports import (
 )
 from streamfilter.kafka.refusals import Item, Place, Refusals, place_of
 from streamfilter.killpoints import kill_point
-from streamfilter.model import Positions
+from streamfilter.model import Positions, Record
 
 MARKERS_SECONDS = 0.005
 """After a commit the broker still writes its markers. A transaction that begins meanwhile is told
@@ -35,6 +36,10 @@ class Load:
     """Of the changelog: first documents', then what belongs to the whole batch."""
     documents: Sequence[Place] = ()
     """Which record each document's value is made of."""
+    records: Sequence[Record] = ()
+    """Of the input: what all of it is made of."""
+    share: Callable[[], float] = lambda: 0.0
+    """Says how much of a full batch that is."""
 
     @property
     def items(self) -> list[Item]:
@@ -55,6 +60,7 @@ class Transactions:
         clock: Clock,
         observer: Observer,
         refusals: Refusals,
+        pace: Pace,
         *,
         transaction_seconds: float,
         socket_seconds: float,
@@ -66,11 +72,12 @@ class Transactions:
             clock: for patience, which is a transaction's lifetime.
             observer: hears of every transaction's outcome.
             refusals: learns which records brokers refuse.
+            pace: learns how much the way to the brokers takes.
             transaction_seconds: the broker aborts what is older.
             socket_seconds: an end that took longer may have an EndTxn under way still.
         """
         self._log, self._clock, self._observer = log, clock, observer
-        self._refusals = refusals
+        self._refusals, self._pace = refusals, pace
         self._sent: list[Item] = []
         self._patience = Patience(clock, transaction_seconds, alive=observer.alive)
         self._socket_seconds = socket_seconds
@@ -91,6 +98,8 @@ class Transactions:
         """
         self._delivered = True
         """False while records of the open transaction may be under way."""
+        self._learned = False
+        """True when the last one failed, and showed which records failed it."""
 
     @property
     def idle_seconds(self) -> float:
@@ -102,20 +111,41 @@ class Transactions:
         begun = self._clock.monotonic()
         outcome = "failed"
         try:
-            offset = self._send(load, positions, member)
-            self._commit()
-            outcome = "committed"
-        except Abortable as error:
-            outcome = "aborted"
-            self._abort(error, load)
-            return None
+            offset = self._send_and_commit(load, positions, member)
+            outcome = "aborted" if offset is None else "committed"
         except Fenced:
             outcome = "fenced"
             raise
         finally:
-            self._observer.transaction(outcome, self._clock.monotonic() - begun)
-        self._committed_at = self._clock.monotonic()
+            seconds = self._clock.monotonic() - begun
+            self._observer.transaction(outcome, seconds)
+            self._learn_pace(load, seconds, committed=outcome == "committed")
+        if offset is not None:
+            self._committed_at = self._clock.monotonic()
         return offset
+
+    def _send_and_commit(self, load: Load, positions: Positions, member: Member) -> int | None:
+        try:
+            offset = self._send(load, positions, member)
+            self._commit()
+        except Abortable as error:
+            self._abort(error, load)
+            return None
+        return offset
+
+    def _learn_pace(self, load: Load, seconds: float, *, committed: bool) -> None:
+        if committed:
+            self._pace.committed(load.share, seconds)
+            return
+        if not self._learned:  # else the next one is another one, and may come at once
+            self._pace.failed(load.share, seconds)
+        if self._pace.outlived and len(load.records) == 1:
+            (record,) = load.records
+            self._observer.loudly(
+                f"{record.source.topic}/{record.source.partition} at {record.source.offset} has "
+                f"{len(record.value or b'')} bytes, and was not delivered in {seconds:.0f} s: the "
+                "way to the brokers is too slow for it; raise kafka.transaction_timeout, or a quota"
+            )
 
     def _abort(self, error: Abortable, load: Load) -> None:
         """End the transaction, after learning from what failed it."""
@@ -123,6 +153,7 @@ class Transactions:
         self.worn |= not self._delivered
         if isinstance(error, RecordsRefused):
             learned = self._refusals.learn(self._sent or load.items, error.blame)
+            self._learned = error.blame is not None
             self.worn = True  # what comes next needs a watched producer, or the records anew
         told = f"{error}; {learned}" if learned else str(error)
         self._observer.loudly(f"transaction aborted, to be tried again: {told}")
@@ -137,7 +168,7 @@ class Transactions:
             self._clock.sleep(pause)
         self._patience.call(log.begin)
         kill_point("transaction.begun")
-        self._delivered = False
+        self._delivered = self._learned = False
         self._sent = []
         if self._refusals.watching:
             self._produce_watched(load)

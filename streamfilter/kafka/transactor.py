@@ -39,6 +39,7 @@ from streamfilter.kafka.changelog import encode_batch, encode_header
 from streamfilter.kafka.intake import Intake
 from streamfilter.kafka.observer import Moved, Observer
 from streamfilter.kafka.outgoing import Forwarder
+from streamfilter.kafka.pace import Pace
 from streamfilter.kafka.patience import Watch
 from streamfilter.kafka.ports import (
     Clock,
@@ -111,6 +112,7 @@ class Parts:
     rules: Rules
     bounds: Bounds
     breaker: Breaker
+    pace: Pace
     refusals: Refusals = field(default_factory=Refusals)
     worker: Worker = field(default_factory=Inline)
     rates: Rates = OFF
@@ -140,13 +142,16 @@ class Transactor:
             documents=bounds.documents,
             size=bounds.size,
             latency=bounds.latency,
+            share=lambda: parts.pace.share,
         )
+        self._share_of = intake.share_of
         self._batches = Ahead(intake, parts.worker, self._prepare)
         self._transactions = Transactions(
             parts.log,
             parts.clock,
             parts.observer,
             parts.refusals,
+            parts.pace,
             transaction_seconds=bounds.transaction_seconds,
             socket_seconds=bounds.socket_seconds,
         )
@@ -206,7 +211,7 @@ class Transactor:
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
-        load = Load(leaving, values, places_of(additions))
+        load = Load(leaving, values, places_of(additions), records, lambda: self._share_of(records))
         offset = self._transactions.run(load, after.positions, member)
         if offset is None:
             return Step.RETRY

@@ -254,6 +254,15 @@ class Proxy:
         await queue.put((0.0, b""))
         await carry
 
+    async def _write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        """Write at the rate that the weather allows: a large request arrives late as a whole."""
+        for at in range(0, len(data), CHUNK_BYTES):
+            piece = data[at : at + CHUNK_BYTES]
+            writer.write(piece)
+            await writer.drain()
+            if rate := self._weather.rate:
+                await asyncio.sleep(len(piece) / rate)
+
     async def _carry(
         self,
         link: _Link,
@@ -272,12 +281,9 @@ class Proxy:
                 if not data:
                     writer.write_eof()
                     return
-                writer.write(data)
-                await writer.drain()
+                await self._write(writer, data)
                 if requests and link.muted is not None:
                     link.muted.caught.set()
-                if rate := self._weather.rate:
-                    await asyncio.sleep(len(data) / rate)
         while True:  # the receiver is gone: what the sender still says is of no use
             if not (await queue.get())[1]:
                 return

@@ -39,7 +39,9 @@ class Producer:
 def test_a_changelog_record_whose_offset_nobody_knows_costs_its_transaction() -> None:
     """It was remembered as offset 0: the next start took the index for another changelog's."""
     made: Any = Producer
-    log = KafkaLog(Place("in", (0,), "changelog", 0), Clients(made, made, made, made, 1.0))
+    log = KafkaLog(
+        Place("in", (0,), "changelog", 0), Clients(made, made, made, lambda _: made(), 1.0)
+    )
     log.open_producer()
     log.begin()
     log.produce_changelog([b"batch"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tests.simulator.broker import Partition
 from tests.simulator.process import CANDIDATES, CAP, DEAD, DUPLICATES, UNIQUE
 from tests.simulator.texts import THRESHOLD, Input, sketch_of
-from tests.simulator.world import Failure
+from tests.simulator.world import FAR_FUTURE, Failure
 from tests.support.model import SequentialModel
 
 HEADER, DOCUMENT, BATCH = 1, 2, 3
@@ -96,6 +96,7 @@ def relive(
     changelog: Partition,
     inputs: Mapping[int, list[Input]],
     skipped: Mapping[tuple[int, int], int],
+    strict: frozenset[str] = frozenset(),
 ) -> History:
     """Return what should have come of *inputs* in the committed order.
 
@@ -103,6 +104,7 @@ def relive(
         changelog: of one task.
         inputs: the records by partition, in order of offset.
         skipped: (partition, from) → to, where an operator accepted a jump.
+        strict: outputs that refuse a record of the far future.
     """
     history = History(batches=read_batches(changelog))
     for count, batch in enumerate(history.batches):
@@ -110,7 +112,7 @@ def relive(
             raise Failure("changelog", f"batch {batch.number} where {count} was to come")
         if batch.first_ordinal != history.model.next_ordinal:
             raise Failure("changelog", f"batch {count} begins with ordinal {batch.first_ordinal}")
-        _judge(history, batch, inputs, skipped)
+        _judge(history, batch, inputs, skipped, strict)
         if batch.next_ordinal != history.model.next_ordinal:
             raise Failure("changelog", f"batch {count} ends with ordinal {batch.next_ordinal}")
         stored = [o for o in history.model.documents if o >= batch.first_ordinal]
@@ -124,6 +126,7 @@ def _judge(
     batch: Told,
     inputs: Mapping[int, list[Input]],
     skipped: Mapping[tuple[int, int], int],
+    strict: frozenset[str],
 ) -> None:
     for p, (begin, end) in sorted(batch.spans.items()):
         known = history.known.get(p, begin)
@@ -136,10 +139,15 @@ def _judge(
         for each in inputs[p]:
             if begin <= each.place[1] < end:
                 place = (batch.number, *each.place)
-                history.expected[each.place] = _expect(history, each, place)
+                history.expected[each.place] = _expect(history, each, place, strict)
 
 
-def _expect(history: History, each: Input, place: tuple[int, int, int]) -> Expected:
+def _expect(
+    history: History, each: Input, place: tuple[int, int, int], strict: frozenset[str]
+) -> Expected:
+    forwarded = each.kind in ("document", "passthrough")
+    if each.record.timestamp == FAR_FUTURE and (UNIQUE if forwarded else DEAD) in strict:
+        return Expected(each, place, DEAD, "refused")  # as if it had never been a document
     if each.kind == "passthrough":
         return Expected(each, place, UNIQUE)
     if each.kind != "document":

@@ -14,6 +14,7 @@ from typing import Any
 
 from streamfilter.kafka.ports import (
     Abortable,
+    Blame,
     Bounds,
     Entry,
     Fenced,
@@ -22,12 +23,13 @@ from streamfilter.kafka.ports import (
     Member,
     OutcomeUnknown,
     Outgoing,
+    RecordsRefused,
     Retriable,
     StartAt,
 )
 from streamfilter.model import Positions, Record
 from tests.simulator.broker import Partition, Txn
-from tests.simulator.world import SOCKET_SECONDS, Life, World
+from tests.simulator.world import FAR_FUTURE, SOCKET_SECONDS, TRANSACTION_SECONDS, Life, World
 
 INPUT, CHANGELOG = "input", "changelog"
 
@@ -44,6 +46,9 @@ class SimLog:
         self._epoch = -1
         self._txn: Txn | None = None
         self._queue: deque[tuple[Partition, Any]] = deque()
+        self._count = self._numbers_from = 0
+        """Of the open transaction: records produced, and the number of the queue's first."""
+        self._watched = False
         self._undelivered: LogError | None = None
         self._last = -1
         self._numbered: dict[int, deque[int]] = {}
@@ -65,6 +70,7 @@ class SimLog:
 
     def open_producer(self, *, watched: bool = False) -> None:
         self._port("open_producer")
+        self._watched = watched
         self._dead, self._txn = OutcomeUnknown("there is no producer"), None
         self._queue.clear()
         self._numbered.clear()
@@ -161,6 +167,7 @@ class SimLog:
     def begin(self) -> None:
         self._call("begin")
         self._txn, self._undelivered, self._last = None, None, -1
+        self._count = self._numbers_from = 0
         self._queue.clear()
 
     def produce(self, records: Sequence[Outgoing]) -> None:
@@ -178,18 +185,50 @@ class SimLog:
             self._tell("produce fails")
             raise self._world.rng.choice((Abortable, OutcomeUnknown))("produce: queue full")
         self._queue.extend(records)
+        self._count += len(records)
         self._deliver(self._world.rng.randint(0, len(self._queue)))
 
     def _deliver(self, count: int) -> None:
-        for _ in range(count):
-            partition, value = self._queue.popleft()
-            if self._undelivered is not None:
-                continue
+        while count > 0:
+            batch = self._next_batch(count)
+            count -= len(batch)
+            numbers = range(self._numbers_from, self._numbers_from + len(batch))
+            self._numbers_from += len(batch)
+            if self._undelivered is None and not self._refused(batch, numbers):
+                self._append(batch)
+
+    def _next_batch(self, count: int) -> list[tuple[Partition, Any]]:
+        """Take from the queue what goes to one partition at once, and fails at once."""
+        size = self._world.rng.randint(1, count) if self._world.shape.strict else 1
+        batch = [self._queue.popleft()]
+        while self._queue and len(batch) < size and self._queue[0][0] is batch[0][0]:
+            batch.append(self._queue.popleft())
+        return batch
+
+    def _refused(self, batch: Sequence[tuple[Partition, Any]], numbers: range) -> bool:
+        """Return whether the broker refuses the batch; of two bad records it names each."""
+        bad = [n for n, (_, value) in zip(numbers, batch, strict=True) if self._is_odd(value)]
+        if not bad:
+            return False
+        each = len(bad) > 1 or len(batch) == 1
+        blame = Blame(tuple(bad if each else numbers), each, "INVALID_TIMESTAMP")
+        self._tell(f"{bad} of {numbers} are refused{', and watched' if self._watched else ''}")
+        self._undelivered = RecordsRefused("refused", blame if self._watched else None)
+        return True
+
+    def _is_odd(self, value: Any) -> bool:
+        strict = self._world.shape.strict
+        return (
+            isinstance(value, Outgoing) and value.topic in strict and value.timestamp == FAR_FUTURE
+        )
+
+    def _append(self, batch: Sequence[tuple[Partition, Any]]) -> None:
+        for partition, value in batch:
             try:
                 offset = self._appended(partition, value)
             except LogError as error:
                 self._undelivered = error
-                continue
+                return
             if isinstance(value, bytes):
                 self._last = offset
 
@@ -221,7 +260,15 @@ class SimLog:
             self._deliver(self._world.rng.randint(0, len(self._queue)))
             self._tell("flush fails")
             raise Abortable("flush: not all was delivered")
+        thin = self._world.shape.thin
+        if thin is not None and self._count > thin:
+            self._deliver(self._world.rng.randint(0, min(thin, len(self._queue))))
+            self._tell(f"{self._count} records do not pass in time")
+            self._world.advance(TRANSACTION_SECONDS)
+            raise Abortable("flush: not all was delivered in time")
         self._deliver(len(self._queue))
+        if isinstance(self._undelivered, RecordsRefused):
+            raise self._undelivered
         if self._undelivered is not None:
             raise Abortable(f"flush: {self._undelivered}")
         return self._last

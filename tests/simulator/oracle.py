@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,8 @@ def _compare(topic: str, record: Outgoing, want: Expected, history: History) -> 
     if topic != want.topic:
         raise Failure("misjudged", f"{id_} is in {topic}, the model says {want.topic}")
     given = want.source.record
+    if want.verdict == "refused":  # its letter is of the present
+        given = replace(given, timestamp=-1)
     ours = {name: value for name, value in headers.items() if name.startswith(OURS)}
     plain = tuple(pair for pair in record.headers if pair[0] not in ours)
     if (record.value, plain, record.timestamp) != (given.value, given.headers, given.timestamp):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,8 @@ from streamfilter.kafka import (
     beginning,
     intake,
     keeper,
+    pace,
+    refusals,
     restore,
     standby,
     starting,
@@ -163,6 +165,27 @@ def undelivered_records_wear_nobody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transaction.Transactions, "_delivered", always, raising=False)
 
 
+def refused_records_are_tried_again(patch: pytest.MonkeyPatch) -> None:
+    """A record that an output refuses is trouble that may pass."""
+    patch.setattr(refusals.Refusals, "learn", lambda self, items, blame: "")
+
+
+def a_blamed_batch_is_refused_whole(patch: pytest.MonkeyPatch) -> None:
+    """Every record of a batch that a broker refuses is taken for a bad one."""
+    real = refusals.Refusals.learn
+
+    def learn(self: Any, items: Any, blame: Any) -> str:
+        return real(self, items, blame and replace(blame, each=True))
+
+    patch.setattr(refusals.Refusals, "learn", learn)
+
+
+def undelivered_batches_keep_their_size(patch: pytest.MonkeyPatch) -> None:
+    """A batch that does not pass in a transaction's time is sent whole again."""
+    always = property(lambda self: 1.0, lambda self, value: None)
+    patch.setattr(pace.Pace, "share", always, raising=False)
+
+
 def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A full disk loses step 13, and the next batch is judged all the same."""
     real = transactor.Transactor._apply
@@ -299,5 +322,8 @@ PLANTED = tuple(
         (positions_stay_before_markers, "stop"),
         (where_the_last_assignment_stood_is_believed, "stop"),
         (a_full_disk_ends_an_opening, "stop"),
+        (refused_records_are_tried_again, "stuck"),
+        (a_blamed_batch_is_refused_whole, "changelog"),
+        (undelivered_batches_keep_their_size, "stuck"),
     )
 )

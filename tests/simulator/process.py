@@ -18,7 +18,9 @@ from streamfilter.kafka.beginning import Names
 from streamfilter.kafka.breaker import Breaker
 from streamfilter.kafka.observer import Observer
 from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.pace import Pace
 from streamfilter.kafka.plan import Plan
+from streamfilter.kafka.refusals import Refusals
 from streamfilter.kafka.service import Service
 from streamfilter.kafka.standby import Standby, Standbys
 from streamfilter.kafka.task import Task
@@ -32,6 +34,7 @@ from tests.simulator.log import CHANGELOG, INPUT, SimLog
 from tests.simulator.membership import SimClock, SimMembership
 from tests.simulator.texts import SCHEME, SEED, THRESHOLD
 from tests.simulator.world import (
+    OUTPUTS,
     SOCKET_SECONDS,
     TRANSACTION_SECONDS,
     Crash,
@@ -42,7 +45,7 @@ from tests.simulator.world import (
 
 T = TypeVar("T")
 
-UNIQUE, DUPLICATES, DEAD = "unique", "duplicates", "dead"
+UNIQUE, DUPLICATES, DEAD = OUTPUTS
 CAP, CANDIDATES = 3, 3
 LATENCY = 0.02
 SCHEME_JSON, FINGERPRINT = SCHEME.as_json(), SCHEME.fingerprint
@@ -244,6 +247,8 @@ class Process:
                 socket_seconds=SOCKET_SECONDS,
             ),
             breaker=Breaker(1.0),
+            pace=Pace(clock, TRANSACTION_SECONDS),
+            refusals=Refusals(DEAD),
             worker=SimWorker(self.world.rng),
         )
         return Task(plan, parts, SimStore(self.world, life, self.disks[number]), index)

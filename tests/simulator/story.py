@@ -82,7 +82,8 @@ class Story:
         if self.rng.random() < 0.1:
             self.abort_upstream(p)
         known = self.inputs[p]
-        one = draw(self.rng, self._families, source(p, partition.end), len(known))
+        odd = self.rng.random() < self.shape.odd
+        one = draw(self.rng, self._families, source(p, partition.end), len(known), odd=odd)
         known.append(one)
         partition.append(one.record)
         self.left -= 1
@@ -225,7 +226,7 @@ class Story:
         self.watcher.check_prefix()
         for task in range(self.shape.tasks):
             changelog = self.world.broker.topics[CHANGELOG][task]
-            history = relive(changelog, self.inputs, self.skipped)
+            history = relive(changelog, self.inputs, self.skipped, self.shape.strict)
             for p in self.partitions_of(task):
                 oracle.judge_outputs(self.world, history, p, self._segments(p))
             for process in self.processes:

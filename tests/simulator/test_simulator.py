@@ -78,6 +78,8 @@ SEEN = {
     "a late end of a transaction": "a late EndTxn",
     "a transaction that was too old": "'s transaction: too old",
     "a stranger's open transaction": "squatter opens a transaction on changelog",
+    "records that an output refuses": "are refused, and watched",
+    "a batch too large for the line": "records do not pass in time",
     "a full disk": "the disk is full",
     "a full disk at an opening": "the disk is full at an opening",
     "a takeover of what a standby could not write": "reads again what found no room",

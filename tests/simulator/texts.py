@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from streamfilter.model import Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from tests.simulator.log import INPUT
+from tests.simulator.world import FAR_FUTURE
 
 SCHEME = Scheme(bands=4, rows=2, slots=8)
 SEED = bytes(range(16))
@@ -65,9 +66,15 @@ def _sketcher() -> Sketcher:
     return Sketcher(SCHEME, seed=SEED)
 
 
-def draw(rng: random.Random, families: int, place: Source, number: int) -> Input:
-    """Return the next record of an input partition."""
-    id_ = f"{place.partition}-{number}"
+def draw(
+    rng: random.Random, families: int, place: Source, number: int, *, odd: bool = False
+) -> Input:
+    """Return the next record of an input partition; an *odd* one has a time of the far future."""
+    one = _draw(rng, families, place, f"{place.partition}-{number}")
+    return replace(one, record=replace(one.record, timestamp=FAR_FUTURE)) if odd else one
+
+
+def _draw(rng: random.Random, families: int, place: Source, id_: str) -> Input:
     kind = rng.random()
     if kind < 0.85:
         text = rng.choice(pool()[rng.randrange(families)])

@@ -18,6 +18,10 @@ SESSION_SECONDS = 3.0
 PAUSES = (0.05, 1.0, 2.0, 4.0, 8.0)
 """How long a process may be paused: up to beyond every timeout."""
 
+FAR_FUTURE = 10**15
+"""A record's timestamp that an output may refuse."""
+OUTPUTS = ("unique", "duplicates", "dead")
+
 FAULTS = {
     # name: rates to choose from, when the seed has this fault at all; per call of its kind
     "crash": (0.002, 0.01, 0.03),  # of any call on a port
@@ -82,6 +86,12 @@ class Shape:
     hot: bool
     """Who has no task tails the changelog."""
     rates: dict[str, float]
+    odd: float
+    """Share of records with a timestamp that some outputs refuse."""
+    strict: frozenset[str]
+    """Those outputs."""
+    thin: int | None
+    """So many records pass to the broker in a transaction's time; None: any number."""
 
 
 def draw_shape(rng: random.Random) -> Shape:
@@ -89,7 +99,11 @@ def draw_shape(rng: random.Random) -> Shape:
     rates = {
         name: rng.choice(choices) if rng.random() < 0.4 else 0.0 for name, choices in FAULTS.items()
     }
+    picky = rng.random() < 0.25
     return Shape(
+        odd=rng.choice((0.05, 0.3, 1.0)) if picky else 0.0,
+        strict=frozenset(rng.choice((OUTPUTS, OUTPUTS[:2]))) if picky else frozenset(),
+        thin=rng.choice((3, 4, 6)) if rng.random() < 0.15 else None,
         partitions=partitions,
         tasks=partitions if partitions > 1 and rng.random() < 0.2 else 1,
         processes=rng.choice((1, 2, 2, 3)),
