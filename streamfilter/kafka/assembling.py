@@ -81,7 +81,8 @@ class Assembly:
         if self.config.changelog_topic in topics.describe(self.config, self.admin):
             return
         refuse_lost_changelog(self._names(0), committed)
-        topics.create_changelog(self.config, self.admin, self.tasks)
+        largest = self.destinations.changelog_limit or topics.MESSAGE_BYTES
+        topics.create_changelog(self.config, self.admin, self.tasks, message_bytes=largest)
 
     def service(self, accept_positions: bool) -> Service:
         """Return the service, a member of the group from here on."""
@@ -168,9 +169,10 @@ class Assembly:
 
     def _log(self, number: int, partitions: tuple[int, ...]) -> KafkaLog:
         config, limits = self.config, self.destinations.limits.values()
+        most = max([*limits, self.destinations.changelog_limit or 0])
         changelog = self.topics.get(config.changelog_topic)
         smallest = min([*limits, changelog.message_bytes if changelog else topics.MESSAGE_BYTES])
-        sizes = clients.Sizes(message=max(limits), batch=min(BATCH_BYTES_MAX, smallest))
+        sizes = clients.Sizes(message=most, batch=min(BATCH_BYTES_MAX, smallest))
         watched = self.observer.statistics.watched
         properties = clients.producer_properties(
             config, transactional_id=clients.transactional_id(config, number), sizes=sizes

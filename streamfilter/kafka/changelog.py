@@ -20,6 +20,7 @@ from streamfilter.index.errors import FormatError
 from streamfilter.index.format import ORDINAL_MAX, decode_documents, encode_documents
 from streamfilter.index.protocol import Documents
 from streamfilter.model import BatchMark, Positions, Span
+from streamfilter.similarity.sketch import Sketches
 
 VERSION = 1
 HEADER, DOCUMENT, BATCH = 1, 2, 3
@@ -28,6 +29,8 @@ NUMBER_MAX = (1 << 63) - 1
 """Highest number of a batch or an ordinal: columns that judge by them are signed."""
 
 _PREFIX = struct.Struct("<BB")
+FIXED_BYTES = 128
+"""What any document's record has at most beside its id, signature, tokens and payload."""
 _ORDINAL = struct.Struct("<Q")
 _BATCH = struct.Struct("<QQQqI")
 _SPAN = struct.Struct("<Iqq")
@@ -103,6 +106,15 @@ def encode_changelog_documents(documents: Documents) -> list[bytes]:
         prefix + _ORDINAL.pack(ordinal) + body
         for ordinal, body in zip(ordinals, bodies, strict=True)
     ]
+
+
+def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
+    """Return about how large the record of each document is; never less than it is."""
+    sizes = FIXED_BYTES + sketches.signatures.shape[1] + 4 * np.diff(sketches.token_starts)
+    total = [int(size) + 4 * len(id_) for size, id_ in zip(sizes, ids, strict=True)]
+    if sketches.payloads:
+        total = [size + len(more) for size, more in zip(total, sketches.payloads, strict=True)]
+    return total
 
 
 def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Documents:

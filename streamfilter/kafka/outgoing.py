@@ -55,6 +55,8 @@ class Destinations:
     """Largest record of each output topic, in bytes."""
     compacted: frozenset[str] = frozenset()
     """Topics that refuse a record without a key."""
+    changelog_limit: int | None = None
+    """Largest record of the changelog, in bytes; None: larger than any document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,15 @@ class Forwarder:
         if size <= limit:
             return reading
         message = f"the record has up to {size} bytes; topic {self._to.unique} takes {limit}"
+        return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
+
+    def check_remembered(self, reading: Reading, remembered: int) -> Reading:
+        """Return *reading*, or TOO_LARGE if the changelog cannot take its *remembered* bytes."""
+        limit = self._to.changelog_limit
+        size = BATCH_OVERHEAD + remembered
+        if limit is None or size <= limit:
+            return reading
+        message = f"its changelog record has up to {size} bytes; the changelog takes {limit}"
         return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
 
     def unjudged(self, record: Record, reading: Unjudged | Malformed) -> Outgoing | None:

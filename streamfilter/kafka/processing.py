@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from streamfilter.batch import Decided
+from streamfilter.batch import Decided, Prepared, prepare
 from streamfilter.documents import Reader
+from streamfilter.kafka.changelog import remembered_bytes
 from streamfilter.kafka.outgoing import Forwarder
 from streamfilter.kafka.ports import Outgoing
-from streamfilter.model import Decision, ErrorCode, Malformed, Reading, Record
+from streamfilter.model import Decision, Document, ErrorCode, Malformed, Reading, Record
+from streamfilter.similarity.sketch import Sketcher
 
 NOTHING_REFUSED: Mapping[tuple[int, int], str] = {}
 
@@ -40,6 +42,24 @@ def _refused(reading: Reading, why: str) -> Malformed:
     if isinstance(reading, Malformed) and reading.code is not ErrorCode.REFUSED:
         why = f"{reading.code.value}: {reading.message}; its letter: {why}"
     return Malformed(ErrorCode.REFUSED, why, stage="forward")
+
+
+def fitting(
+    records: Sequence[Record], readings: list[Reading], sketcher: Sketcher, forwarder: Forwarder
+) -> Prepared:
+    """Sketch the documents of a batch; one that the changelog cannot take becomes Malformed.
+
+    Of a text it holds a sample, but of a record with fields all that is compared.
+    """
+    first = prepare(records, readings, sketcher)
+    if first.sketches is None:
+        return first
+    for row, size in zip(
+        first.rows, remembered_bytes(first.batch.ids, first.sketches), strict=True
+    ):
+        readings[row] = forwarder.check_remembered(readings[row], size)
+    fits = all(isinstance(readings[row], Document) for row in first.rows)
+    return first if fits else prepare(records, readings, sketcher)
 
 
 def written(decided: Decided, forwarder: Forwarder) -> list[Outgoing]:

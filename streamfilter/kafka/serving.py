@@ -145,6 +145,8 @@ def _destinations(config: Config, found: Topics) -> Destinations:
     output = config.output
     names = [output.unique, output.duplicates, output.dead_letter]
     own = config.kafka.properties("producer").get("message.max.bytes")
+    changelog = found.get(config.changelog_topic)
+    remembers = changelog.message_bytes if changelog else topics.largest_output(config, found)
     limits = {name: found[name].message_bytes for name in names if name is not None}
     return Destinations(
         unique=output.unique,
@@ -153,5 +155,6 @@ def _destinations(config: Config, found: Topics) -> Destinations:
         inputs=found[config.input.topic].partitions,
         outputs={name: found[name].partitions for name in limits},
         limits={name: min(size, int(own or size)) for name, size in limits.items()},
+        changelog_limit=min(remembers, int(own or remembers)),
         compacted=frozenset(name for name in limits if found[name].compacted),
     )

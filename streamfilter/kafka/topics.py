@@ -28,6 +28,8 @@ CALL_SECONDS = 10.0
 MESSAGE_BYTES = 1_048_588
 """Kafka's default for ``max.message.bytes``, used where a broker does not tell."""
 
+MESSAGE_LIMIT = "max.message.bytes"
+
 CHANGELOG_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """What the changelog must have: the broker may never delete from it, only we do."""
 TIME_TYPE, LOG_APPEND = "message.timestamp.type", "LogAppendTime"
@@ -47,7 +49,7 @@ class Topic:
     @property
     def message_bytes(self) -> int:
         """Return the largest batch of records that it takes."""
-        return int(self.settings.get("max.message.bytes", MESSAGE_BYTES))
+        return int(self.settings.get(MESSAGE_LIMIT, MESSAGE_BYTES))
 
     @property
     def compacted(self) -> bool:
@@ -130,9 +132,20 @@ def tasks_of(config: Config, topics: Topics) -> int:
     return 1 if config.index.scope == "topic" else topics[config.input.topic].partitions
 
 
-def create_changelog(config: Config, admin: AdminClient, tasks: int) -> None:
+def largest_output(config: Config, topics: Topics) -> int:
+    """Return the largest record that any output takes, and no less than Kafka's default.
+
+    The changelog should take as much: of a record with fields it holds all that is compared.
+    """
+    outputs = [topic for role, topic in roles(config).items() if role.startswith("output.")]
+    return max([MESSAGE_BYTES, *(topics[name].message_bytes for name in outputs if name in topics)])
+
+
+def create_changelog(
+    config: Config, admin: AdminClient, tasks: int, *, message_bytes: int = MESSAGE_BYTES
+) -> None:
     """Create the changelog with the settings it must have and the broker's replication."""
-    settings = CHANGELOG_SETTINGS | BROKERS_TIME
+    settings = CHANGELOG_SETTINGS | BROKERS_TIME | {MESSAGE_LIMIT: str(message_bytes)}
     topic = NewTopic(config.changelog_topic, num_partitions=tasks, config=settings)
     _create(admin, topic)
 
@@ -255,15 +268,32 @@ def _warnings_of_refusals(role: str, name: str, topic: Topic, source: Topic) -> 
 def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
     name = config.changelog_topic
     changelog = topics.get(name)
-    ((setting, wanted),) = BROKERS_TIME.items()
-    if changelog is None or changelog.settings.get(setting, wanted) == wanted:
+    if changelog is None:
         return []
-    got = (
-        f"topic {name!r} has {setting}={changelog.settings[setting]}: while this host's clock is "
-        "more than an hour ahead of the brokers', they refuse every record of it"
-    )
-    cure = f"kafka-configs.sh --alter --topic {name} --add-config {setting}={wanted}"
-    return [Problem("index.changelog", got, cure, warning=True)]
+    found: list[tuple[str, str, str]] = []
+    ((setting, wanted),) = BROKERS_TIME.items()
+    if (is_ := changelog.settings.get(setting, wanted)) != wanted:
+        told = (
+            f"{setting}={is_}: while this host's clock is more than an hour ahead of the brokers', "
+            "they refuse every record of it"
+        )
+        found.append((setting, wanted, told))
+    largest = largest_output(config, topics)
+    if config.input.format == "fields" and changelog.message_bytes < largest:
+        told = (
+            f"{MESSAGE_LIMIT}={changelog.message_bytes}: the outputs take {largest}, and a record "
+            "that is too large for it becomes a dead letter"
+        )
+        found.append((MESSAGE_LIMIT, str(largest), told))
+    return [
+        Problem(
+            "index.changelog",
+            f"topic {name!r} has {told}",
+            f"kafka-configs.sh --alter --topic {name} --add-config {setting}={wanted}",
+            warning=True,
+        )
+        for setting, wanted, told in found
+    ]
 
 
 def inspect(config: Config) -> list[Problem]:
@@ -307,7 +337,7 @@ def create_outputs(config: Config) -> list[str]:
     missing = sorted(outputs - topics.keys())
     settings = {
         "message.timestamp.type": "CreateTime",
-        "max.message.bytes": str(source.message_bytes),
+        MESSAGE_LIMIT: str(source.message_bytes),
     }
     with stops():
         for name in missing:

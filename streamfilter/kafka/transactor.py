@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from streamfilter.audit import OFF, Audit, Rates
-from streamfilter.batch import Decided, Prepared, Rules, decide, prepare
+from streamfilter.batch import Decided, Prepared, Rules, decide
 from streamfilter.documents import Reader
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.protocol import Applied, Changes, Index
@@ -48,7 +48,7 @@ from streamfilter.kafka.ports import (
     Member,
     Worker,
 )
-from streamfilter.kafka.processing import read, written
+from streamfilter.kafka.processing import fitting, read, written
 from streamfilter.kafka.refusals import Refusals
 from streamfilter.kafka.standing import Standing, changes_of, places_of, values_of
 from streamfilter.kafka.transaction import Load, Transactions
@@ -263,7 +263,7 @@ class Transactor:
         parts = self._parts
         readings = read(records, parts.reader, parts.forwarder, parts.refusals.known)
         watch.lap("read")
-        prepared = prepare(records, readings, self._sketcher)
+        prepared = fitting(records, readings, self._sketcher, parts.forwarder)
         watch.lap("sketch")
         return replace(prepared, seconds=watch.seconds)
 
