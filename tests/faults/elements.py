@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 
 from streamfilter.kafka.broker.jars import BrokerUnavailableError
+from tests.faults.feeder import CLIENT as FEEDER
 from tests.faults.life import SOCKET_SECONDS
 from tests.faults.nemesis import Fault, Nemesis
 from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, Weather
 from tests.faults.supervisor import KILLED, Worker
+from tests.support.quotas import PRODUCER, set_quota
 
 TRAP_SECONDS = 15.0
 
@@ -124,6 +126,41 @@ def _until_ready(nemesis: Nemesis) -> None:
         nemesis.later(1.0, lambda: _until_ready(nemesis))
 
 
+def quota(nemesis: Nemesis, _: Worker) -> bool:
+    """Let the filters have little of each broker for a while; the feeder has its own quota."""
+    address = nemesis.life.kafka.bootstrap
+
+    def lift() -> None:
+        try:
+            set_quota(address, PRODUCER, None)
+        except OSError:  # that broker is away: a quota is never left behind
+            nemesis.later(1.0, lift)
+
+    try:
+        set_quota(address, PRODUCER, PLENTY, client=FEEDER)
+        set_quota(address, PRODUCER, nemesis.rng.choice(QUOTAS))
+    except OSError:
+        return False
+    nemesis.later(nemesis.rng.uniform(5, 15), lift)
+    return True
+
+
+def full_disk(nemesis: Nemesis, worker: Worker) -> bool:
+    """Leave no room on a filter's own disk for a while."""
+    disks, disk = nemesis.life.disks, worker.state.parent
+    if disk not in disks.paths:
+        return False
+    disks.fill(disk)
+    nemesis.later(nemesis.rng.uniform(2, 10), lambda: disks.free(disk))
+    return True
+
+
+QUOTAS = (50_000, 100_000, 400_000)
+PLENTY = 1e12
+LIMIT_FAULTS = (
+    Fault("a quota that comes and goes", (49,), quota, 3.0),
+    Fault("a disk that is full for a while", (24,), full_disk, 3.0),
+)
 NETWORK_FAULTS = (
     Fault("network: all connections cut", (17,), cut, 2.0),
     Fault("network: all connections half-closed", (17,), half_close),

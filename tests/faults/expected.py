@@ -22,6 +22,8 @@ Place = tuple[int, int]
 """Partition and offset of an input record."""
 Found = tuple[str, float, int, Place]
 """A match: id, similarity, bands, place."""
+LATEST = 10**14
+"""No timestamp in milliseconds is larger for a thousand years."""
 WORDS_MIN = 3
 """A shorter text has no shingle: it is forwarded unjudged by default, but has its ordinal."""
 
@@ -45,6 +47,8 @@ class Expected:
 
 def kind_of(record: Record) -> tuple[str, str, str]:
     """Return (kind, id, text): ``document``, ``short``, ``passthrough`` or a dead letter's code."""
+    if record.timestamp > LATEST:
+        return "refused", "", ""  # by every output, whatever it is
     if record.value is None:
         return "passthrough", "", ""
     try:

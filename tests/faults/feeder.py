@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, Producer
 from tests.faults.story import Story
 
 TICK_SECONDS = 0.1
+CLIENT = "feeder"
 FLUSH_SECONDS = 120
 
 
@@ -22,6 +23,7 @@ class Feeder:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
+                "client.id": CLIENT,
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "log_level": 2,

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from streamfilter.kafka.broker.real import RealKafka
+from tests.faults.disks import Disks
 from tests.faults.feeder import Feeder
 from tests.faults.oracle import Finding
 from tests.faults.proxy import Proxy
@@ -28,7 +29,7 @@ from tests.faults.supervisor import KILLED, Ended, Settings, Supervisor, Worker
 from tests.faults.tally import POINTS, Tally
 from tests.faults.verdict import judge_stage, tasks_of
 from tests.support.stage import Stage
-from tests.support.topics import end_offsets
+from tests.support.topics import ANY_TIME, alter_topic, end_offsets
 
 SESSION_SECONDS = 2
 TRANSACTION_SECONDS = 5
@@ -70,6 +71,7 @@ class Life:
         protocol: str = "cooperative",
         batch: int = 25,
         proxies: Sequence[Proxy] = (),
+        limited: bool = False,
     ) -> None:
         """Make the topics, begin to feed, and find workers; `tend` starts them.
 
@@ -84,15 +86,21 @@ class Life:
             protocol: of the group, a key of `PROTOCOLS`.
             batch: documents in a batch at most.
             proxies: one for each node, if the filters' way leads through them.
+            limited: some records have timestamps that the input takes and the outputs refuse, and
+                each filter has a disk of its own, if we may mount one.
         """
         self.kafka, self.rng, self.scope, self.batch = kafka, rng, scope, batch
+        self.limited = limited
         self.count, self.protocol, self.proxies = workers, protocol, proxies
         self.whole_at = 0.0
         """When all brokers can be expected to be back."""
         self.bootstrap = kafka.bootstrap_proxied if proxies else kafka.bootstrap
         self.tally = Tally()
         self.stage = Stage(kafka.bootstrap, directory, partitions=partitions)
-        story = Story(random.Random(rng.random()), partitions)
+        self.disks = Disks(directory, workers if limited else 0)
+        if limited:
+            alter_topic(kafka.bootstrap, self.stage.input, ANY_TIME)
+        story = Story(random.Random(rng.random()), partitions, odd=limited)
         self.feeder = Feeder(kafka.bootstrap, self.stage.input, story, rate=rate)
         self.feeder.give(40)
         self.watcher = Watcher(self.stage, kafka.bootstrap)
@@ -115,11 +123,12 @@ class Life:
         self.feeder.close()
         self.watcher.close()
         self.stage.close()
+        self.disks.close()
 
     def settings(self, number: int) -> Settings:
         index: dict[str, Any] = {
             "scope": self.scope,
-            "path": str(self.stage.directory / f"w{number}"),
+            "path": str(self.disks.of(number) / f"w{number}"),
             "seed_file": str(self.stage.directory / "seed"),
         }
         return {

@@ -5,7 +5,8 @@ restarts, faults at kill points and at any moment. After every fifty kills every
 peace, and the oracle judges all that came out so far. The protocol of the group, its scope and
 the size of batches change from life to life, and a life in three has a bad network and a broker
 that goes away. The seed decides what is tried; when, the machine. `--soak SECONDS` does all of it
-to three nodes at full load.
+to three nodes at full load; with `--limits` quotas, full disks and refused records come and go in
+every second life.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ from typing import Any
 
 from streamfilter.bench.machine import machine, versions
 from streamfilter.kafka.broker.real import RealKafka
-from tests.faults.elements import NETWORK_FAULTS, ONE_BROKER_FAULTS, THREE_BROKER_FAULTS
+from tests.faults.elements import (
+    LIMIT_FAULTS,
+    NETWORK_FAULTS,
+    ONE_BROKER_FAULTS,
+    THREE_BROKER_FAULTS,
+)
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
 from tests.faults.nemesis import PROCESS_FAULTS, Fault, Nemesis
 from tests.faults.proxy import Proxy
@@ -49,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return sum(tally.faults.values()) if options.rows else tally.kills
 
     with contextlib.ExitStack() as stack:
-        kafka = stack.enter_context(RealKafka(3 if options.soak else 1, properties=SHORT_CLOCKS))
+        kafka = stack.enter_context(
+            RealKafka(options.nodes or (3 if options.soak else 1), properties=SHORT_CLOCKS)
+        )
         proxies = [stack.enter_context(Proxy.of(node)) for node in kafka.nodes]
         for number in itertools.count():
             enough = time.monotonic() - begun > options.soak and done(tally) >= options.kills
@@ -60,7 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 # A life in three goes through the proxies, the others would be slower for nothing.
                 rough = options.soak or rng.random() < 1 / 3 or not rows & PROCESS_ROWS
                 through = proxies if rough else ()
-                with _life(kafka, through, Path(directory), rng, soak=bool(options.soak)) as life:
+                limited = options.limits and number % 2 == 0
+                life = _life(
+                    kafka, through, Path(directory), rng, soak=bool(options.soak), limited=limited
+                )
+                with life:
                     _live(life, tally, options, begun, rows, done)
     seconds = time.monotonic() - begun
     _report(tally, seconds)
@@ -76,13 +88,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", default=str(time.time_ns() % 1_000_000))
     parser.add_argument("--soak", type=float, default=0.0, help="seconds on three nodes instead")
+    parser.add_argument(
+        "--nodes", type=int, choices=(1, 3), default=0, help="of the cluster (3 for a soak, or 1)"
+    )
+    parser.add_argument(
+        "--limits",
+        action="store_true",
+        help="in every second life quotas, full disks and refused records come and go",
+    )
     parser.add_argument("--rows", default="", help="rows of the matrix, such as 1,2,12 (all)")
     parser.add_argument("--json", type=Path, help="where to save what came of it")
     return parser
 
 
 def _life(
-    kafka: RealKafka, proxies: Sequence[Proxy], directory: Path, rng: random.Random, *, soak: bool
+    kafka: RealKafka,
+    proxies: Sequence[Proxy],
+    directory: Path,
+    rng: random.Random,
+    *,
+    soak: bool,
+    limited: bool,
 ) -> Life:
     return Life(
         kafka,
@@ -94,6 +120,7 @@ def _life(
         batch=rng.choice((25, 100, 500)) if soak else rng.choice((5, 25, 100)),
         rate=400.0 if soak else 50.0,
         proxies=proxies,
+        limited=limited,
     )
 
 
@@ -131,6 +158,8 @@ def _live(
 def faults_for(life: Life, rows: set[int]) -> list[Fault]:
     """Return the faults among *rows* that can be done to *life*."""
     faults = [*PROCESS_FAULTS]
+    if life.limited:
+        faults += LIMIT_FAULTS
     if life.proxies:
         faults += NETWORK_FAULTS
         faults += ONE_BROKER_FAULTS if len(life.kafka.nodes) == 1 else THREE_BROKER_FAULTS
@@ -166,7 +195,9 @@ def _report(tally: Tally, seconds: float) -> None:
 def _command(options: argparse.Namespace) -> str:
     what = f"--soak {options.soak:g}" if options.soak else f"--kills {options.kills}"
     rows = f" --rows {options.rows}" if options.rows else ""
-    return f"python -m tests.faults.long {what} --seed {options.seed}{rows}"
+    nodes = f" --nodes {options.nodes}" if options.nodes else ""
+    limits = " --limits" if options.limits else ""
+    return f"python -m tests.faults.long {what}{nodes}{limits} --seed {options.seed}{rows}"
 
 
 def _save(options: argparse.Namespace, tally: Tally, seconds: float) -> None:

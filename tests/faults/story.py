@@ -16,6 +16,8 @@ from tests.support.topics import Input
 
 RECENT = 60
 FORGED_EVERY = 7
+ODD_EVERY, ODD = 400, (100, 101, 130)
+"""Of so many records these: two that a broker names together, and one that it does not name."""
 EARLY = 200
 """Stories that come back for as long as the run lives."""
 
@@ -26,6 +28,8 @@ class Story:
 
     rng: random.Random
     partitions: int
+    odd: bool = False
+    """True: now and then timestamps are in microseconds, which outputs refuse."""
     count: int = 0
     _early: list[list[str]] = field(default_factory=list)
     _recent: list[list[str]] = field(default_factory=list)
@@ -41,8 +45,11 @@ class Story:
             key=f"k{number}".encode(),
             partition=self.rng.randrange(self.partitions),
             headers=(("h", b"1"), ("h", None), ("n", str(number).encode()), *self._forged(number)),
-            timestamp=time.time_ns() // 1_000_000,
+            timestamp=time.time_ns() // (1_000 if self._is_odd(number) else 1_000_000),
         )
+
+    def _is_odd(self, number: int) -> bool:
+        return self.odd and number % ODD_EVERY in ODD
 
     def _forged(self, number: int) -> Headers:
         """Return, for some, headers that claim to be the filter's."""

@@ -109,9 +109,10 @@ class Supervisor:
         self.workers = []
         for number in range(count):
             name = f"w{number}"
-            config = self.stage.configuration(state=name, **settings(number))
+            sections = settings(number)
+            config = self.stage.configuration(state=name, **sections)
             port = json.loads(config.read_text())["http"]["port"]
-            worker = Worker(name, config, port, self.stage.directory / name)
+            worker = Worker(name, config, port, Path(sections["index"]["path"]))
             self.workers.append(worker)
 
     def start(self, worker: Worker, *, armed: str = "") -> None:

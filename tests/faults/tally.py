@@ -29,6 +29,8 @@ ROWS = {
     21: "a double with the same transactional id",
     22: "stopped inside a transaction while the group moves on",
     23: "state moved to a worker without it",
+    24: "a full disk that has room again",
+    49: "a quota that comes and goes",
 }
 POINTS = {
     "batch.consumed": (1,),

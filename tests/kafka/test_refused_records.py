@@ -10,22 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-)
 
 from streamfilter.kafka.refusals import WATCHED_BATCHES
 from streamfilter.killpoints import VARIABLE
 from streamfilter.model import Record
 from tests.kafka.story import CUT, STATIC, finish, id_of, records, texts, verdicts
 from tests.support.stage import Stage
-from tests.support.topics import Input, header
+from tests.support.topics import ANY_TIME, Input, alter_topic, header
 
 SEED = 20_261_201
-ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 NARROW = {
     **STATIC,
     "batch": {**CUT, "documents": 40},
@@ -35,14 +28,7 @@ NARROW = {
 
 def alter(stage: Stage, topic: str, settings: dict[str, str]) -> None:
     """Change settings of a topic."""
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in settings.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(60)
+    alter_topic(stage.bootstrap, topic, settings)
 
 
 def in_microseconds(record: Input) -> Input:

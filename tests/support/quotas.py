@@ -14,12 +14,16 @@ def _text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def set_quota(address: str, key: str, rate: float | None) -> None:
-    """Let every client have *rate* bytes a second at each broker; None: as much as it likes."""
+def set_quota(address: str, key: str, rate: float | None, *, client: str = "") -> None:
+    """Let a client have *rate* bytes a second at each broker; None: as much as it likes.
+
+    Without *client* it is for all that have none of their own.
+    """
     head = struct.pack(">hhi", ALTER_CLIENT_QUOTAS, VERSION, CORRELATION) + _text("tests")
-    default_client = struct.pack(">i", 1) + _text("client-id") + struct.pack(">h", -1)
+    name = _text(client) if client else struct.pack(">h", -1)
+    entity = struct.pack(">i", 1) + _text("client-id") + name
     change = struct.pack(">i", 1) + _text(key) + struct.pack(">d?", rate or 0.0, rate is None)
-    body = head + struct.pack(">i", 1) + default_client + change + struct.pack(">?", False)
+    body = head + struct.pack(">i", 1) + entity + change + struct.pack(">?", False)
     host, _, port = address.partition(",")[0].rpartition(":")
     with socket.create_connection((host, int(port)), TIMEOUT_SECONDS) as connection:
         connection.settimeout(TIMEOUT_SECONDS)

@@ -14,7 +14,14 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
 
 from streamfilter.kafka.errors import classify
 from streamfilter.kafka.ports import Retriable
@@ -22,6 +29,8 @@ from streamfilter.model import Headers, Record, Source
 
 TIMEOUT_SECONDS = 180
 SETTLE_SECONDS = 120
+ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+"""Of a topic that takes timestamps in microseconds too, which Kafka's default refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,18 @@ def create_topics(
 def _has_leaders(admin: AdminClient, topic: str) -> bool:
     metadata = admin.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
     return metadata.error is None and all(p.leader >= 0 for p in metadata.partitions.values())
+
+
+def alter_topic(bootstrap: str, topic: str, settings: Mapping[str, str]) -> None:
+    """Change settings of a topic."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 4})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(TIMEOUT_SECONDS)
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[Input]) -> None:
