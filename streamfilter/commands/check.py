@@ -51,8 +51,7 @@ def command(
         try:
             problems += _broker(reading.config, create=create and not problems)
         except Temporary as stop:
-            cure = "check the address and that the broker runs"
-            unreachable = [Problem("kafka.common.bootstrap.servers", str(stop), cure)]
+            unreachable = [_unreachable(stop)]
     answer = Answer(reading.config, (*problems, *unreachable), connect or create)
     # librdkafka quotes the values that it refuses.
     standard.answer(MASKER.mask(answer.as_json() if output == "json" else answer.as_text()))
@@ -78,6 +77,12 @@ def _without_brokers(config: Config) -> Config:
     common = {k: v for k, v in config.kafka.common.items() if k not in BROKERS}
     kafka = config.kafka.model_copy(update={"common": common | {"log_level": "0"}})
     return config.model_copy(update={"kafka": kafka})
+
+
+def _unreachable(stop: Temporary) -> Problem:
+    from streamfilter.kafka import unreachable
+
+    return Problem("kafka.common.bootstrap.servers", str(stop), unreachable.cure())
 
 
 def _broker(config: Config, *, create: bool) -> list[Problem]:

@@ -20,10 +20,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config import Config
+from streamfilter.kafka import unreachable
 from streamfilter.stops import Problem
 
 logger = logging.getLogger("streamfilter.kafka")
 _librdkafka = logging.getLogger("streamfilter.librdkafka")
+unreachable.Listening.to(_librdkafka)
 
 RETRY_BACKOFF_MS = 5  # by default 100: what send_offsets would sleep after nearly every commit
 FETCH_BACKOFF_MS = 20  # by default 1000: a full local queue would then starve us for a second
@@ -63,6 +65,8 @@ def _noticed(error: KafkaError) -> None:
     """Log what librdkafka reports on the side; what matters comes back from the calls too."""
     if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
         _refusals.append(error)
+    if error.code() != KafkaError._ALL_BROKERS_DOWN:  # it names none of them
+        unreachable.hear(error.str())
     _librdkafka.warning("%s: %s", error.name(), error.str())
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError
 
 from streamfilter.config import Config
-from streamfilter.kafka import clients
+from streamfilter.kafka import clients, unreachable
 from streamfilter.kafka.ports import LogError
 from streamfilter.kafka.topics import roles
 from streamfilter.stops import Refused, Stop, Temporary
@@ -50,7 +50,8 @@ def too_late(error: LogError) -> Stop:
     """
     told = clients.refusal()
     if told is None:
-        return Temporary(f"the cluster was not ready within kafka.start_timeout: {error}")
+        message = f"the cluster was not ready within kafka.start_timeout: {error}"
+        return Temporary(f"{message}\n    cure: {unreachable.cure()}")
     if told.code() == KafkaError._AUTHENTICATION:
         return Refused(f"no broker let us in: {told.str()} ({error}); mend the credentials")
     return Temporary(f"no broker could be trusted: {told.str()} ({error})")

@@ -33,6 +33,7 @@ from streamfilter.stops import ConfigError
 T = TypeVar("T")
 
 ASK_AGAIN_SECONDS = 0.5
+LOOK_SECONDS_MIN = 0.2
 MISSING_SECONDS = 3.0
 """A topic is looked for so long before it counts as missing: brokers hear late of a new one."""
 
@@ -127,12 +128,18 @@ def _assemble(
 
 
 def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[], Topics]:
-    """Return how our topics are looked at: one that is missing, for a while, more than once."""
-    seconds = min(MISSING_SECONDS, config.kafka.start_timeout.total_seconds() / 2)
-    believed_at = clock.monotonic() + seconds
+    """Return how our topics are looked at: one that is missing, for a while, more than once.
+
+    No look waits for longer than what is left of ``kafka.start_timeout``.
+    """
+    patience = config.kafka.start_timeout.total_seconds()
+    begun = clock.monotonic()
+    believed_at = begun + min(MISSING_SECONDS, patience / 2)
 
     def look() -> Topics:
-        found = topics.describe(config, admin)
+        left = begun + patience - clock.monotonic()
+        seconds = min(topics.CALL_SECONDS, max(left, LOOK_SECONDS_MIN))
+        found = topics.describe(config, admin, seconds=seconds)
         missing = {*topics.roles(config).values()} - found.keys() - {config.changelog_topic}
         if missing and clock.monotonic() < believed_at:
             raise Retriable(f"brokers do not know of {', '.join(sorted(missing))}")

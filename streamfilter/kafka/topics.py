@@ -16,6 +16,7 @@ from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config import Config
+from streamfilter.kafka import unreachable
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.errors import kafka_errors, stops, translated
 from streamfilter.kafka.ports import Retriable
@@ -73,25 +74,27 @@ def roles(config: Config) -> dict[str, str]:
     return {role: topic for role, topic in named.items() if topic is not None}
 
 
-def describe(config: Config, admin: AdminClient) -> dict[str, Topic]:
-    """Return those of our topics that exist.
+def describe(
+    config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS
+) -> dict[str, Topic]:
+    """Return those of our topics that exist; wait for an answer for *seconds*.
 
     Raises:
         LogError: the cluster does not answer, or refuses us.
     """
     # All topics are asked for: asking for one by name creates it on brokers that allow that.
-    with kafka_errors("asking the brokers for their topics"):
-        try:
-            metadata = admin.list_topics(timeout=CALL_SECONDS).topics
-        except KafkaException:
-            admin.poll(0)  # serves the callback that hears of wrong passwords and certificates
-            raise
+    try:
+        with kafka_errors("asking the brokers for their topics"):
+            metadata = admin.list_topics(timeout=seconds).topics
+    except Retriable as error:
+        admin.poll(0)  # serves the callback that hears what was the matter
+        raise Retriable(f"{error}; {unreachable.told(config)}") from error
     found = {
         topic: count
         for topic in roles(config).values()
         if topic in metadata and (count := _partitions(topic, metadata[topic]))
     }
-    return {topic: Topic(n, _settings(admin, topic)) for topic, n in found.items()}
+    return {topic: Topic(n, _settings(admin, topic, seconds)) for topic, n in found.items()}
 
 
 def _partitions(topic: str, told: Any) -> int:
@@ -111,13 +114,12 @@ def _partitions(topic: str, told: Any) -> int:
     return len(told.partitions)
 
 
-def _settings(admin: AdminClient, topic: str) -> dict[str, str]:
+def _settings(admin: AdminClient, topic: str, seconds: float) -> dict[str, str]:
     """Return a topic's settings; empty where the broker does not tell (no right, or a mock)."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        entries = admin.describe_configs([resource], request_timeout=CALL_SECONDS)[
-            resource
-        ].result()
+        futures = admin.describe_configs([resource], request_timeout=seconds)
+        entries = futures[resource].result()
     except KafkaException as error:
         # A default in the place of a limit that a busy broker did not tell would be a wrong one.
         trouble = translated(error.args[0], f"asking for the settings of {topic}")
@@ -178,8 +180,9 @@ def see_changelog(config: Config, admin: AdminClient) -> None:
 
 def problems_of(config: Config, topics: Topics) -> list[Problem]:
     """Return what keeps `run` from starting; a changelog that is missing does not."""
+    source = config.input.topic if config.input.topic in topics else None
     problems = [
-        Problem(role, f"topic {topic!r} does not exist", _cure_of_missing(role, topic))
+        Problem(role, f"topic {topic!r} does not exist", _cure_of_missing(role, topic, source))
         for role, topic in roles(config).items()
         if topic not in topics and role != "index.changelog"
     ]
@@ -189,9 +192,14 @@ def problems_of(config: Config, topics: Topics) -> list[Problem]:
     return problems
 
 
-def _cure_of_missing(role: str, topic: str) -> str:
+def _cure_of_missing(role: str, topic: str, source: str | None) -> str:
     if role == "input.topic":
         return "check the name, and the right to READ it; streamfilter never creates its input"
+    if source is None:
+        return (
+            "the input first, for an output gets as many partitions; then `streamfilter check "
+            "--connect --apply`"
+        )
     return (
         f"`streamfilter check --connect --apply` creates it, or create {topic!r} yourself; "
         "brokers also hide a topic from a user without the right to WRITE it"

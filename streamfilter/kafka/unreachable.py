@@ -1,0 +1,88 @@
+"""Why no broker answers: the address, the cause and the cure.
+
+A call that fails says "transport failure" or "timed out". What was the matter, librdkafka tells on
+the side, in its callback for errors or, of a connection that the other end closed, in its log
+only. So both are heard here, and the last of it is said where a start or a check gives up.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+
+from streamfilter.config import Config
+
+HEARD_MAX = 8
+_SOURCE = re.compile(r"^\w+ \[[^]]*\] \[thrd:.*?\]: ")
+_WHEN = re.compile(r" \(after \d+ms in state (\w+)[^)]*\)")
+CURES = (
+    ("Failed to resolve", "check the host's name in kafka.common.bootstrap.servers"),
+    ("Connection refused", "nothing listens there: check host and port, and that the broker runs"),
+    (
+        "PLAINTEXT broker listener",
+        "the broker speaks no TLS there: another port, or another kafka.common.security.protocol",
+    ),
+    (
+        "certificate verify failed",
+        "kafka.common.ssl.ca.location must name the authority of the brokers' certificate",
+    ),
+    ("SASL authentication error", "mend the credentials in kafka.common"),
+    ("Invalid response size", "what listens there is no Kafka broker, or speaks TLS"),
+    (
+        "in state APIVERSION_QUERY",
+        "it hangs up on plaintext: does it want TLS (kafka.common.security.protocol)?",
+    ),
+)
+"""By what librdkafka says."""
+CURE = "check the address, the network, and that the broker runs"
+
+_heard: deque[str] = deque(maxlen=HEARD_MAX)
+
+
+def hear(text: str) -> None:
+    """Remember what librdkafka said of a broker."""
+    _heard.append(timeless(text))
+
+
+def timeless(text: str) -> str:
+    """Return *text* without what differs each time that the same is said."""
+    return _WHEN.sub(r" (in state \1)", text)
+
+
+class Listening(logging.Filter):
+    """Hears failures in librdkafka's own log lines; cuts from them how long each took."""
+
+    @classmethod
+    def to(cls, logger: logging.Logger) -> None:
+        """Hear all of *logger*'s lines; written are those that the process's level lets through."""
+        logger.setLevel(logging.DEBUG)
+        logger.addFilter(cls())
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Decide as the logger would, had it no level of its own."""
+        record.msg, record.args = timeless(record.getMessage()), ()
+        if record.msg.startswith(("FAIL ", "ERROR ")):
+            hear(_SOURCE.sub("", record.msg))
+        return record.levelno >= logging.getLogger().level
+
+
+def cause() -> str:
+    """Return what explains most of what was heard last; empty if nothing was.
+
+    Of one failure librdkafka says more than once, and the longest says why.
+    """
+    return max(_heard, key=len, default="")
+
+
+def cure() -> str:
+    """Return what to do about the cause."""
+    told = cause()
+    return next((cure for words, cure in CURES if words in told), CURE)
+
+
+def told(config: Config) -> str:
+    """Return whom we asked, and why they do not answer."""
+    brokers = config.kafka.properties("common").get("bootstrap.servers", "")
+    reason = cause() or "no connection failed, and no answer came"
+    return f"kafka.common.bootstrap.servers is {brokers}: {reason}"
