@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from streamfilter.model import Decision, Malformed, Match, Source, Verdict
+from streamfilter.model import Decision, Malformed, Match, Record, Source, Verdict
 
 SCHEMA = 1
 """Version of the envelope; raised when a field changes its meaning or goes away."""
@@ -132,6 +132,11 @@ def rejection(malformed: Malformed, *, source: Source) -> Json:
         },
         "source": _place(source),
     }
+
+
+def dead_letter(malformed: Malformed, record: Record) -> bytes:
+    """Return a dead letter as one line: the error, where it came from, and its original bytes."""
+    return encode(with_payload(rejection(malformed, source=record.source), record.value))
 
 
 def encode(value: Any) -> bytes:

@@ -21,6 +21,11 @@ MEASURING = bytes(SEED_BYTES)
 FILE_BYTES_MIN, FILE_BYTES_MAX = 16, 1 << 20
 
 
+def numbered(number: int) -> bytes:
+    """Return the seed of a *number* that a person chose: no secret. 0 is `MEASURING`."""
+    return number.to_bytes(SEED_BYTES, "big")
+
+
 def read_seed(path: Path) -> bytes:
     """Return the seed that the file at *path* gives.
 

@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
     OK = 0
     USAGE = 64
     BROKEN_INPUT = 65
-    """``filter`` met a broken line and has no ``--dead-letter``."""
+    """A broken line and no ``--dead-letter``, or nothing but broken lines."""
     BUG = 70
     TEMPORARY = 75
     """Try again later: the broker stayed unreachable past the start timeout, a call did not return

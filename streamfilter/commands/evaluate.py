@@ -21,16 +21,17 @@ from streamfilter.commands.evaluate_sample import (
 )
 from streamfilter.commands.evaluation_report import as_json, as_text
 from streamfilter.commands.options import output_option
-from streamfilter.commands.similarity_options import config_of, similarity_options
+from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config import Config
 from streamfilter.evaluation import Report, Run, evaluate
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.scratch import scratch
+from streamfilter.files.summary import all_broken
 from streamfilter.files.truth import read_truth
 from streamfilter.interruption import INTERRUPTION
-from streamfilter.seeds import MEASURING
+from streamfilter.model import Verdict
 from streamfilter.stops import ExitCode
 
 UNSOUND = 1
@@ -126,7 +127,8 @@ def command(
     with nullcontext() if topics else INTERRUPTION.listening():  # a topic's reader does not ask
         if pairs is None:
             _check_sample(topics, others)
-            found = evaluate_sample(config, inputs, records=sample, **shares)
+            seed = seed_of(others, config)
+            found = evaluate_sample(config, inputs, records=sample, seed=seed, **shares)
             report, measured = found.report, found.sample
         else:
             run = _topics_run(config) if topics else _files_run(config, inputs, others)
@@ -140,6 +142,8 @@ def command(
         standard.answer(as_text(report, **shares))
         if measured is not None:
             standard.answer(f"\n{sample_as_text(measured)}")
+    if report.given and report.verdicts[Verdict.REJECTED.value] == report.given:
+        raise all_broken(report.given)
     return ExitCode.OK if _passes(report, min_recall, min_precision) else UNSOUND
 
 
@@ -183,7 +187,7 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
         unique, duplicates, dead = (
             str(directory / name) for name in ("unique", "duplicates", "dead")
         )
-        filter_files(config, Job(inputs, unique, duplicates, dead, seed=MEASURING))
+        filter_files(config, Job(inputs, unique, duplicates, dead, seed=seed_of(others, config)))
         return read_run(
             inputs,
             reader,

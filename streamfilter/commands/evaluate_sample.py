@@ -18,9 +18,8 @@ from streamfilter.evaluation.records import RecordSample, measure_records
 from streamfilter.evaluation.sample import Sample, measure
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.run import Job, filter_files
-from streamfilter.files.sampling import copy_first, documents_of
+from streamfilter.files.sampling import copy_first, documents_of, pass_over
 from streamfilter.files.scratch import scratch
-from streamfilter.seeds import MEASURING
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
 
@@ -35,7 +34,7 @@ class Sampled:
 
 def evaluate_sample(
     config: Config, inputs: tuple[str, ...], *, records: int, recall_from: float,
-    precision_from: float,
+    precision_from: float, seed: bytes,
 ) -> Sampled:  # fmt: skip
     """Filter the first *records* lines of *inputs* and judge that by brute force."""
     reader = reader_for(config)
@@ -43,14 +42,14 @@ def evaluate_sample(
         names = ("input", "unique", "duplicates", "dead")
         path, unique, duplicates, dead = (str(directory / name) for name in names)
         copy_first(inputs, Path(path), records=records)
-        found = list(documents_of([path], config, strict=False))
+        found = list(documents_of([path], config, rejected=pass_over))
         ids, texts = [id_ for id_, _ in found], [text for _, text in found]
-        filter_files(config, Job([path], unique, duplicates, dead, seed=MEASURING))
+        filter_files(config, Job([path], unique, duplicates, dead, seed=seed))
         run = read_run(
             [path], reader, unique=unique, duplicates=duplicates, dead_letter=dead,
             short_dropped=config.input.short_text == "drop",
         )  # fmt: skip
-    sample = _measured(config, ids, texts, forwarded(run))
+    sample = _measured(config, ids, texts, forwarded(run), seed)
     pairs = sample.pairs
     truth = Truth(
         (ids[later], ids[earlier], similarity)
@@ -63,10 +62,10 @@ def evaluate_sample(
 
 
 def _measured(
-    config: Config, ids: list[str], texts: list[str], kept: NDArray[np.bool_]
+    config: Config, ids: list[str], texts: list[str], kept: NDArray[np.bool_], seed: bytes
 ) -> Sample | RecordSample:
     """Compare all pairs, of texts or of records."""
-    sketcher, threshold = Sketcher(config.scheme(), seed=MEASURING), config.similarity.threshold
+    sketcher, threshold = Sketcher(config.scheme(), seed=seed), config.similarity.threshold
     if config.input.format == "fields":
         return measure_records(ids, texts, sketcher, threshold=threshold)
     recall = config.similarity.recall

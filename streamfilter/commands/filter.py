@@ -14,10 +14,10 @@ import click
 from streamfilter import envelope
 from streamfilter.commands import standard
 from streamfilter.commands.options import output_option
-from streamfilter.commands.similarity_options import config_of, similarity_options
+from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files, no_progress
-from streamfilter.files.summary import Summary
+from streamfilter.files.summary import Summary, all_broken
 from streamfilter.interruption import INTERRUPTION
 from streamfilter.stops import ExitCode
 
@@ -33,6 +33,7 @@ With --state DIR the index is kept: later runs know what earlier ones saw, lines
 input are judged against all of it, and a run that was stopped or killed is simply run again,
 with the same result. Outputs are written whole, and appear only when complete: Ctrl-C or SIGTERM
 ends a run between two batches and leaves them as they were, a second one ends it at once.
+Without --state the same inputs always give the same outputs, byte for byte (--seed).
 """
 
 
@@ -45,7 +46,8 @@ ends a run between two batches and leaves them as they were, a second one ends i
 @click.option(
     "--dead-letter",
     metavar="PATH",
-    help="Lines that cannot be read. Without it the first one stops the command (exit 65).",
+    help="Lines that cannot be read. Without it the first one stops the command (exit 65), with "
+    "it only a file of nothing else.",
 )
 @click.option(
     "--state",
@@ -76,11 +78,16 @@ def command(
         raise click.UsageError("-o json and an output both want standard output; name a file")
     config = config_of(similarity)
     shadow = config.output.mode == "shadow"
-    job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name, shadow)
+    if state is not None and similarity["seed"] is not None:
+        raise click.UsageError("--state keeps the seed it was made with; leave --seed out")
+    seed = None if state is not None else seed_of(similarity, config)
+    job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name, shadow, seed)
     started = time.monotonic()
     with INTERRUPTION.listening(), _progress(inputs) as advanced:
         summary = filter_files(config, job, advanced=advanced)
     _print(summary, time.monotonic() - started, output)
+    if summary.records and summary.places["dead_letter"] == summary.records:
+        raise all_broken(summary.records)
     return ExitCode.OK
 
 

@@ -9,8 +9,9 @@ import click
 
 from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, output_option
-from streamfilter.commands.similarity_options import config_of, similarity_options
+from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.discovery import Discovery, discover
+from streamfilter.files.summary import all_broken
 from streamfilter.interruption import INTERRUPTION
 
 EPILOG = """\b
@@ -28,23 +29,40 @@ hundred at the very threshold is missed (`streamfilter plan` shows the curve).
 @click.command(epilog=EPILOG)
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--clusters", is_flag=True, help="Print clusters instead of pairs.")
+@click.option(
+    "--dead-letter",
+    metavar="PATH",
+    help="Lines that cannot be read. Without it the first one stops the command (exit 65), with "
+    "it only a file of nothing else.",
+)
 @similarity_options
 @output_option
-def command(inputs: tuple[str, ...], clusters: bool, output: str, **similarity: Any) -> None:
+def command(
+    inputs: tuple[str, ...],
+    clusters: bool,
+    dead_letter: str | None,
+    output: str,
+    **similarity: Any,
+) -> None:
     """Find all near-duplicate pairs of JSON Lines files (.gz and - too); nothing is kept."""
     with INTERRUPTION.listening():
-        found = discover(config_of(similarity), inputs)
+        config = config_of(similarity)
+        seed = seed_of(similarity, config)
+        found = discover(config, inputs, seed=seed, dead_letter=dead_letter)
     if output == "json":
         standard.answer(as_json(_fields(found)))
     else:
         for line in _clusters(found) if clusters else _pairs(found):
             standard.answer(line)
         standard.say(_summary(found))
+    if found.broken and not found.documents:
+        raise all_broken(found.broken)
 
 
 def _fields(found: Discovery) -> dict[str, Any]:
     return {
         "documents": found.documents,
+        "broken": found.broken,
         "pairs": [asdict(pair) for pair in found.pairs],
         "clusters": [asdict(cluster) for cluster in found.clusters],
         "overflows": found.overflows,
@@ -68,7 +86,8 @@ def _summary(found: Discovery) -> str:
         if found.overflows
         else ""
     )
+    broken = f"; {found.broken:,} broken lines set aside" if found.broken else ""
     return (
         f"{found.documents:,} documents: {len(found.pairs):,} pairs; {len(found.clusters):,} "
-        f"clusters, {inside:,} documents besides their centres{full}"
+        f"clusters, {inside:,} documents besides their centres{broken}{full}"
     )

@@ -14,7 +14,7 @@ from streamfilter.commands.curve_picture import Line, save_picture
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.config import Config
 from streamfilter.evaluation.brute_force import all_pairs
-from streamfilter.files.sampling import documents_of
+from streamfilter.files.sampling import documents_of, pass_over
 from streamfilter.seeds import MEASURING
 from streamfilter.similarity.scheme import LAYOUTS, Scheme
 from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
@@ -144,7 +144,7 @@ def _seen(shape: Shape, threshold: float, path: str, config: Config) -> Seen:
     """Count over *path* what cannot be known without documents: how similarities spread."""
     if config.scheme().fields:
         raise click.UsageError("records meet by equal fields, which is no matter of chance")
-    found = islice(documents_of([path], config, strict=False), SAMPLE_RECORDS)
+    found = islice(documents_of([path], config, rejected=pass_over), SAMPLE_RECORDS)
     texts = [text for _, text in found]
     sketcher = Sketcher(config.scheme(), seed=MEASURING)
     similarity = all_pairs(texts, sketcher, floor=FLOOR).similarity

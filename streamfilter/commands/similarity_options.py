@@ -1,4 +1,4 @@
-"""What `filter` and `evaluate` share: short names for the settings that one changes most."""
+"""What `filter`, `pairs` and `evaluate` share: short names for what one changes most."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import click
 
 from streamfilter.commands.options import config_options, load
 from streamfilter.config import Config
+from streamfilter.seeds import numbered, read_seed
+
+SEED_MAX = 2**64 - 1
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -26,6 +29,13 @@ _OPTIONS = (
         metavar="KIND:SIZE",
         help="word:3 (default); stopword:2 for pages with adverts and menus; for short texts and "
         "languages without spaces char:3 to char:5.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, SEED_MAX),
+        metavar="N",
+        help="Draws the hashes [0]: the same file and number, the same answer. For texts that "
+        "somebody may have made to collide: --set index.seed_file=PATH, a secret.",
     ),
 )
 
@@ -46,6 +56,13 @@ def config_of(given: dict[str, Any]) -> Config:
     """
     files: tuple[Path, ...] = given["files"]
     return load(files, (*given["overrides"], *_overrides(given)))
+
+
+def seed_of(given: dict[str, Any], config: Config) -> bytes:
+    """Return the seed of an index that nobody keeps: by number, by file, or always the same."""
+    if given["seed"] is None and config.index.seed_file:
+        return read_seed(config.index.seed_file)
+    return numbered(given["seed"] or 0)
 
 
 def _overrides(given: dict[str, Any]) -> list[str]:

@@ -7,17 +7,22 @@ joins the most similar earlier centre that it was itself compared with, or becom
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
+from streamfilter import envelope
 from streamfilter.assembly import policy_for
 from streamfilter.collection import BATCH_DOCUMENTS, Collection, Likeness
 from streamfilter.config import Config
-from streamfilter.files.sampling import documents_of
+from streamfilter.files.outputs import Output
+from streamfilter.files.run import check_paths
+from streamfilter.files.sampling import documents_of, refuse
 from streamfilter.files.state import opened
 from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.index.protocol import I64
 from streamfilter.interruption import INTERRUPTION
+from streamfilter.model import Malformed, Record
 from streamfilter.sketchers import sketcher_of
 
 
@@ -44,6 +49,7 @@ class Discovery:
     """What was found."""
 
     documents: int
+    broken: int
     pairs: list[Pair]
     clusters: list[Cluster]
     """Those with members, in the order of their centres."""
@@ -51,8 +57,16 @@ class Discovery:
     """How often a document stayed unlisted in a full bucket: pairs may be missing."""
 
 
-def discover(config: Config, inputs: Sequence[str]) -> Discovery:
+def discover(
+    config: Config, inputs: Sequence[str], *, seed: bytes, dead_letter: str | None = None
+) -> Discovery:
     """Return all pairs of *inputs* that meet and are similar by *config*.
+
+    Args:
+        config: what similar means, and where a record has its text.
+        inputs: the files, in their order.
+        seed: of the hashes.
+        dead_letter: a file for lines that cannot be read.
 
     Raises:
         Stop: an input cannot be read, or holds something else; names the line and the cure.
@@ -62,10 +76,15 @@ def discover(config: Config, inputs: Sequence[str]) -> Discovery:
     policy = policy_for(config)
     pairs: list[Pair] = []
     stars: dict[int, Cluster] = {}
-    with opened(config, None) as (index, seed):
+    with (
+        _rejections(inputs, dead_letter) as rejections,
+        opened(config, None, seed=seed) as (index, _),
+    ):
         sketcher = sketcher_of(config.scheme().as_json(), seed=seed)
         collection = Collection(index, sketcher, seed=seed)
-        for ordinals, ids in _added(collection, documents_of(inputs, config)):
+        for ordinals, ids in _added(
+            collection, documents_of(inputs, config, rejected=rejections.take)
+        ):
             INTERRUPTION.obey()
             rows = collection.like_ordinals(ordinals, policy, earlier=True)
             for ordinal, id_, found in zip(ordinals.tolist(), ids, rows, strict=True):
@@ -73,7 +92,37 @@ def discover(config: Config, inputs: Sequence[str]) -> Discovery:
                 _join(stars, ordinal, id_, found)
         count = len(collection)
     clusters = [star for star in stars.values() if star.members]
-    return Discovery(count, pairs, clusters, collection.overflows)
+    return Discovery(count, rejections.count, pairs, clusters, collection.overflows)
+
+
+class _Rejections:
+    """What becomes of lines that cannot be read: set aside and counted, or an end."""
+
+    def __init__(self, output: Output | None) -> None:
+        self._output, self.count = output, 0
+
+    def take(self, record: Record, malformed: Malformed) -> None:
+        if self._output is None:
+            refuse(record, malformed)
+            return
+        self._output.write(envelope.dead_letter(malformed, record))
+        self.count += 1
+
+
+@contextmanager
+def _rejections(inputs: Sequence[str], path: str | None) -> Iterator[_Rejections]:
+    """Yield where broken lines go; the file at *path* appears when all went well."""
+    if path is None:
+        yield _Rejections(None)
+        return
+    check_paths(inputs, [path])
+    output = Output(path)
+    try:
+        yield _Rejections(output)
+        output.complete()
+        output.publish()
+    finally:
+        output.discard()
 
 
 def _added(

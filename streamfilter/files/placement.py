@@ -80,7 +80,5 @@ class Placement:
                 f"{malformed.message}\n    cure: mend the line and run again, or set such lines "
                 "aside with --dead-letter PATH"
             )
-        rejection = envelope.rejection(malformed, source=record.source)
-        rejection = envelope.with_payload(rejection, record.value)
-        self.outputs.dead_letter.write(envelope.encode(rejection))
+        self.outputs.dead_letter.write(envelope.dead_letter(malformed, record))
         self.summary.count(Verdict.REJECTED, malformed.code)

@@ -51,7 +51,8 @@ def filter_files(
     Raises:
         Stop: what went wrong and what to do; the outputs are then as they were before.
     """
-    _check_paths(job)
+    paths = (job.unique, job.duplicates, job.dead_letter)
+    check_paths(job.inputs, [path for path in paths if path is not None])
     with ExitStack() as stack:
         inputs = [_opened(stack, path, job) for path in job.inputs]
         index, seed = stack.enter_context(opened(config, job.state, seed=job.seed))
@@ -86,12 +87,15 @@ def _opened(stack: ExitStack, path: str, job: Job) -> Input:
     return input_
 
 
-def _check_paths(job: Job) -> None:
-    """Refuse paths that would be read twice, or overwrite each other or an input."""
-    outputs = [path for path in (job.unique, job.duplicates, job.dead_letter) if path is not None]
+def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Refuse paths that would be read twice, or overwrite each other or an input.
+
+    Raises:
+        Stop: (usage) names the path.
+    """
     seen: dict[str, str] = {}
-    for path in (*job.inputs, *outputs):
-        is_output = len(seen) >= len(job.inputs)
+    for path in (*inputs, *outputs):
+        is_output = len(seen) >= len(inputs)
         key = f"- ({is_output})" if path == STDIN else str(Path(path).resolve())
         if key in seen and key != "/dev/null":
             raise Stop(

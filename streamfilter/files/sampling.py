@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -21,25 +21,40 @@ def copy_first(inputs: Sequence[str], path: Path, *, records: int) -> None:
             file.write(line.raw + b"\n")
 
 
+Rejected = Callable[[Record, Malformed], None]
+"""Hears of a record that cannot be read."""
+
+
+def refuse(record: Record, malformed: Malformed) -> None:
+    """Stop at a line that cannot be read."""
+    raise BrokenInput(
+        f"{record.source.topic}, line {record.source.offset}: {malformed.code.value}: "
+        f"{malformed.message}\n"
+        "    cure: each line is a JSON object with a text and an id; other fields are "
+        "named by --text and --id, such as --text /body --id none"
+    )
+
+
+def pass_over(record: Record, malformed: Malformed) -> None:
+    """Leave out a line that cannot be read."""
+
+
 def documents_of(
-    inputs: Sequence[str], config: Config, *, strict: bool = True
+    inputs: Sequence[str], config: Config, *, rejected: Rejected = refuse
 ) -> Iterator[tuple[str, str]]:
     """Yield (id, text) of each document of *inputs*; what has no text is left out.
 
     Raises:
-        BrokenInput: a line cannot be read, if *strict*; else it is left out, too.
+        BrokenInput: a line cannot be read, unless *rejected* takes it.
     """
     reader = reader_for(config)
     for name, line in _lines(inputs):
-        reading = reader.read(Record(Source(name, 0, line.number), None, line.raw))
+        record = Record(Source(name, 0, line.number), None, line.raw)
+        reading = reader.read(record)
         if isinstance(reading, Document):
             yield reading.id, reading.text
-        elif isinstance(reading, Malformed) and strict:
-            raise BrokenInput(
-                f"{name}, line {line.number}: {reading.code.value}: {reading.message}\n"
-                "    cure: each line is a JSON object with a text and an id; other fields are "
-                "named by --text and --id, such as --text /body --id none"
-            )
+        elif isinstance(reading, Malformed):
+            rejected(record, reading)
 
 
 def _lines(inputs: Sequence[str]) -> Iterator[tuple[str, Line]]:

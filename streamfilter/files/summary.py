@@ -7,6 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamfilter.model import DUPLICATES, ErrorCode, Reason, Verdict
+from streamfilter.stops import BrokenInput
+
+
+def all_broken(records: int) -> BrokenInput:
+    """Return the end of a verb that could read none of its records: wrong pointers, most likely."""
+    return BrokenInput(
+        f"all {records:,} records are broken, and none was judged\n    cure: name the text "
+        "and the id that your records have, such as --text /body --id none"
+    )
 
 
 @dataclass(slots=True)

@@ -66,7 +66,7 @@ class Bander:
         else:
             used = signatures[:, self._chosen]
         padded[:, :, : self.rows] = used.reshape(n, self.bands, self.rows)
-        words = padded.view("<u8").reshape(n * self.bands, -1)
+        words = padded.view("<u8").reshape(n * self.bands, width // WORD)  # n may be 0
         starts = np.broadcast_to(self._starts, (n, *self._starts.shape)).reshape(-1, 2)
         return self._mix([*words.T], starts).reshape(n, self.bands)
 

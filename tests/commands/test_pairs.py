@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +81,31 @@ def test_a_file_that_is_not_json_lines_is_one_error_with_the_cure(capsys, tmp_pa
     assert "line 1: invalid_json" in err
     assert "cure: each line is a JSON object" in err
     assert run(capsys, "pairs", str(tmp_path / "none"))[0] == 64
+
+
+def test_broken_lines_are_set_aside_with_what_was_wrong(capsys, tmp_path):
+    text = "the same eleven words stand here twice under one single id"
+    path = Path(write(tmp_path / "in.jsonl", [("a", text), ("b", text)]))
+    path.write_text("{broken\n" + path.read_text() + '{"id": "c"}\n')
+    dead = tmp_path / "dead.jsonl"
+    code, out, err = run(capsys, "pairs", str(path), "--dead-letter", str(dead))
+    assert (code, out) == (0, "a\tb\t1.000000\n")
+    assert "2 broken lines set aside" in err
+    letters = [json.loads(line) for line in dead.read_text().splitlines()]
+    assert [each["error"]["code"] for each in letters] == ["invalid_json", "missing_text"]
+    assert [each["source"]["offset"] for each in letters] == [1, 4]
+    assert run(capsys, "pairs", str(path), "--dead-letter", str(path))[0] == 64
+
+
+def test_the_same_file_gives_the_same_pairs_and_another_seed_others(capsys, tmp_path):
+    path = write(tmp_path / "in.jsonl", stories(7))
+    # Eight rows at a low threshold: which pairs meet is a matter of the hashes.
+    shape = ["--threshold", "0.5", "--set", "similarity.bands=8", "--set", "similarity.rows=6"]
+    shape += ["--set", "similarity.recall=0.1"]
+    found = {n: run(capsys, "pairs", path, *shape, "--seed", n)[1] for n in ("0", "1")}
+    assert run(capsys, "pairs", path, *shape)[1] == found["0"] != found["1"]
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"sixteen bytes and more of a secret")
+    by_file = [*shape, "--set", f"index.seed_file={secret}"]
+    assert run(capsys, "pairs", path, *by_file)[1] == run(capsys, "pairs", path, *by_file)[1]
+    assert run(capsys, "pairs", path, *by_file)[1] not in found.values()

@@ -74,7 +74,7 @@ def test_a_duplicate_carries_its_evidence(desk: Desk) -> None:
 
 
 def test_dead_letters_name_their_code_and_line_and_keep_the_bytes(desk: Desk) -> None:
-    assert desk.run(write(desk.path / "in", [*BROKEN, b"", b'{"text":7,"id":1}'])) == 0
+    assert desk.run(write(desk.path / "in", [*BROKEN, b"", b'{"text":7,"id":1}'])) == 65  # no other
     records = desk.records(desk.dead)
     codes = [record["error"]["code"] for record in records]
     assert codes == ["invalid_json", "missing_text", "bad_utf8", "wrong_type"]
