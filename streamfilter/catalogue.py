@@ -151,7 +151,7 @@ CATALOGUE: tuple[Metric, ...] = (
     # records only (input.format: fields, input.held_out)
     _counter("held_out_pairs_total", "Pairs of records by pool: near-duplicates, records with all fields equal, random ones.", "pool", POOLS),
     _counter("held_out_difference_total", "Sum of their differences in the held-out field (days, for dates).", "pool", POOLS),
-    _unknown("held_out_valid_share", "Estimated share of true matches among the near-duplicate records, since the start."),
+    _unknown("held_out_valid_share", "Estimated share of true matches among the near-duplicate records, since the start; NaN while a pool has under two pairs, or the pools contradict each other (random ones closer than identical or matched ones). Too low where identical records are one submission sent twice."),
     _unknown("held_out_valid_share_lower", "Lower end of its 95 % interval."),
     _unknown("held_out_valid_share_upper", "Upper end of its 95 % interval."),
     _unknown("audit_recall", "Share withheld of the arrivals that had an original of another text, of the latest rounds; NaN too where only a bound is known."),

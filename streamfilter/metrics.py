@@ -192,8 +192,7 @@ class Metrics:
         for name, pool in counts.held_out.pools.items():
             self._add("held_out_pairs_total", pool.pairs, name)
             self._add("held_out_difference_total", pool.total, name)
-        if (share := valid_share(self._held_out)) is not None:
-            self._show("held_out_valid_share", share)
+        self._show("held_out_valid_share", valid_share(self._held_out) or Figure())
 
     def stages(self, seconds: Mapping[str, float]) -> None:
         """Observe one batch's time in each of `catalogue.STAGES`."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from streamfilter.candidates import Candidates, collect, hits_of, merge
 from streamfilter.decision import SHORT, UNIQUE, decide, keys_that_count
-from streamfilter.entities.held_out import NO_POOLS, HeldOut, pools_of
+from streamfilter.entities.held_out import NO_POOLS, HeldOut, partners, pools_of
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
 from streamfilter.index.selection import buckets_at
 from streamfilter.model import (
@@ -145,7 +145,11 @@ def judge(
         undecided &= ~settled
         width = max(WIDTH_MIN, WIDTH_GROWTH * int(settled.sum()))
     additions = None if alone else judging.additions(buckets, number)
-    return Judgement(judging.decisions, additions, judging.counts())
+    others = stored
+    if sketches.payloads:  # of records
+        asked = partners(first_ordinal, 0 if alone else len(batch.ids))
+        others = index.fetch(np.unique(asked))
+    return Judgement(judging.decisions, additions, judging.counts(others))
 
 
 def _first(undecided: Flags, width: int) -> Flags:
@@ -268,8 +272,8 @@ class _Judging:
         )
         return Additions(documents, sketches.keys[rows], buckets_at(buckets, rows))
 
-    def counts(self) -> Counts:
-        """Return what happened, counted once for each document."""
+    def counts(self, others: Documents) -> Counts:
+        """Return what happened, counted once for each document; *others* are random ones."""
         similar = [o.similarity[s & o.confirmed] for o, s in self._outcomes]
         rejected = [o.similarity[s & o.rejected] for o, s in self._outcomes]
         known = self._known
@@ -283,7 +287,9 @@ class _Judging:
             rejected=np.concatenate([*rejected, np.zeros(0)]),
             skipped=skipped + int(known.skipped.sum(where=asked)),
             missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
-            held_out=pools_of(self.decisions, self._sketches.payloads, self._stored, self._first),
+            held_out=pools_of(
+                self.decisions, self._sketches.payloads, self._stored, others, self._first
+            ),
         )
 
 

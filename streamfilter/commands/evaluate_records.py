@@ -9,7 +9,7 @@ from streamfilter.evaluation.records import RecordSample
 
 def records_as_json(sample: RecordSample) -> dict[str, Any]:
     """Return the findings as JSON values."""
-    valid = sample.valid
+    valid, why_not = (None, sample.valid) if isinstance(sample.valid, str) else (sample.valid, None)
     return {
         "documents": sample.records,
         "threshold": sample.threshold,
@@ -27,6 +27,7 @@ def records_as_json(sample: RecordSample) -> dict[str, Any]:
             },
             "valid_share": valid.value if valid else None,
             "interval": [valid.lower, valid.upper] if valid else None,
+            "not_known": why_not,
         },
     }
 
@@ -51,8 +52,8 @@ def records_as_text(sample: RecordSample) -> str:
 
 
 def _validation(sample: RecordSample) -> str:
-    if sample.valid is None:
-        return "nothing to tell: set input.held_out, or take a larger --sample"
+    if isinstance(sample.valid, str):
+        return f"not known: {sample.valid} (input.held_out names the field; --sample takes more)"
     valid = sample.valid
     return (
         f"{valid.value:.3f} of the matches are true, by a field that took no part "

@@ -4,6 +4,11 @@ Take a number that is closer for records of one entity than for any two, such as
 creation. With x its mean difference among the matched, x_true among records known to be the same
 (all fields equal), and x_random among random pairs, the matched are a mixture of both, and the
 share of true ones is (x_random - x) / (x_random - x_true).
+
+Random pairs are arrivals with documents from anywhere in the index: those of one batch came at one
+time, and in a stream that is sorted by the field they are the closest there are. What cannot be
+checked: where records with all fields equal are one submission sent twice, they are closer than
+two of one customer, and the share comes out too low.
 """
 
 from __future__ import annotations
@@ -21,8 +26,15 @@ from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import SEPARATOR
 
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 Z = 1.959964
 """Of a 95 % interval."""
+
+PAIRS_MIN = 2
+"""Of a pool that says something of its own spread."""
+RANDOM_MAX = 64
+"""Random pairs of a batch: each is a document read from the index."""
+GOLDEN = (sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +98,45 @@ NO_POOLS = HeldOut()
 
 
 def valid_share(held_out: HeldOut) -> Estimate | None:
-    """Return the share of true matches with its 95 % interval.
+    """Return the share of true matches with its 95 % interval; None if it cannot be told."""
+    found = validation(held_out)
+    return None if isinstance(found, str) else found
 
-    None while a pool has less than two pairs, and if random pairs are not farther apart than true
-    ones: such a field tells nothing. The share is not cut to [0, 1]: a value outside says how far
-    the estimate can err.
+
+def validation(held_out: HeldOut) -> Estimate | str:
+    """Return the share of true matches with its 95 % interval, or in words why it is not known.
+
+    A share a little outside of [0, 1] is not cut: it says how far the estimate can err. One whose
+    whole interval lies outside is none: then the pools are not what they are taken for.
     """
+    few = [name for name, pool in held_out.pools.items() if pool.pairs < PAIRS_MIN]
+    if few:
+        return f"fewer than {PAIRS_MIN} pairs are known of: {', '.join(few)}"
     pools = (held_out.matched, held_out.identical, held_out.random)
-    if min(pool.pairs for pool in pools) < 2:
-        return None
     x, true, random = (pool.mean for pool in pools)
     reach = random - true
     if reach <= 0:
-        return None
+        return (
+            f"random pairs ({random:.3g} on average) are no farther apart than records with all "
+            f"fields equal ({true:.3g}): the field tells nothing of who is who"
+        )
     share = (random - x) / reach
     # First derivatives by x, x_true and x_random; the pools are independent.
     parts = (1 / reach, share / reach, (1 - share) / reach)
     weighed = zip(parts, pools, strict=True)
     error = sqrt(sum(part**2 * pool.error for part, pool in weighed))
-    return Estimate(share, share - Z * error, share + Z * error)
+    found = Estimate(share, share - Z * error, share + Z * error)
+    if found.upper < 0:
+        return (
+            f"the matched ({x:.3g} on average) are farther apart than random pairs ({random:.3g}): "
+            "random pairs are no random sample here, or the field is another thing in each source"
+        )
+    if found.lower > 1:
+        return (
+            f"the matched ({x:.3g} on average) are closer than records with all fields equal "
+            f"({true:.3g}): these are not one entity, or the field follows from the others"
+        )
+    return found
 
 
 def held_out_values(payloads: Sequence[bytes]) -> F64:
@@ -114,15 +146,25 @@ def held_out_values(payloads: Sequence[bytes]) -> F64:
 
 
 def random_pool(values: F64) -> Pool:
-    """Return the pool of pairs half a batch apart: neighbours may be of one entity."""
-    half = len(values) // 2
-    return Pool.of(values[:half] - values[half : 2 * half])
+    """Return the pool of random pairs, as a fixed shuffle pairs them: the order says nothing."""
+    half, shuffled = len(values) // 2, np.random.default_rng(0).permutation(values)
+    return Pool.of(shuffled[:half] - shuffled[half : 2 * half])
+
+
+def partners(first_ordinal: int, count: int) -> I64:
+    """Return documents from all over the index, one for each of a batch's first records.
+
+    Fibonacci's sequence spreads them evenly and needs no draw: the same batch, the same pairs.
+    """
+    ordinals = first_ordinal + np.arange(min(count, RANDOM_MAX), dtype=np.int64)
+    return (ordinals * GOLDEN % 1.0 * first_ordinal).astype(np.int64)
 
 
 def pools_of(
     decisions: Sequence[Decision],
     payloads: Sequence[bytes],
     stored: Documents,
+    others: Documents,
     first_ordinal: int,
 ) -> HeldOut:
     """Return the pools of a judged batch of records.
@@ -131,6 +173,7 @@ def pools_of(
         decisions: one for each record.
         payloads: of the same records; of texts there are none, and no pools.
         stored: the index's documents among the matches, by rising ordinal.
+        others: those of `partners` that the index has, by rising ordinal.
         first_ordinal: that of the batch's first record.
     """
     if not payloads:
@@ -146,5 +189,14 @@ def pools_of(
     return HeldOut(
         matched=Pool.of(found[Verdict.NEAR_DUPLICATE]),
         identical=Pool.of(found[Verdict.EXACT_DUPLICATE]),
-        random=random_pool(own),
+        random=_random(own, others, first_ordinal),
     )
+
+
+def _random(own: F64, others: Documents, first_ordinal: int) -> Pool:
+    """Return the pool of a batch's first records and their partners, where they are known."""
+    asked = partners(first_ordinal, len(own))
+    at = np.searchsorted(others.ordinals, asked)
+    known = np.isin(asked, others.ordinals)
+    values = held_out_values(others.payloads)
+    return Pool.of(own[: len(asked)][known] - values[at[known]])

@@ -17,7 +17,7 @@ from streamfilter.entities.held_out import (
     Pool,
     held_out_values,
     random_pool,
-    valid_share,
+    validation,
 )
 from streamfilter.entities.scoring import POINTS, points_of
 from streamfilter.evaluation.brute_force import Pairs
@@ -58,8 +58,8 @@ class RecordSample:
     missed: tuple[MissedRecords, ...]
     pairs: Pairs
     held_out: HeldOut
-    valid: Estimate | None
-    """Estimated share of true matches among the similar pairs; None: not to be told."""
+    valid: Estimate | str
+    """Estimated share of true matches among the similar pairs, or why it is not known."""
 
 
 def measure_records(
@@ -86,7 +86,7 @@ def measure_records(
         ),
         pairs=pairs,
         held_out=held_out,
-        valid=valid_share(held_out),
+        valid=validation(held_out),
     )
 
 

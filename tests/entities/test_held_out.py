@@ -1,6 +1,7 @@
 """Validation by a held-out field: the printed formula, and the planted truth."""
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,25 @@ import pytest
 
 from streamfilter.batch_report import BatchReport
 from streamfilter.cli import main
-from streamfilter.entities.held_out import HeldOut, Pool, held_out_values, valid_share
+from streamfilter.entities.held_out import (
+    HeldOut,
+    Pool,
+    held_out_values,
+    partners,
+    valid_share,
+    validation,
+)
 from streamfilter.health import Health
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import Changes, Progress
 from streamfilter.metrics import Metrics
-from streamfilter.model import Verdict
-from streamfilter.pipeline import Counts
+from streamfilter.model import Source, Verdict
+from streamfilter.pipeline import Batch, Counts, judge
+from streamfilter.policy import MatchPolicy
 from streamfilter.record_fields import FieldsReader
+from streamfilter.similarity.records import join_fields
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher
 from tests.entities.customers import customers, write
 
 CONFIG = str(Path(__file__).parents[2] / "config" / "customers.yaml")
@@ -34,6 +48,98 @@ def test_a_field_that_tells_nothing_gives_no_share():
     assert valid_share(HeldOut()) is None
     assert valid_share(HeldOut(pool(10), pool(10), Pool.of([1.0]))) is None
     assert valid_share(HeldOut(pool(10), pool(45), pool(10))) is None
+
+
+@pytest.mark.parametrize(
+    ("pools", "words"),
+    [
+        ((17, 10, None), "fewer than 2 pairs are known of: random"),
+        ((17, 45, 10), "no farther apart than records with all fields equal"),
+        ((70, 10, 45), "farther apart than random pairs"),
+        ((5, 10, 45), "closer than records with all fields equal"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(pools, words):
+    held_out = HeldOut(*(Pool() if mean is None else pool(mean) for mean in pools))
+    assert words in validation(held_out)
+    assert valid_share(held_out) is None
+    metrics = Metrics(Health())
+    none = np.zeros(0)
+    for each in (HeldOut(pool(17), pool(10), pool(45)), held_out + held_out + held_out):
+        counts = Counts(np.zeros(3, np.int64), none, none, held_out=each)
+        metrics.batch(BatchReport(verdicts={Verdict.UNIQUE: 3}, counts=[counts]))
+    shown = metrics.value("held_out_valid_share")
+    told = valid_share(HeldOut(pool(17), pool(10), pool(45)) + held_out + held_out + held_out)
+    assert np.isnan(shown) if told is None else shown == told.value
+
+
+def test_evaluate_says_why_nothing_is_known(tmp_path, capsys):
+    told = evaluated(tmp_path, capsys, customers(6, 30), "--sample", "20")["sample"]["held_out"]
+    assert (told["valid_share"], told["interval"]) == (None, None)
+    assert "fewer than 2 pairs are known of: matched, identical" in told["not_known"]
+
+
+def test_partners_are_everywhere_before_the_batch_and_the_same_each_time():
+    assert partners(0, 10).tolist() == [0] * 10
+    asked = partners(10_000, 500)
+    assert len(asked) == 64
+    assert asked.tolist() == partners(10_000, 500).tolist()
+    tenths = np.bincount(asked // 1_000, minlength=10)
+    assert (tenths.min(), tenths.max()) >= (5, 5)
+    assert asked.max() < 10_000
+
+
+def sorted_stream(rng, count=6_000):
+    """Yield (day, who, name, phone) by rising days; a sixth have the telephone of another one.
+
+    A third come again 10 days later on average; of these every fifth with all fields equal.
+    """
+    waiting, born = [], []
+    for who in range(count):
+        day = who / 10
+        due = sorted(each for each in waiting if each[0] <= day)
+        waiting = [each for each in waiting if each[0] > day]
+        yield from due
+        name = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=12))
+        phone = f"{rng.randrange(10**9, 10**10)}"
+        if born and rng.random() < 1 / 6:
+            phone = rng.choice(born)  # of somebody who was first with it, and is in the index
+        else:
+            born.append(phone)
+        yield day, who, name, phone
+        if rng.random() < 1 / 3:
+            other = name if rng.random() < 0.2 else name[:-1] + "."
+            waiting.append((day + rng.expovariate(1 / 10), who, other, phone))
+
+
+def test_a_stream_that_is_sorted_by_the_held_out_field_is_judged_right():
+    # By pairs of one batch, which came within days, the share was below zero.
+    print("seed 12")
+    scheme = Scheme.of_fields({"/name": "words", "/phone": "digits"})
+    policy = MatchPolicy(threshold=0.5, method="fields", fields=scheme.field_kinds)
+    index, sketcher = MemoryIndex(slots=scheme.slots), Sketcher(scheme, seed=bytes(16))
+    records, held_out, right = list(sorted_stream(random.Random(12))), HeldOut(), []
+    for number, first in enumerate(range(0, len(records), 200)):
+        rows = records[first : first + 200]
+        places = np.arange(first, first + len(rows))
+        found = judge(
+            Batch([str(who) for _, who, _, _ in rows], places * 0, places, places * 0 - 1),
+            sketcher.sketch([join_fields((a, b), repr(day)) for day, _, a, b in rows]),
+            index=index, policy=policy, number=number, first_ordinal=first,
+            locate=lambda partition, offset: Source("t", partition, offset),
+        )  # fmt: skip
+        progress = Progress(next_batch=number + 1, next_ordinal=first + len(rows))
+        index.apply(Changes(progress, found.additions))
+        held_out += found.counts.held_out
+        for (_, who, _, _), decision in zip(rows, found.decisions, strict=True):
+            if decision.verdict is Verdict.NEAR_DUPLICATE:
+                right.append(decision.match.document_id == str(who))
+    share, told = sum(right) / len(right), validation(held_out)
+    print(f"true {share:.3f}, told {told}")
+    assert 0.3 < share < 0.9
+    assert not isinstance(told, str)
+    assert told.lower <= share <= told.upper
+    assert told.upper - told.lower < 0.3
 
 
 def test_the_interval_holds_the_truth_of_mixtures():
