@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.index.protocol import Applied
 from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
 from streamfilter.pipeline import Counts
 
@@ -30,7 +31,8 @@ class BatchReport:
     """Similarities of the confirmed matches of near-duplicates."""
     wrong: float = 0.0
     """Sum of the duplicate verdicts' probabilities of being wrong."""
-    overflows: int = 0
+    applied: Applied = field(default_factory=Applied)
+    """What the index's write did."""
     ages_seconds: Values | None = None
     """Per record, from its timestamp to now."""
 
@@ -42,7 +44,7 @@ class BatchReport:
         counts: Sequence[Counts] = (),
         produced: Mapping[str, int] | None = None,
         consumed_bytes: int = 0,
-        overflows: int = 0,
+        applied: Applied | None = None,
         ages_seconds: Values | None = None,
     ) -> BatchReport:
         """Count *outcomes*, exactly one for every record of the batch."""
@@ -59,7 +61,7 @@ class BatchReport:
             counts=counts,
             matched=np.array(tally.matched, np.float64),
             wrong=tally.wrong,
-            overflows=overflows,
+            applied=applied or Applied(),
             ages_seconds=ages_seconds,
         )
 

@@ -139,7 +139,10 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("matches_total", "Confirmed matches of near-duplicates."),
     _counter("matches_expected_total", "The same, each weighted by 1/P(similarity) that the bands find it: matches/expected is what the bands promise, not recall (clusters, full buckets)."),
     _counter("false_positive_probability_sum_total", "Expected number of wrong duplicate verdicts."),
-    _counter("bucket_overflows_total", "Documents counted but not listed in a full bucket: matches may be missed."),
+    _counter("longer_keys_total", "Band keys of forwarded documents that were listed under a longer key: the bucket was full."),
+    _counter("bucket_overflows_total", "Keys of forwarded documents that were listed nowhere: the bucket was full, and those of all longer keys."),
+    _counter("faintly_listed_documents_total", "Forwarded documents listed for fewer than four of their bands: many copies will not meet them."),
+    _counter("unlisted_documents_total", "Those of them listed for no band at all: no near-duplicate ever meets them."),
     # the audit: sampled arrivals against the whole index, by brute force on the sets
     _counter("audit_arrivals_total", "Arrivals that were audited."),
     _counter("audit_comparisons_total", "Pairs of an audited arrival and a document remembered before it that were compared."),

@@ -133,7 +133,10 @@ class Metrics:
             self._add_each("dead_letters_total", report.dead_letters)
             self._add_each("records_produced_total", report.produced)
             self._judge_quality(report)
-            self._add("bucket_overflows_total", report.overflows)
+            self._add("longer_keys_total", report.applied.longer)
+            self._add("bucket_overflows_total", report.applied.overflows)
+            self._add("faintly_listed_documents_total", report.applied.faint)
+            self._add("unlisted_documents_total", report.applied.unlisted)
             self._observe("batch_documents", np.array([records], np.float64))
             if report.ages_seconds is not None:
                 self._observe("end_to_end_seconds", np.maximum(report.ages_seconds, 0.0))
@@ -292,7 +295,11 @@ class Metrics:
     def quality(self) -> dict[str, Any]:
         """Return how good the verdicts are, for ``/status``."""
         with self._lock:
-            return self._quality.told()
+            listed = {
+                name: int(self._numbers[f"{name}_total", ""])
+                for name in ("faintly_listed_documents", "unlisted_documents")
+            }
+            return self._quality.told() | listed
 
     def similarities(self) -> dict[str, list[float]]:
         """Return the upper edges of the verified similarities, and how many there are of each."""

@@ -156,9 +156,11 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
     Chart("Withheld if it were not shadow", "In output.mode: shadow, what divert would withhold, "
           "over the time shown.", "short",
           (Query(growth("shadow_withheld_total"), "records"),), Form.NUMBER, width=5, decimals=0),
-    Chart("Full buckets", "Documents counted but not listed in a full bucket over the time "
-          "shown: matches may be missed; the audit tells how many.", "short",
-          (Query(growth("bucket_overflows_total"), "documents"),), Form.NUMBER, width=5,
+    Chart("Hidden by full buckets", "Forwarded documents listed for fewer than four of their "
+          "bands, and for none, over the time shown, counted exactly: copies of them are missed. "
+          "Does not see copies that a longer key misses; the audit does.", "short",
+          (Query(growth("faintly_listed_documents_total"), "fewer than 4"),
+           Query(growth("unlisted_documents_total"), "none")), Form.NUMBER, width=5,
           decimals=0),
 ))  # fmt: skip
 

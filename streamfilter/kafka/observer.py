@@ -88,7 +88,7 @@ class Observer:
             counts=[judgement.counts] if judgement else (),
             produced=self._by_destination(moved),
             consumed_bytes=sum(len(record.value or b"") for record in records),
-            overflows=applied.overflows,
+            applied=applied,
             ages_seconds=self._ages(records),
         )
         self._metrics.batch(report)

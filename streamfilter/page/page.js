@@ -132,7 +132,8 @@ function showQuality(quality) {
     "Recall: how many of the duplicates are found. Precision: how many of those found are duplicates. " +
     `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random, against the whole index; ` +
     "its intervals speak of the arrivals that they were chosen from, not of what comes next. " +
-    `Expected wrong verdicts: ${quality.wrong_expected}.`;
+    `Expected wrong verdicts: ${quality.wrong_expected}. Documents that full buckets hide, since the start: ` +
+    `${counted(quality.faintly_listed_documents)}, ${counted(quality.unlisted_documents)} of them wholly.`;
 }
 
 function showHistogram(found, threshold) {

@@ -15,7 +15,7 @@ from streamfilter.bench.growth import IDENTITY
 from streamfilter.index.longer import DEPTH, cap_at
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index
-from streamfilter.index.protocol import Changes, Progress
+from streamfilter.index.protocol import Additions, Changes, Documents, Progress
 from streamfilter.model import Source, Verdict
 from streamfilter.pipeline import Batch, MatchPolicy, _Judging, judge
 from streamfilter.similarity.scheme import Scheme
@@ -70,6 +70,16 @@ def flood_of(texts: list[str]) -> Flood:
     for start in range(0, len(texts), BATCH):
         flood.take(texts[start : start + BATCH])
     return flood
+
+
+def additions_of(sketches, ordinal):
+    place = np.array([ordinal], np.int64)
+    documents = Documents(
+        ordinals=place, ids=[f"d{ordinal}"], batches=place, partitions=place * 0, offsets=place,
+        timestamps=place, fingerprints=sketches.fingerprints, signatures=sketches.signatures,
+        set_sizes=sketches.set_sizes, tokens=sketches.tokens, token_starts=sketches.token_starts,
+    )  # fmt: skip
+    return Additions(documents, sketches.keys)
 
 
 def words(rng: random.Random, count: int) -> str:
@@ -158,3 +168,17 @@ def test_a_flood_of_variants_does_not_hide_the_copies_that_follow(flood, tmp_pat
     """Before buckets split: 575 of 600 copies came out as unique behind 80 variants."""
     with closing(open_index(tmp_path / "index", IDENTITY)) as index:
         assert attacked(index, flood, seed=3, batch=100).recall >= flood.recall
+
+
+def test_whoever_full_buckets_hide_is_counted_exactly():
+    """Of documents that share all keys, 8 are listed at first and 4 times 64 under longer ones."""
+    sketcher = Sketcher(SCHEME, seed=bytes(range(16)))
+    index = MemoryIndex(slots=SCHEME.slots, bucket_cap=CAP)
+    room, more = CAP + DEPTH * LONGER_CAP, 5
+    for number, text in enumerate([words(random.Random(4), 60)] * (room + more)):
+        sketches = sketcher.sketch([text])
+        additions = additions_of(sketches, number)
+        applied = index.apply(Changes(Progress(next_ordinal=number + 1), additions))
+        hidden = number >= room
+        assert (applied.faint, applied.unlisted) == (hidden, hidden)
+        assert applied.longer == (16 if CAP <= number < room else 0)
