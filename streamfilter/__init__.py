@@ -10,15 +10,39 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamfilter.deduplicator import Deduplicator, Duplicate, Pair
+    from streamfilter.deduplicator import Deduplicator, DeduplicatorClosed, Duplicate, Pair
+    from streamfilter.index.errors import (
+        DiskFull,
+        IndexDamaged,
+        IndexFault,
+        IndexLocked,
+        IndexMismatch,
+        IndexRefused,
+        IndexUnavailable,
+    )
 
-__all__ = ["Deduplicator", "Duplicate", "Pair", "__version__"]
+__all__ = [
+    "Deduplicator",
+    "DeduplicatorClosed",
+    "DiskFull",
+    "Duplicate",
+    "IndexDamaged",
+    "IndexFault",
+    "IndexLocked",
+    "IndexMismatch",
+    "IndexRefused",
+    "IndexUnavailable",
+    "Pair",
+    "__version__",
+]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for and no sooner: `import streamfilter` stays cheap."""
-    if name in ("Deduplicator", "Duplicate", "Pair"):
-        return getattr(importlib.import_module("streamfilter.deduplicator"), name)
+    if name in __all__:
+        faulty = name.startswith(("Index", "Disk"))
+        module = "streamfilter.index.errors" if faulty else "streamfilter.deduplicator"
+        return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

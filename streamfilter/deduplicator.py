@@ -21,11 +21,16 @@ service; only here every document is remembered, duplicates too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import builtins
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import wraps
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -41,6 +46,14 @@ from streamfilter.sketchers import scheme_of
 
 BUCKET_CAP = 255
 """Documents that a bucket lists: more of one kind than that are not all found."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class DeduplicatorClosed(RuntimeError):
+    """It was used after `Deduplicator.close`; what it knew is on disk, if it had a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +78,27 @@ class Pair:
     same_text: bool
 
 
+def _alone(
+    method: Callable[Concatenate[Deduplicator, P], R],
+) -> Callable[Concatenate[Deduplicator, P], R]:
+    """Let one thread at a time into *method*: each call reads, decides and writes."""
+
+    @wraps(method)
+    def call(self: Deduplicator, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return call
+
+
 class Deduplicator:
     """Remembers texts under ids and tells which are near-duplicates.
 
     Without a *path* it lives in memory; with one, in a directory (RocksDB) that survives the
     process: opened again it knows everything, with the settings it was made with. A directory
     belongs to one process at a time (`streamfilter query --state` may look into it meanwhile).
-    Not safe for use from two threads at once.
+    Calls may come from any thread, one is done after the other; while it is iterated over, nothing
+    may change. One that is dropped without `close` releases its directory all the same.
     """
 
     def __init__(
@@ -107,9 +134,13 @@ class Deduplicator:
             self._policy = MatchPolicy(threshold=0.8 if threshold is None else threshold)
         else:
             index = stored = open_index(Path(path), identity, bucket_cap=BUCKET_CAP)
+        # Not __del__: that would wait for the last cycle, and find half of the modules gone.
+        self._release = weakref.finalize(self, index.close)
+        if path is not None:
             self._policy = noted_policy(stored, threshold, new=known is None)
-        self._identity = identity
-        self._collection = Collection(index, sketcher, seed=identity.seed)
+        self._path, self._identity = path, identity
+        self._lock = threading.RLock()
+        self._opened = Collection(index, sketcher, seed=identity.seed)
 
     @classmethod
     def open(cls, path: str | Path) -> Deduplicator:
@@ -123,6 +154,7 @@ class Deduplicator:
             raise FileNotFoundError(f"{path}: holds no Deduplicator; Deduplicator(path) makes one")
         return cls(path)
 
+    @_alone
     def save(self, path: str | Path) -> None:
         """Write a copy into the directory *path*, which must be empty or missing.
 
@@ -143,13 +175,27 @@ class Deduplicator:
             index.close()
 
     @property
+    def _collection(self) -> Collection:
+        if not self._release.alive:
+            cure = "Deduplicator()" if self._path is None else f"Deduplicator({str(self._path)!r})"
+            raise DeduplicatorClosed(f"this Deduplicator is closed; {cure} opens one")
+        return self._opened
+
+    def __repr__(self) -> str:
+        path = "" if self._path is None else f"{str(self._path)!r}, "
+        how = f"{len(self):,} documents" if self._release.alive else "closed"
+        return f"<Deduplicator {path}threshold={self.threshold:g}: {how}>"
+
+    @property
     def threshold(self) -> float:
         """Return the similarity from which on two texts are duplicates."""
         return self._policy.threshold
 
+    @_alone
     def __len__(self) -> int:
         return len(self._collection)
 
+    @_alone
     def __contains__(self, id: str) -> bool:
         return self._collection.ordinals_of([id]) != [None]
 
@@ -167,6 +213,7 @@ class Deduplicator:
         (found,) = self.add_many([(id, text)])
         return found
 
+    @_alone
     def add_many(self, documents: Iterable[tuple[str, str]]) -> list[list[Duplicate]]:
         """Remember (id, text) pairs, a thousand at a time and much faster than one by one.
 
@@ -179,6 +226,8 @@ class Deduplicator:
         found: list[list[Duplicate]] = []
         pairs = iter(documents)
         while chunk := list(islice(pairs, BATCH_DOCUMENTS)):
+            for id, text in chunk:
+                _refuse_others(id, text)
             ids = [id for id, _ in chunk]
             self._refuse_known(ids)
             ordinals = self._collection.put(ids, [text for _, text in chunk])
@@ -195,12 +244,15 @@ class Deduplicator:
             twice = next(id for place, id in enumerate(ids) if id in ids[:place])
             raise ValueError(f"the id {twice!r} comes twice; give each text an id of its own")
 
+    @_alone
     def update(self, id: str, text: str) -> list[Duplicate]:
         """Give *id*, known or not, this text; return the other documents that are like it."""
+        _refuse_others(id, text)
         ordinals = self._collection.put([id], [text])
         (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
         return _duplicates(row)
 
+    @_alone
     def forget(self, id: str) -> bool:
         """Forget the document *id*; return whether it was known."""
         return self._collection.remove([id]) == 1
@@ -209,6 +261,7 @@ class Deduplicator:
         """Return whether a remembered document is like *text*. Remembers nothing."""
         return bool(self.duplicates_of(text))
 
+    @_alone
     def duplicates_of(
         self, text: str | None = None, *, id: str | None = None, threshold: float | None = None
     ) -> list[Duplicate]:
@@ -223,6 +276,7 @@ class Deduplicator:
         if (text is None) is (id is None):
             raise ValueError("give a text, or id=...: one of them")
         policy = self._policy_at(threshold)
+        _refuse_others(id or "", text or "")
         if text is not None:
             return _duplicates(self._collection.like_texts([text], policy)[0])
         (ordinal,) = self._collection.ordinals_of([id or ""])
@@ -248,14 +302,18 @@ class Deduplicator:
         ours, theirs = self._identity, other._identity
         if (ours.scheme, ours.seed) != (theirs.scheme, theirs.seed):
             raise ValueError("the two were not made as copies of one; add the texts instead")
-        other._collection.copy_into(self._collection)
+        # Always in one order: two that take over from each other would wait for ever.
+        first, second = sorted((self, other), key=builtins.id)
+        with first._lock, second._lock:
+            other._collection.copy_into(self._collection)
 
     def _policy_at(self, threshold: float | None) -> MatchPolicy:
         return self._policy if threshold is None else replace(self._policy, threshold=threshold)
 
+    @_alone
     def close(self) -> None:
-        """Release the directory; in memory, nothing happens."""
-        self._collection.index.close()
+        """Release the directory; later calls do nothing, all other methods refuse."""
+        self._release()
 
     def __enter__(self) -> Deduplicator:
         return self
@@ -267,6 +325,15 @@ class Deduplicator:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _refuse_others(id: object, text: object) -> None:
+    for name, value in (("id", id), ("text", text)):
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            raise TypeError(
+                f"the {name} is {value!r:.60} ({kind}); expected a str: decode it first"
+            )
 
 
 def _duplicates(found: Iterable[Likeness]) -> list[Duplicate]:

@@ -1,0 +1,94 @@
+"""A Deduplicator's life: dropped, closed, shared by threads, given what is no text."""
+
+import gc
+import threading
+from pathlib import Path
+
+import pytest
+
+import streamfilter
+from streamfilter import Deduplicator, DeduplicatorClosed, IndexFault, IndexLocked
+
+TEXT = "the old mill by the river was sold to a young family from the city on monday"
+THREADS, EACH = 4, 30
+
+
+def test_one_that_is_dropped_releases_its_directory(tmp_path: Path):
+    Deduplicator(tmp_path / "memory").add("a", TEXT)
+    gc.collect()
+    with Deduplicator(tmp_path / "memory") as again:
+        assert "a" in again
+
+
+def test_two_on_one_directory_are_refused_by_an_exported_name(tmp_path: Path):
+    with Deduplicator(tmp_path / "memory"), pytest.raises(IndexLocked):
+        Deduplicator(tmp_path / "memory")
+    assert issubclass(IndexLocked, IndexFault)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda stories: stories.add("b", TEXT),
+        lambda stories: stories.update("a", TEXT),
+        lambda stories: stories.forget("a"),
+        lambda stories: stories.duplicates_of(TEXT),
+        lambda stories: stories.is_duplicate(TEXT),
+        lambda stories: list(stories.all_duplicates()),
+        lambda stories: list(stories),
+        lambda stories: len(stories),
+        lambda stories: "a" in stories,
+    ],
+)
+@pytest.mark.parametrize("kept", [True, False])
+def test_use_after_close_says_so(tmp_path: Path, kept, use):
+    stories = Deduplicator(tmp_path / "memory" if kept else None)
+    stories.add("a", TEXT)
+    stories.close()
+    stories.close()
+    with pytest.raises(DeduplicatorClosed, match="is closed"):
+        use(stories)
+
+
+def test_it_says_what_it_is(tmp_path: Path):
+    with Deduplicator(threshold=0.7) as stories:
+        stories.add("a", TEXT)
+        assert repr(stories) == "<Deduplicator threshold=0.7: 1 documents>"
+    kept = Deduplicator(tmp_path / "memory")
+    kept.close()
+    assert repr(kept) == f"<Deduplicator '{tmp_path}/memory', threshold=0.8: closed>"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_calls_of_several_threads_are_done_one_after_the_other(tmp_path: Path, kept):
+    stories = Deduplicator(tmp_path / "memory" if kept else None)
+    failed: list[BaseException] = []
+
+    def add(thread: int) -> None:
+        try:
+            for number in range(EACH):
+                stories.add(f"{thread}-{number}", f"{TEXT} {thread} {number}")
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(THREADS)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    with stories:
+        assert not failed
+        assert sorted(stories) == sorted(f"{t}-{n}" for t in range(THREADS) for n in range(EACH))
+
+
+@pytest.mark.parametrize(("id", "text"), [(1, TEXT), ("a", b"bytes"), ("a", None), (None, TEXT)])
+def test_what_is_no_text_is_refused_by_name_and_nothing_is_remembered(id, text):
+    stories = Deduplicator()
+    for call in (stories.add, stories.update):
+        with pytest.raises(TypeError, match="expected a str"):
+            call(id, text)
+    assert len(stories) == 0
+
+
+def test_every_exported_name_is_there():
+    assert all(getattr(streamfilter, name) for name in streamfilter.__all__)
