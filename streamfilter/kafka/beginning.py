@@ -92,6 +92,29 @@ def refuse_foreign(names: Names) -> Refusal:
     )
 
 
+def refuse_other_group(names: Names, group: str) -> Refusal:
+    """Return the refusal of a changelog that another group began."""
+    return Refusal(
+        f"the changelog {names.changelog} belongs to the group {group!r}, and kafka.group is "
+        f"{names.group!r}: of two groups that write one changelog neither index could be trusted "
+        "or restored.\n"
+        "    ways out: give this group a changelog (index.changelog) and a directory (index.path) "
+        f"of its own; or, if the group was only renamed, name it {group!r} again"
+    )
+
+
+def refuse_other_writer(names: Names, offset: int) -> Refusal:
+    """Return the refusal of a changelog that somebody else writes while we do."""
+    return Refusal(
+        f"{names.changelog} at offset {offset} holds a record that no process of the group "
+        f"{names.group!r} wrote: somebody else writes this changelog, and nothing further is "
+        "judged.\n"
+        "    ways out: look for another kafka.group with the same index.changelog, give it one of "
+        "its own, and restart; if this changelog can then not be restored, bring the topic back "
+        "from a backup, or name a new kafka.group to begin anew"
+    )
+
+
 def refuse_other_record(names: Names, offset: int) -> Refusal:
     """Return the refusal of an index whose last record is not the changelog's."""
     return Refusal(

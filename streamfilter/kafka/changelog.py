@@ -1,15 +1,17 @@
 """The changelog's records as bytes: what an index is rebuilt from.
 
 Every record begins with a version byte and a type byte. `Header` opens a changelog and says
-whose it is. `documents` carry what the index stores of a document, in the index's own bytes,
-after its ordinal; band keys are recomputed. A `Batch` ends every transaction, also one in
-which nothing was unique: without it nobody could tell which batch judged an offset first.
+whose it is: which index's, and which group's. `documents` carry what the index stores of a
+document, in the index's own bytes, after its ordinal; band keys are recomputed. A `Batch` ends
+every transaction, also one in which nothing was unique: without it nobody could tell which batch
+judged an offset first.
 Integers are little-endian. Nothing here knows a clock: times in a record were decided before.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from streamfilter.similarity.sketch import Sketches
 
 VERSION = 1
 HEADER, DOCUMENT, BATCH = 1, 2, 3
+GROUP = "group"
+"""Name of the header's field that says whose changelog it is."""
 KINDS = (HEADER, DOCUMENT, BATCH)
 NUMBER_MAX = (1 << 63) - 1
 """Highest number of a batch or an ordinal: columns that judge by them are signed."""
@@ -87,14 +91,28 @@ def _body(value: bytes, kind: int) -> bytes:
     return value[_PREFIX.size :]
 
 
-def encode_header(identity: bytes) -> bytes:
-    """Return the record that opens a changelog; *identity* is `Identity.encode`'s."""
-    return _PREFIX.pack(VERSION, HEADER) + identity
+def encode_header(identity: bytes, *, group: str) -> bytes:
+    """Return the record that opens a changelog; *identity* is `Identity.encode`'s.
+
+    The group stands among the identity's fields: who does not know it reads past it.
+    """
+    fields = json.loads(identity) | {GROUP: group}
+    body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    return _PREFIX.pack(VERSION, HEADER) + body
 
 
 def decode_header(value: bytes) -> bytes:
     """Return the identity's bytes in a header record."""
     return _body(value, HEADER)
+
+
+def group_of(header: bytes) -> str:
+    """Return which group began the changelog; empty: a version that did not say so."""
+    try:
+        fields = json.loads(_body(header, HEADER))
+    except (ValueError, RecursionError):
+        raise FormatError("a header record is not JSON") from None
+    return str(fields.get(GROUP, "")) if isinstance(fields, dict) else ""
 
 
 def encode_changelog_documents(documents: Documents) -> list[bytes]:

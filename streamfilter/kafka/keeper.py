@@ -40,6 +40,7 @@ class Keeper:
             while not reader.done:
                 for entry in reader.read(1, READ_SECONDS):
                     try:
+                        self._refuse_other_group(changelog.group_of(entry.value))
                         return self._store.decode(changelog.decode_header(entry.value))
                     except ValueError as error:
                         why = f"it must begin with a header record, but {error}"
@@ -49,6 +50,10 @@ class Keeper:
         finally:
             reader.close()
         return None
+
+    def _refuse_other_group(self, group: str) -> None:
+        if group not in ("", self._plan.names.group):
+            raise beginning.refuse_other_group(self._plan.names, group)
 
     def identity(self, header: Identity | None) -> Script[Identity]:
         """Return the index's identity, held against the configuration.

@@ -18,12 +18,14 @@ from __future__ import annotations
 from streamfilter.health import State
 from streamfilter.index.protocol import Index
 from streamfilter.kafka import beginning
+from streamfilter.kafka.changelog import encode_header
 from streamfilter.kafka.keeper import Keeper
 from streamfilter.kafka.plan import Plan, Script, patiently
 from streamfilter.kafka.ports import Bounds
 from streamfilter.kafka.restore import Replay
 from streamfilter.kafka.standing import Standing
 from streamfilter.kafka.store import Store
+from streamfilter.kafka.succession import Succession
 from streamfilter.kafka.transactor import Parts, Step, Transactor
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
@@ -80,10 +82,12 @@ class Starter:
             standing = yield from self._standing(index, committed)
         log.assign(standing.positions)
         kill_point("start.assigned")
-        transactor = Transactor(self._parts, index, sketcher, standing)
+        succession = Succession(log, self._parts.clock, names, end=bounds.end)
+        transactor = Transactor(self._parts, index, sketcher, standing, succession)
         if header is None:
             # Abortable as any other: the membership is polled, and it is tried again.
-            while transactor.open_changelog(identity.encode()) is Step.RETRY:
+            header_record = encode_header(identity.encode(), group=names.group)
+            while transactor.open_changelog(header_record) is Step.RETRY:
                 yield State.STARTING, "the first transaction was aborted"
         return transactor
 

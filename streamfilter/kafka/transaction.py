@@ -18,6 +18,7 @@ from streamfilter.kafka.ports import (
     RecordsRefused,
 )
 from streamfilter.kafka.refusals import Item, Place, Refusals, place_of
+from streamfilter.kafka.succession import Succession
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions, Record
 
@@ -59,6 +60,7 @@ class Transactions:
         log: Log,
         clock: Clock,
         observer: Observer,
+        succession: Succession,
         refusals: Refusals,
         pace: Pace,
         *,
@@ -71,13 +73,14 @@ class Transactions:
             log: where transactions go.
             clock: for patience, which is a transaction's lifetime.
             observer: hears of every transaction's outcome.
+            succession: knows what may stand before a transaction of ours in the changelog.
             refusals: learns which records brokers refuse.
             pace: learns how much the way to the brokers takes.
             transaction_seconds: the broker aborts what is older.
             socket_seconds: an end that took longer may have an EndTxn under way still.
         """
         self._log, self._clock, self._observer = log, clock, observer
-        self._refusals, self._pace = refusals, pace
+        self._succession, self._refusals, self._pace = succession, refusals, pace
         self._sent: list[Item] = []
         self._patience = Patience(clock, transaction_seconds, alive=observer.alive)
         self._socket_seconds = socket_seconds
@@ -128,6 +131,7 @@ class Transactions:
         try:
             offset = self._send(load, positions, member)
             self._commit()
+            self._succession.committed(offset)
         except Abortable as error:
             self._abort(error, load)
             return None
@@ -179,6 +183,7 @@ class Transactions:
         # while the offsets' call would sleep for its whole back-off.
         offset = self._patience.call(log.flush)
         self._delivered = True
+        self._succession.check(offset, count=len(load.values))
         kill_point("transaction.flushed")
         self._patience.call(log.send_offsets, positions, member)
         kill_point("transaction.offsets")

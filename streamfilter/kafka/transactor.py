@@ -35,7 +35,7 @@ from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.kafka.ahead import Ahead
 from streamfilter.kafka.auditing import Auditing
 from streamfilter.kafka.breaker import Breaker
-from streamfilter.kafka.changelog import encode_batch, encode_header
+from streamfilter.kafka.changelog import encode_batch
 from streamfilter.kafka.intake import Intake
 from streamfilter.kafka.observer import Moved, Observer
 from streamfilter.kafka.outgoing import Forwarder
@@ -51,6 +51,7 @@ from streamfilter.kafka.ports import (
 from streamfilter.kafka.processing import fitting, read, written
 from streamfilter.kafka.refusals import Refusals
 from streamfilter.kafka.standing import Standing, changes_of, places_of, values_of
+from streamfilter.kafka.succession import Succession
 from streamfilter.kafka.transaction import Load, Transactions
 from streamfilter.kafka.worker import Inline
 from streamfilter.killpoints import kill_point
@@ -129,7 +130,14 @@ class _Owed:
 class Transactor:
     """Moves batches of one task, exactly once."""
 
-    def __init__(self, parts: Parts, index: Index, sketcher: Sketcher, standing: Standing) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        index: Index,
+        sketcher: Sketcher,
+        standing: Standing,
+        succession: Succession,
+    ) -> None:
         self._parts, self._index, self._sketcher = parts, index, sketcher
         self._clock = parts.clock
         self.standing = standing
@@ -150,6 +158,7 @@ class Transactor:
             parts.log,
             parts.clock,
             parts.observer,
+            succession,
             parts.refusals,
             parts.pace,
             transaction_seconds=bounds.transaction_seconds,
@@ -290,7 +299,7 @@ class Transactor:
     def _moved(self) -> Step:
         return Step.REPLACE if self._transactions.worn else Step.MOVED
 
-    def open_changelog(self, identity: bytes) -> Step:
+    def open_changelog(self, header: bytes) -> Step:
         """Write a fresh changelog's first transaction: whose it is, and where it begins."""
         if self._transactions.worn:
             return Step.REPLACE
@@ -298,7 +307,7 @@ class Transactor:
         if member.generation < 0 or not member.member_id:
             return Step.RETRY
         after, batch = self.standing.opened()
-        values = [encode_header(identity), encode_batch(batch)]
+        values = [header, encode_batch(batch)]
         offset = self._transactions.run(Load(values=values), after.positions, member)
         if offset is None:
             return Step.RETRY

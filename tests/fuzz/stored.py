@@ -37,6 +37,7 @@ from streamfilter.kafka.changelog import (
     encode_batch,
     encode_changelog_documents,
     encode_header,
+    group_of,
     kind_of,
 )
 from streamfilter.kafka.group_metadata import MAGIC, parse_member
@@ -114,7 +115,9 @@ def _header(value: bytes) -> None:
         identity = decode_header(value)
     except FormatError:
         return
-    assert encode_header(identity) == value
+    assert identity == value[2:]
+    with suppress(FormatError):
+        group_of(value)
     read_identity(identity)
 
 
@@ -173,7 +176,7 @@ TARGETS = {
     "changelog": Target(
         read_changelog,
         (
-            encode_header(IDENTITY),
+            encode_header(IDENTITY, group="group"),
             joined(*encode_changelog_documents(samples.documents([1, 2, 3]))),
             encode_batch(Batch(MARK, 1_700)),
         ),

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfilter.index.errors import FormatError
+from streamfilter.index.identity import decode_identity
 from streamfilter.index.protocol import Documents
 from streamfilter.kafka import changelog
 from streamfilter.kafka.changelog import Batch
 from streamfilter.model import BatchMark, Span
+from tests.index.samples import identity
 
 SLOTS = 16
 
@@ -67,10 +69,17 @@ def test_a_batch_tells_every_position_but_the_index_keeps_only_spans_with_offset
     assert batch.stored_mark == BatchMark(3, 5, 6, (Span(0, 7, 9),))
 
 
-def test_a_header_carries_the_identity_unchanged() -> None:
-    value = changelog.encode_header(b'{"index_id":"00"}')
+def test_a_header_carries_the_identity_and_whose_changelog_it_is() -> None:
+    value = changelog.encode_header(identity().encode(), group="ours")
     assert changelog.kind_of(value) == changelog.HEADER
-    assert changelog.decode_header(value) == b'{"index_id":"00"}'
+    assert decode_identity(changelog.decode_header(value)) == identity()
+    assert changelog.group_of(value) == "ours"
+
+
+def test_a_header_of_before_is_read_and_says_no_group() -> None:
+    value = bytes([1, changelog.HEADER]) + identity().encode()
+    assert decode_identity(changelog.decode_header(value)) == identity()
+    assert changelog.group_of(value) == ""
 
 
 @given(st.binary(max_size=200))

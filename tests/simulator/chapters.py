@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streamfilter.kafka.transactor import PASS_SECONDS
-from tests.simulator.broker import Partition
+from tests.simulator.broker import Partition, Txn
 from tests.simulator.history import BATCH, HEADER, read_batches
 from tests.simulator.log import CHANGELOG, INPUT
 from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Repair = Callable[[], None]
 REFUSAL_ROUNDS = 40
+SHARED_ROUNDS = 200
+"""In which everything is judged, and somebody waits for more."""
 RESTING_ROUNDS = 200
 
 
@@ -252,6 +254,34 @@ def changelog_of_another(story: Story, p: int) -> Repair | None:
     )
 
 
+def changelog_of_another_group(story: Story, p: int) -> Repair | None:
+    """The changelog becomes that of another group."""
+    return _changed(
+        story, p, HEADER, lambda value: value.replace(b'"group":"group"', b'"group":"other"')
+    )
+
+
+def changelog_shared(story: Story, p: int) -> Repair | None:
+    """Another group writes to the changelog while ours works."""
+    world, changelog = story.world, story.world.broker.topics[CHANGELOG][story.task_of(p)]
+    if story.shape.tasks > 1 or not _working(story, p) or not story.left:
+        return None
+    world.calm = True
+    for _ in range(SHARED_ROUNDS):
+        story.round()
+        if story.done:
+            break
+    world.calm = False
+    if not story.done:
+        return None
+    theirs = Txn("other", world.now, committed=True)
+    changelog.append([v for _, v in changelog.committed(0) if v[1] == BATCH][-1], theirs)
+    changelog.mark(theirs)
+    story.append()
+    # As if it had never been committed: what is there cannot be removed again.
+    return lambda: setattr(theirs, "committed", False)
+
+
 def changelog_rewritten(story: Story, p: int) -> Repair | None:
     """The changelog is written anew, and says a little else."""
     return _changed(story, p, BATCH, lambda value: value[:26] + b"\1" * 8 + value[34:])
@@ -311,6 +341,8 @@ DISASTERS: tuple[Callable[[Story, int], Repair | None], ...] = (
     changelog_shrunk,
     index_from_the_future,
     changelog_of_another,
+    changelog_of_another_group,
+    changelog_shared,
     changelog_rewritten,
     input_recreated,
     input_expired,

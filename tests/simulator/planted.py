@@ -18,12 +18,14 @@ from streamfilter.kafka import (
     restore,
     standby,
     starting,
+    succession,
     transaction,
     transactor,
 )
 from streamfilter.kafka.ports import Bounds, Entry, Outgoing
 from streamfilter.kafka.standing import Standing
 from streamfilter.kafka.transactor import Step
+from tests.simulator import world
 from tests.simulator.disk import SimIndex
 from tests.simulator.log import SimLog, SimReader
 from tests.simulator.oracle import Watcher
@@ -67,11 +69,12 @@ def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
         real_init(self, parts, index, *rest)
         self._transactions.index = index
 
-    def send(self: Any, leaving: Any, values: Any, *rest: Any) -> int:
-        offset = real_send(self, leaving, values, *rest)
+    def send(self: Any, load: Any, *rest: Any) -> int:
+        offset = real_send(self, load, *rest)
         additions, batch = batches.pop("last", (None, None))
         if batch is not None:
-            changes = transactor.changes_of(additions, batch, offset=offset, value=values[-1])
+            value = load.values[-1]
+            changes = transactor.changes_of(additions, batch, offset=offset, value=value)
             try:
                 self.index.apply(changes)
             except DiskFull:
@@ -264,6 +267,8 @@ def a_standby_forgets_what_it_could_not_write(patch: pytest.MonkeyPatch) -> None
 def a_write_is_owed_beyond_its_tail(patch: pytest.MonkeyPatch) -> None:
     """What a standby could not write must be written by the owner as that very write."""
     patch.setattr(SimIndex, "drop_owed", lambda self: None)
+    # A disk that stays full for a while, as real ones do: long enough for a takeover.
+    patch.setitem(world.FAULTS, "disk_full", (0.7,))
 
 
 def positions_stay_before_markers(patch: pytest.MonkeyPatch) -> None:
@@ -297,6 +302,11 @@ def a_full_disk_ends_an_opening(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(keeper, "with_room", impatient)
 
 
+def nobody_looks_whose_records_lie_between(patch: pytest.MonkeyPatch) -> None:
+    """What stands in the changelog between two transactions of ours is taken for ours."""
+    patch.setattr(succession.Succession, "check", lambda self, last, *, count: None)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -325,5 +335,6 @@ PLANTED = tuple(
         (refused_records_are_tried_again, "stuck"),
         (a_blamed_batch_is_refused_whole, "changelog"),
         (undelivered_batches_keep_their_size, "stuck"),
+        (nobody_looks_whose_records_lie_between, "refusal"),
     )
 )

@@ -97,6 +97,8 @@ SEEN = {
     "a shortened changelog": "The changelog loses its end. ",
     "an index ahead of it": "rewound to hide it",
     "another's changelog": "becomes that of another index",
+    "another group's changelog": "becomes that of another group",
+    "a changelog that another group writes": "Another group writes to the changelog",
     "a rewritten changelog": "is written anew",
     "a recreated input": "The input is deleted",
     "retention that passed us": "Retention removes input",

@@ -1,0 +1,75 @@
+"""Two groups that are given one changelog: neither index could be trusted or restored after."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from confluent_kafka import Producer
+
+from streamfilter.kafka import changelog
+from tests.kafka.story import records, texts, verdicts
+from tests.kafka.test_takeover import SETTINGS, replayed
+from tests.support.stage import Stage
+from tests.support.topics import end_offsets, read_committed
+
+SEED = 20_261_160
+
+
+def test_a_second_group_is_refused_by_name_and_writes_nothing(
+    make_stage: Callable[..., Stage],
+) -> None:
+    """It worked, and so did the first: of 35 unique texts 50 came out, restorable by nobody."""
+    stage = make_stage()
+    stories = texts(random.Random(SEED), 100)
+    stage.produce(records(stories[:60]))
+    first = stage.start(state="one", **SETTINGS)
+    stage.drain(first)
+    before = end_offsets(stage.bootstrap, stage.changelog)
+    other = {**SETTINGS["kafka"], "group": f"{stage.group}-other"}
+    second = stage.start(
+        state="two", **{**SETTINGS, "kafka": other}, index={"changelog": stage.changelog}
+    )
+    assert second.wait_for_exit() == 78, second.told("was not refused")
+    told = second.log.read_text()
+    assert f"belongs to the group '{stage.group}'" in told
+    assert f"{stage.group}-other" in told
+    assert end_offsets(stage.bootstrap, stage.changelog) == before
+    stage.produce(records(stories[60:], first=60))
+    stage.drain(first)
+    assert first.terminate() == 0
+    assert verdicts(stage) == replayed(make_stage, stage)
+
+
+def test_who_writes_to_our_changelog_is_noticed_before_anything_more_is_committed(
+    stage: Stage,
+) -> None:
+    stories = texts(random.Random(SEED + 1), 80)
+    stage.produce(records(stories[:40]))
+    process = stage.start(**SETTINGS)
+    stage.drain(process)
+    written = [each.value or b"" for each in read_committed(stage.bootstrap, stage.changelog)]
+    theirs = [value for value in written if changelog.kind_of(value) == changelog.BATCH][-1]
+    stranger = Producer(
+        {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.stranger"}
+    )
+    stranger.init_transactions(60)
+    # What is aborted is nobody's: it takes offsets, and disturbs nothing.
+    for commit in (False, True):
+        stranger.begin_transaction()
+        stranger.produce(stage.changelog, value=theirs, partition=0)
+        stranger.flush(60)
+        if commit:
+            stranger.commit_transaction(60)
+        else:
+            stranger.abort_transaction(60)
+            stage.produce(records(stories[40:60], first=40))
+            stage.drain(process)
+            assert len(verdicts(stage)) == 60
+    stage.produce(records(stories[60:], first=60))
+    assert process.wait_for_exit() == 78, process.told("went on")
+    assert "somebody else writes this changelog, and nothing further is judged" in (
+        process.log.read_text()
+    )
+    assert f"that no process of the group '{stage.group}' wrote" in process.log.read_text()
+    assert len(verdicts(stage)) == 60
