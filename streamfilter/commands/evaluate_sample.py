@@ -119,12 +119,12 @@ def sample_as_text(sample: Sample | RecordSample) -> str:
         f"               {sample.false_candidates:,} pairs below it meet a forwarded one "
         f"and are rejected (false positives), {in_vain:.2f} a document",
         "",
-        "similarity         pairs     met   measured   95 % interval   theory",
+        "similarity         pairs       met   measured   95 % interval   theory",
     ]
     for bucket in sample.curve:
         low, high = bucket.interval
         lines.append(
-            f"{bucket.low:.2f} to {bucket.high:.2f}{bucket.pairs:>12,}{bucket.met:>8,}"
+            f"{bucket.low:.2f} to {bucket.high:.2f}{bucket.pairs:>12,}{bucket.met:>10,.1f}"
             f"{bucket.share:>11.4f}   {low:.3f} to {high:.3f}{bucket.expected / bucket.pairs:>9.4f}"
         )
     if sample.missed:

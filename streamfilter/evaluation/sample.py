@@ -6,7 +6,7 @@ positive* if it shares one and is not (verification rejects it). From both follo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 
 from streamfilter.evaluation.brute_force import Pairs, all_pairs
 from streamfilter.evaluation.measured_curve import Bucket, measured_curve, met_of
+from streamfilter.interruption import INTERRUPTION
 from streamfilter.similarity.shape import Shape, plan
 from streamfilter.similarity.sketch import Sketcher
 
 FLOOR = 0.2
 """Pairs below it are not looked at: there are too many, and hardly any of them meet."""
+
+SEEDS, SEED_BYTES = 8, 16
+"""With so many seeds the curve is measured."""
 
 EXAMPLES = 5
 CLOSE = 0.02
@@ -102,10 +106,20 @@ def measure(
             Missed(ids[pairs.later[i]], ids[pairs.earlier[i]], float(pairs.similarity[i]))
             for i in worst.tolist()
         ),
-        curve=tuple(measured_curve(pairs, keys, shape.probability)),
+        curve=tuple(
+            measured_curve(pairs, [keys, *_other_keys(texts, sketcher)], shape.probability)
+        ),
         pairs=pairs,
         recommendation=_recommend(looked, shape, threshold, recall, false),
     )
+
+
+def _other_keys(texts: Sequence[str], sketcher: Sketcher) -> Iterator[NDArray[np.uint64]]:
+    """Yield the keys under other seeds: the coins of the curve, thrown anew."""
+    for number in range(1, SEEDS):
+        INTERRUPTION.obey()
+        other = Sketcher(sketcher.scheme, seed=bytes([number] * SEED_BYTES))
+        yield other.sketch(texts).keys[:, :-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def test_the_measured_curve_is_the_theory_within_its_sampling_error(
     sums = {}
     for seed in range(SEEDS):  # the coins are the hash functions: each seed throws them anew
         keys = Sketcher(scheme, seed=bytes([seed + 1] * 16)).sketch(newswire).keys[:, :-1]
-        for each in measured_curve(newswire_pairs, keys, Shape.of(scheme).probability):
+        for each in measured_curve(newswire_pairs, [keys], Shape.of(scheme).probability):
             row = np.array([each.pairs, each.met, each.expected, each.deviation**2])
             sums[each.low] = sums.get(each.low, 0) + row
     assert len(sums) >= 15
@@ -187,3 +187,19 @@ def test_what_is_recommended_is_confirmed_by_a_run_with_it(capsys, tmp_path, sha
     after, confirmed = measured(*chosen, quieter[1] if quieter else 0.8)
     assert confirmed.startswith("keep"), f"{advice}, and then: {confirmed}"
     assert not better or after <= 0.8 * before
+
+
+def test_the_interval_of_a_template_s_pairs_holds_the_theory(tmp_path, capsys):
+    # All pairs of a template share their luck with the hash functions: one seed tells one coin.
+    rng = random.Random(10)
+    held, worst = 0, 0.0
+    for number in range(20):
+        shared = [f"s{number}x{i}" for i in range(60)]
+        texts = [shared[:40] + [f"w{rng.randrange(10**6)}" for _ in range(20)] for _ in range(25)]
+        told = sampled(capsys, written(tmp_path / f"in{number}", texts))["curve"]
+        (bucket,) = (each for each in told if each["pairs"] == 300)
+        low, high = bucket["interval"]
+        held += low <= bucket["theory"] <= high
+        worst = max(worst, high - low)
+    assert held >= 18
+    assert worst < 0.5
