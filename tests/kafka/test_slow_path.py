@@ -86,7 +86,6 @@ def test_a_record_that_no_transaction_delivers_is_named(
     kafka: RealKafka, proxy: Proxy, stage: Stage
 ):
     value = json.dumps({"id": "big", "text": "some words of it", "more": "x" * 900_000}).encode()
-    stage.produce([Input(value)])
     process = stage.start(
         **{
             **SLOW,
@@ -98,6 +97,7 @@ def test_a_record_that_no_transaction_delivers_is_named(
     )
     process.wait_for_state("running")
     proxy.weather = Weather(rate=RATE)
+    stage.produce([Input(value)])
     process.wait_for(
         lambda _: "is too slow for it; raise kafka.transaction_timeout" in process.log.read_text(),
         what="a word about the record",
