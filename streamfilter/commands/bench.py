@@ -14,6 +14,7 @@ from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Outcome
 from streamfilter.bench.report import as_text
 from streamfilter.commands import standard
+from streamfilter.files.outputs import write_whole
 from streamfilter.stops import ExitCode
 
 WRONG = 1
@@ -97,7 +98,7 @@ def _say(doing: str) -> None:
 def _save(path: Path | None, answers: list[Outcome], options: Options) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(envelope.pretty(catalogue.as_json(answers, options)) + "\n")
+        write_whole(path, envelope.pretty(catalogue.as_json(answers, options)).encode())
 
 
 def _plot(directory: Path, answers: list[Outcome]) -> None:

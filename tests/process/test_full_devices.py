@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from streamfilter import Deduplicator
+from streamfilter.bench.options import Options
+from streamfilter.commands.bench import _save as save
+from streamfilter.stops import NoRoom
 from tests.filter.stories import lines_of, stories, write
 from tests.support.disk import fill, small_file_system
 
@@ -187,6 +190,16 @@ def test_a_picture_that_finds_no_room_is_told_and_leaves_no_half(room, full, ver
     done = run(*room.of(verb), "--plot", full / "curve.svg")
     is_told(done, str(full / "curve.svg"))
     assert not (full / "curve.svg").exists()
+
+
+def test_figures_that_find_no_room_leave_those_that_were_there(full):
+    (full / "ballast").unlink()
+    (full / "run.json").write_text("before")
+    fill(full / "ballast")
+    nothing = Options(repeat=1, quick=True)
+    with pytest.raises(NoRoom, match=r"run\.json"):
+        save(full / "run.json", [], nothing)
+    assert (full / "run.json").read_text() == "before"
 
 
 def test_a_backup_or_a_restore_onto_a_full_disk_is_told(room, full):
