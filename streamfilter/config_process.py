@@ -95,7 +95,8 @@ class Batch(Section):
     bytes: Size = Field(
         default=size("8Mi"),
         ge=1_024,
-        description="Bytes of keys, values and headers in a batch at most.",
+        description="Bytes of keys, values and headers in a batch at most. The tasks of "
+        "`index.scope: partition` share it, and their fetch queues share twice that or 16Mi.",
     )
     latency: Duration = Field(
         default=duration("20ms"),

@@ -43,6 +43,7 @@ from streamfilter.similarity.text import UNICODE_VERSION
 
 BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
 TASK_MEMORY_MIN = 4 * MIB
+TASK_BATCH_MIN = MIB // 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ class Assembly:
     def tasks(self) -> int:
         """Return how many tasks the group has."""
         return topics.tasks_of(self.config, self.topics)
+
+    @property
+    def share(self) -> int:
+        """Return among how many tasks the bounds of memory are shared: one process may own all."""
+        return 1 if self.config.index.scope == "topic" else self.tasks
 
     def create_changelog(self) -> None:
         """Create the changelog, unless the group has worked with one that is gone.
@@ -136,7 +142,7 @@ class Assembly:
             reader=reader_for(config),
             forwarder=self._forwarder(),
             rules=_rules(config),
-            bounds=_bounds(config),
+            bounds=_bounds(config, self.share),
             breaker=Breaker(config.limits.dead_letter_share),
             pace=Pace(self.clock, config.kafka.transaction_timeout.total_seconds()),
             refusals=Refusals(config.output.dead_letter),
@@ -153,8 +159,7 @@ class Assembly:
 
     def _store(self, number: int) -> DirectoryStore:
         index, memory = self.config.index, self.config.memory
-        whole = index.scope == "topic"
-        share = 1 if whole else self.tasks
+        whole, share = index.scope == "topic", self.share
         return DirectoryStore(
             path=index.path if whole else index.path / f"partition-{number}",
             seed=self.seed,
@@ -184,7 +189,12 @@ class Assembly:
                 ),
                 Clients(
                     admin=self.admin,
-                    data=lambda: clients.consumer(self._watched(clients.data_properties, "data")),
+                    data=lambda: clients.consumer(
+                        self._watched(
+                            lambda config: clients.data_properties(config, share=self.share),
+                            "data",
+                        )
+                    ),
                     reader=lambda: clients.consumer(
                         self._watched(clients.reader_properties, "restore")
                     ),
@@ -233,12 +243,12 @@ def _rules(config: Config) -> Rules:
     return Rules(policy_for(config), config.index.bucket_cap, partial(Source, config.input.topic))
 
 
-def _bounds(config: Config) -> Bounds:
+def _bounds(config: Config, share: int) -> Bounds:
     seconds = config.kafka.transaction_timeout.total_seconds()
     socket = config.kafka.properties("producer").get("socket.timeout.ms")
     return Bounds(
         documents=config.batch.documents,
-        size=config.batch.bytes,
+        size=max(TASK_BATCH_MIN, config.batch.bytes // share),
         latency=config.batch.latency.total_seconds(),
         transaction_seconds=seconds,
         socket_seconds=int(socket) / 1000 if socket else min(60.0, seconds),

@@ -33,6 +33,7 @@ FETCH_BYTES_MAX = 2 * 1024 * 1024
 """Of one answer, by default 50 MiB: over a path of 50 kB/s it would be given up after a minute, and
 asked for again, for ever. This one takes 42 s."""
 QUEUE_KBYTES_MIN = 16 * 1024
+TASK_QUEUE_KBYTES_MIN = 1024
 CAREFUL: dict[str, Any] = {"max.in.flight.requests.per.connection": 1}
 """Of a producer whose deliveries are watched: of two batches that are refused at once, nobody could
 tell which reports belong to which."""
@@ -121,9 +122,10 @@ def _reading_properties(config: Config, role: str) -> Properties:
     }
 
 
-def data_properties(config: Config) -> Properties:
-    """Return the properties of the consumer that reads the input."""
+def data_properties(config: Config, *, share: int = 1) -> Properties:
+    """Return the properties of the consumer that reads the input, one of *share* tasks'."""
     queue = max(QUEUE_KBYTES_MIN, 2 * config.batch.bytes // 1024)
+    queue = max(TASK_QUEUE_KBYTES_MIN, queue // share)
     return {
         "queued.max.messages.kbytes": queue,
         **_reading_properties(config, "data"),

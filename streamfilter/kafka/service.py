@@ -169,6 +169,8 @@ class Service:
             return self._replace(task, error)
         except IndexDamaged as error:
             return self._rebuild(task, error)
+        finally:
+            self._observer.alive()  # ten tasks that wait for a coordinator are no stuck loop
         if step is Step.MOVED:
             self._replaced[number] = 0
         return step
