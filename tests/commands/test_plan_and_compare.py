@@ -102,7 +102,8 @@ def test_plan_without_options_is_the_configured_shape(capsys):
 def test_compare_takes_stop_word_shingles(capsys):
     one = "I recommend that you buy Sudzo for your laundry."
     found = run_json(capsys, "compare", one, "Buy Sudzo", "--shingle", "stopword:2")
-    assert (found["shingles"], found["jaccard"]) == ([4, 0], 0.0)
+    # Four begin at a stop word; so few take hardly any of the other three runs away.
+    assert (found["shingles"], found["jaccard"]) == ([7, 0], 0.0)
 
 
 def test_plan_draws_the_curve(capsys):
