@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, TypeVar
 
+from streamfilter.audit import Rates
+from streamfilter.audit_scan import Round
 from streamfilter.batch import Rules
 from streamfilter.documents import Reader
 from streamfilter.index.format import FORMAT
@@ -47,6 +49,8 @@ T = TypeVar("T")
 
 UNIQUE, DUPLICATES, DEAD = OUTPUTS
 CAP, CANDIDATES = 3, 3
+AUDITED = Rates(arrivals=0.5, time=1.0)
+"""The audit has all the time it asks for, and may change nothing by it."""
 LATENCY = 0.02
 SCHEME_JSON, FINGERPRINT = SCHEME.as_json(), SCHEME.fingerprint
 
@@ -68,6 +72,12 @@ class Teller(Observer):
     def note(self, message: str) -> None:
         if self._world.trace:
             self._world.tell(self._life.name, f"  {message}")
+
+    def audited(self, found: Round) -> None:
+        """Verdicts rest on sets here, so whatever is withheld was rightly withheld."""
+        self._world.rounds += 1
+        if found.results["false_positive"]:
+            self._world.fail("audit", f"{self._life.name} doubts its own verdicts: {found.results}")
 
     def _nothing(self, *_: Any, **__: Any) -> None:
         """Metrics and health are tested where they are made."""
@@ -233,6 +243,7 @@ class Process:
             self.world.tell(life.name, f"takes over with an index at {stands} of {end}")
         parts = Parts(
             log=SimLog(self.world, life, number, plan.partitions),
+            rates=AUDITED,
             member=membership.member,
             clock=clock,
             observer=Teller(self.world, life),

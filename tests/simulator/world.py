@@ -148,6 +148,8 @@ class World:
     others: Callable[[int], None] = lambda count: None
     """Lets the other processes take so many steps; set by the story."""
     _look_again: float = 0.0
+    rounds: int = 0
+    """Of the audit that came to an end."""
     checks: Any = None
     """What watches while it happens (`oracle.Watcher`)."""
 
