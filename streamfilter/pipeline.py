@@ -197,7 +197,7 @@ class _Judging:
         self._verifier = Verifier(stored, sketches, policy, first_ordinal=first_ordinal)
         self._locate, self._first = locate, first_ordinal
         self._unique = judged.copy()
-        """Right of the rows that are settled, a guess of the others: most documents are."""
+        """Right of the rows that are settled, a guess of the others: all that look like nobody."""
         self._candidates = np.zeros(len(batch.ids), np.int64)
         self._outcomes: list[tuple[Outcome, Flags]] = []
 
@@ -210,6 +210,7 @@ class _Judging:
         """Take the candidates that the index has, and keep those that can have a say."""
         self._candidates += np.bincount(known.rows, minlength=len(self._candidates))
         self._known = self._verifier.shortlist(known)
+        self._unique &= ~self._known.likely
         self._candidates -= np.bincount(
             self._known.candidates.rows, minlength=len(self._candidates)
         )

@@ -157,6 +157,8 @@ class Shortlist:
     """Estimates of the hopeless ones."""
     skipped: I64
     """(n,) of each row, how many are hopeful, but beyond ``max_candidates`` already here."""
+    likely: Flags
+    """(n,) which rows look like duplicates, by the estimates alone."""
 
 
 class Verifier:
@@ -187,9 +189,12 @@ class Verifier:
         kept = look.chosen | look.equal_text | ~look.known
         rejected = look.near & ~look.hopeful
         skipped = candidates.rows[look.hopeful & ~look.chosen]
+        likely = np.zeros(len(self._sketches.set_sizes), np.bool_)
+        alike = look.equal_text | (look.chosen & (look.estimated >= self.policy.threshold))
+        likely[candidates.rows[alike]] = True
         return Shortlist(
             candidates.where(kept), candidates.rows[rejected], look.estimated[rejected],
-            np.bincount(skipped, minlength=len(self._sketches.set_sizes)),
+            np.bincount(skipped, minlength=len(likely)), likely,
         )  # fmt: skip
 
     def _look(self, candidates: Candidates, *, every: bool = False) -> _Look:

@@ -157,10 +157,17 @@ def _report(answer: dict[str, Any]) -> str:
 
 def _bands(hit: list[dict[str, Any]]) -> str:
     """Return the numbers of the bands that were *hit*, full buckets marked."""
-    told = [f"{each['band']}{' (full)' if each['full'] else ''}" for each in hit]
+    told = [f"{each['band']}{_fullness(each)}" for each in hit]
     return f": {', '.join(told)}" if told else ""
 
 
 def _line(step: dict[str, Any]) -> str:
     estimate = "" if step["estimate"] is None else f", estimate {step['estimate']:.3f}"
     return f"              {step['id']}: {len(step['bands'])} bands{estimate}; {step['why']}"
+
+
+def _fullness(bucket: dict[str, Any]) -> str:
+    """Return that a bucket is full, and how many were met under longer keys."""
+    if not bucket["full"]:
+        return ""
+    return f" (full, {bucket['longer']} met under longer keys)" if bucket["longer"] else " (full)"

@@ -4,7 +4,8 @@
 the S-curve, so each pair that was found stands for 1/P(s) pairs that could have been. They cost
 nothing, and tell what the bands promise for similarities like those found. They are not the
 recall of a stream, neither from above nor from below, so they have no interval here: pairs
-lost by anything else (a full bucket, ``max_candidates``) are invisible to them; a copy that is
+lost by anything else are invisible to them (``max_candidates``; a full bucket, whose later
+documents only meet who shares 3 to 18 slots more: s ** 9 for s ** 6, say); a copy that is
 missed becomes an original whose bands avoid its siblings, which are then met less often than
 P(s) says; and an arrival with several originals is found more surely than any of its pairs. On
 clusters of any size the interval that took pairs for independent held the truth in 0 of 3 to 19

@@ -9,9 +9,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from streamfilter.bench.flooding import FLOODS, attacked
+from streamfilter.bench.flooding import FLOODS, SKETCHER, Enemy, attacked
 from streamfilter.bench.flooding import Flood as Flooding
 from streamfilter.bench.growth import IDENTITY
+from streamfilter.explanation import explain
 from streamfilter.index.longer import DEPTH, cap_at
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index
@@ -182,3 +183,19 @@ def test_whoever_full_buckets_hide_is_counted_exactly():
         hidden = number >= room
         assert (applied.faint, applied.unlisted) == (hidden, hidden)
         assert applied.longer == (16 if CAP <= number < room else 0)
+
+
+def test_explain_tells_of_whom_it_met_under_longer_keys(tmp_path):
+    with closing(open_index(tmp_path / "index", IDENTITY)) as index:
+        attacked(index, Flooding(160, 12, 0), seed=3, batch=100)
+        enemy = Enemy(3)
+        enemy.variants(Flooding(160, 12, 0))
+        told = explain(
+            index, SKETCHER.sketch(enemy.copies(1)), policy=POLICY, bucket_cap=CAP, before=161
+        )
+    assert told.decision.verdict is Verdict.NEAR_DUPLICATE
+    assert told.decision.matches[0].ordinal == 160
+    split = [bucket for bucket in told.buckets if bucket.longer]
+    assert split
+    assert all(bucket.full and bucket.documents == CAP for bucket in split)
+    assert told.candidates[0].bands
