@@ -92,6 +92,8 @@ class Life:
         self.kafka, self.rng, self.scope, self.batch = kafka, rng, scope, batch
         self.limited = limited
         self.count, self.protocol, self.proxies = workers, protocol, proxies
+        self._resting = False
+        """True while nothing is to come out."""
         self.whole_at = 0.0
         """When all brokers can be expected to be back."""
         self.bootstrap = kafka.bootstrap_proxied if proxies else kafka.bootstrap
@@ -169,6 +171,8 @@ class Life:
                 why = f"armed {each.armed!r}, {each.fault!r}"
                 told = f"{each.worker.name} ended with {each.code} ({why}):\n{each.worker.told()}"
                 self.find("E", "exit", told)
+        if not self._resting:
+            self.tally.standstill = max(self.tally.standstill, self.silent_seconds)
         if self.watcher.count > self._seen:
             self._seen, self._seen_at = self.watcher.count, time.monotonic()
         return ended
@@ -209,11 +213,14 @@ class Life:
         self._seen_at = time.monotonic()
         ends = end_offsets(self.kafka.bootstrap, self.stage.input)
         self._drain(sum(ends.values()))
+        self._resting = True
         self.stop_all()
         states = [worker.state for worker in self.supervisor.workers]
         found = judge_stage(self.stage, self.watcher, self.tasks, scope=self.scope, states=states)
         self.tally.findings += map(str, found)
         self.tally.records = sum(len(task.expected) for task in self.tasks.values())
+        self.forgive()
+        self._resting = False
 
     def _disarm(self) -> None:
         """Replace every worker that might still die at its kill point."""

@@ -186,7 +186,8 @@ def _report(tally: Tally, seconds: float) -> None:
         print(f"{each['trials']:6} x row {row:>2}: {each['fault']}")
     print(
         f"{tally.kills} kills, {tally.records} records in {seconds:.0f} s; exit codes "
-        f"{told['exit_codes']}; findings: {len(tally.findings)}"
+        f"{told['exit_codes']}; longest standstill {tally.standstill:.0f} s; "
+        f"findings: {len(tally.findings)}"
     )
     for finding in tally.findings:
         print(finding, file=sys.stderr)

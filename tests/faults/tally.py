@@ -74,6 +74,8 @@ class Tally:
     findings: list[str] = field(default_factory=list)
     records: int = 0
     """Judged by the oracle."""
+    standstill: float = 0.0
+    """Seconds: the longest time without a committed record that no fault explained."""
 
     def count(self, name: str, rows: tuple[int, ...]) -> None:
         self.faults[name] += 1
@@ -86,12 +88,14 @@ class Tally:
         self.kills += other.kills
         self.records += other.records
         self.findings += other.findings
+        self.standstill = max(self.standstill, other.standstill)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "kills": self.kills,
             "records": self.records,
             "findings": self.findings,
+            "longest_standstill_seconds": round(self.standstill, 1),
             "rows": {
                 str(row): {"fault": ROWS[row], "trials": self.trials[row]}
                 for row in sorted(self.trials)
