@@ -21,7 +21,7 @@ from streamfilter.index.front import WORD_BYTES, Layer
 FILE_NAME = "streamfilter-front"  # RocksDB leaves names alone that it does not know
 LAYERS_MAX = 16
 
-_HEAD = struct.Struct("<8sQIQ")
+_HEAD = struct.Struct("<8sQQQ")
 _LAYER = struct.Struct("<QQ")
 _MAGIC = b"SFFRONT3"
 
