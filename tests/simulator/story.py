@@ -82,7 +82,7 @@ class Story:
         if self.rng.random() < 0.1:
             self.abort_upstream(p)
         known = self.inputs[p]
-        odd = self.rng.random() < self.shape.odd
+        odd = self.shape.odd > 0 and self.rng.random() < self.shape.odd
         one = draw(self.rng, self._families, source(p, partition.end), len(known), odd=odd)
         known.append(one)
         partition.append(one.record)
