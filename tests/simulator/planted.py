@@ -190,13 +190,18 @@ def undelivered_batches_keep_their_size(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A full disk loses step 13, and the next batch is judged all the same."""
+    """A full disk loses step 13, and the next batch is judged all the same.
+
+    The index has to forget it too: while it is owed a write it answers nothing, and the process
+    would end and restore it.
+    """
     real = transactor.Transactor._apply
 
     def apply(self: Any) -> Step:
         done = real(self)
         if done is Step.DISK_FULL:
             self._owed = None
+            self._index.drop_owed()
             return Step.MOVED
         return done
 
