@@ -21,10 +21,10 @@ import click
 
 from deploy.composition import OURS, PROMETHEUS, Service, image_environment, services
 from deploy.translation import Translation
-from streamfilter.commands.signals import StopSignals
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.process.signals import StopSignals
 
 KAFKA, KAFKA_INSIDE, HTTP_PORT = "kafka", 9092, 9464
 SCRAPE = "scrape_interval: 5s"  # as prometheus.yml spells it

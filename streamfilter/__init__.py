@@ -10,7 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamfilter.deduplicator import Deduplicator, DeduplicatorClosed, Duplicate, Pair
+    from streamfilter.collection.deduplicator import (
+        Deduplicator,
+        DeduplicatorClosed,
+        Duplicate,
+        Pair,
+    )
     from streamfilter.index.errors import (
         DiskFull,
         IndexDamaged,
@@ -43,6 +48,6 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for and no sooner: `import streamfilter` stays cheap."""
     if name in __all__:
         faulty = name.startswith(("Index", "Disk"))
-        module = "streamfilter.index.errors" if faulty else "streamfilter.deduplicator"
+        module = "streamfilter.index.errors" if faulty else "streamfilter.collection.deduplicator"
         return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,12 +7,12 @@ import logging
 from dataclasses import asdict
 from typing import Any
 
-from streamfilter.config import Config
-from streamfilter.documents import Limits, Reader
+from streamfilter.config.configuration import Config
+from streamfilter.documents.reader import Limits, Reader
 from streamfilter.index.rocks import RocksIndex
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Document, Record
-from streamfilter.policy import MatchPolicy
-from streamfilter.showcase import Showcase, Shown
+from streamfilter.monitoring.showcase import Showcase, Shown
 
 _POLICY_FACT = "policy"
 

@@ -14,8 +14,7 @@ from contextlib import suppress
 import click
 
 import streamfilter
-from streamfilter import logs
-from streamfilter.commands import standard
+from streamfilter.process import logs, standard
 from streamfilter.stops import ExitCode, Stop, no_room, starved
 
 VERBS = {

@@ -1,4 +1,4 @@
-"""README's "What happens when …", held to the code: its rows, words, codes, metrics and tests."""
+"""The table "What happens when …", held to the code: its rows, words, codes, metrics and tests."""
 
 import ast
 import json
@@ -7,23 +7,29 @@ from functools import cache
 
 import pytest
 
-from streamfilter.catalogue import CATALOGUE
-from streamfilter.config import Config
-from streamfilter.health import State
+from streamfilter.config.configuration import Config
 from streamfilter.model import ErrorCode
+from streamfilter.monitoring.catalogue import CATALOGUE
+from streamfilter.process.health import State
 from streamfilter.stops import ExitCode
-from tests.test_readme import README, ROOT, section
+from tests.support.texts import ROOT, TEXTS, section
 
 TABLE = section("What happens when …")
+HELD = section("What holds the table of faults")
 ROWS = [
-    [cell.strip() for cell in line.strip("|").split(" | ")]
-    for line in TABLE.splitlines()
-    if re.match(r"\| \d", line)
+    (number, fault, seen, do, held)
+    for (number, fault, seen, do), (same, held) in zip(
+        re.findall(r'^\| <a id="row-\d+"></a>(\d+)\. \*\*(.*?)\*\* (.*) \| (.*) \|$', TABLE, re.M),
+        re.findall(r"^\| \[(\d+)\]\([^)]*\) \| .*? \| (.*) \|$", HELD, re.M),
+        strict=True,
+    )
+    if number == same
 ]
+"""(number, fault, what is seen, what to do, what holds it)"""
 SEEN = sorted({word for row in ROWS for word in re.findall(r"`([^`]+)`", row[2])})
 QUOTED = [word for word in SEEN if word.startswith('"')]
 NAMED = [word for word in SEEN if not word.startswith('"')]
-TESTS = sorted(set(re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)( \(long\))?", TABLE)))
+TESTS = sorted(set(re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)( \(long\))?", HELD)))
 HOLE = "\0"
 """What an f-string fills in."""
 
@@ -33,12 +39,12 @@ def test_every_row_of_the_matrix_is_there_once_and_whole():
     for row in ROWS:
         assert len(row) == 5, row
         assert all(row), row
-        assert re.search(r"\[test_\w+\]\(tests/", row[4]), row
+        assert re.search(r"\[test_\w+\]\(\w", row[4]), row
 
 
 @pytest.mark.parametrize(("name", "path", "long"), TESTS)
 def test_every_test_that_is_named_is_there_and_runs_when_it_says(name, path, long):
-    module = ast.parse((ROOT / path).read_text())
+    module = ast.parse((ROOT / "tests" / path).read_text())
     found = [each for each in module.body if getattr(each, "name", "") == name]
     assert found, f"{path} has no {name}"
     marks = [ast.unparse(decorator) for decorator in found[0].decorator_list]
@@ -71,7 +77,7 @@ def test_what_is_quoted_is_said_by_the_code(phrase):
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_what_a_row_quotes_is_asked_for_by_its_tests(row):
     files = {path for _, path in re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)", row[4])}
-    asked = "".join((ROOT / path).read_text() for path in sorted(files))
+    asked = "".join((ROOT / "tests" / path).read_text() for path in sorted(files))
     for phrase in re.findall(r'`"([^`]+)"`', row[2]):
         assert max(phrase.split("…"), key=len).strip(" :") in asked, phrase
 
@@ -105,11 +111,12 @@ def settings() -> set[str]:
     }
 
 
-FIGURES = re.findall(r"\[([\d,]+) [^\]]*\]\((tests/bench_runs/[\w-]+\.json)\)", README)
+RUNS = "tests/bench_runs/README.md"
+FIGURES = re.findall(r"\[([\d,]+) [^\]]*\]\(([\w-]+\.json)\)", TEXTS[RUNS])
 
 
 @pytest.mark.parametrize(("figure", "path"), FIGURES)
 def test_a_figure_beside_a_run_is_of_that_run(figure, path):
-    run = json.loads((ROOT / path).read_text())
+    run = json.loads((ROOT / "tests" / "bench_runs" / path).read_text())
     counted = [run.get("kills"), sum(run["faults"].values()), *run.values()]
     assert int(figure.replace(",", "")) in counted

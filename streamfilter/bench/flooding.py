@@ -24,11 +24,11 @@ from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
 from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Applied, Changes, Index, Progress
+from streamfilter.matching.pipeline import Batch, Judgement, judge
+from streamfilter.matching.verification import MatchPolicy
 from streamfilter.model import BatchMark, Source, Span, Verdict
-from streamfilter.pipeline import Batch, Judgement, judge
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.verification import MatchPolicy
 
 NAME = "flood"
 SKETCHER = Sketcher(Scheme(16, 6, shingling=Shingling(size=1)), seed=bytes(range(16)))

@@ -26,8 +26,8 @@ from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, Progress
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.index.store import BANDS, Store
-from streamfilter.interruption import INTERRUPTION
 from streamfilter.model import BatchMark, Span
+from streamfilter.process.interruption import INTERRUPTION
 
 BATCH = 500
 COLUMNS = 17

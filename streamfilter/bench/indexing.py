@@ -13,7 +13,7 @@ from streamfilter.bench import growth
 from streamfilter.bench.growth import Checkpoint
 from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
-from streamfilter.interruption import INTERRUPTION, Interrupted
+from streamfilter.process.interruption import INTERRUPTION, Interrupted
 
 NAME = "index"
 

@@ -19,24 +19,24 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfilter import config_sections as config
-from streamfilter.audit import Audit, Rates
-from streamfilter.batch_report import BatchReport
 from streamfilter.bench import mixes, texts
 from streamfilter.bench.growth import IDENTITY
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
 from streamfilter.bench.sketching import sketcher
-from streamfilter.catalogue import ACTIVITIES, STAGES
+from streamfilter.config import sections as config
 from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Changes, Index, Progress
-from streamfilter.logs import configure
-from streamfilter.metrics import Metrics
+from streamfilter.matching.audit import Audit, Rates
+from streamfilter.matching.pipeline import Batch, Judgement, judge
+from streamfilter.matching.verification import MatchPolicy
 from streamfilter.model import BatchMark, Source, Span
-from streamfilter.pipeline import Batch, Judgement, judge
+from streamfilter.monitoring.batch_report import BatchReport
+from streamfilter.monitoring.catalogue import ACTIVITIES, STAGES
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.process.logs import configure
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.verification import MatchPolicy
 
 NAME = "metrics"
 BATCH = 1_000

@@ -15,7 +15,7 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
-from streamfilter.documents import Reader
+from streamfilter.documents.reader import Reader
 from streamfilter.files.lines import Input
 from streamfilter.model import Document, Record, Source
 from streamfilter.stories import prose

@@ -19,7 +19,7 @@ from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
 from streamfilter.bench.processes import core
 from streamfilter.bench.service import Moved, Route, filter_rate
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.kafka.broker.real import RealKafka
 
 NAME = "kafka"

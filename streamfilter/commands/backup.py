@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.states import failing, line, state_option, told
 from streamfilter.index.backup import back_up
-from streamfilter.seeds import read_seed
+from streamfilter.index.seeds import read_seed
+from streamfilter.process import standard
 
 EPILOG = """\b
 Examples:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from streamfilter import envelope
 from streamfilter.bench import catalogue
 from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import Outcome
 from streamfilter.bench.report import as_text
-from streamfilter.commands import standard
 from streamfilter.files.outputs import write_whole
+from streamfilter.matching import envelope
+from streamfilter.process import standard
 from streamfilter.stops import ExitCode
 
 WRONG = 1

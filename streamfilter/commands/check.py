@@ -12,10 +12,11 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands import options, standard
+from streamfilter.commands import options
 from streamfilter.commands.check_places import check_places
-from streamfilter.config import Config
-from streamfilter.logs import MASKER
+from streamfilter.config.configuration import Config
+from streamfilter.process import standard
+from streamfilter.process.logs import MASKER
 from streamfilter.stops import ExitCode, Problem, Temporary
 
 BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.index.directory import MARKER_NAME
 from streamfilter.index.errors import IndexFault
 from streamfilter.index.identity import differences, mismatch
 from streamfilter.index.opening import read_identity
-from streamfilter.seeds import read_seed
+from streamfilter.index.seeds import read_seed
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import ConfigError, Problem
 

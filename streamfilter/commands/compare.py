@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from streamfilter.assembly import policy_for
-from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, config_options, load, output_option, text_of
 from streamfilter.commands.views import as_sketched, as_verdict
-from streamfilter.explanation import Pair, one_after_the_other
-from streamfilter.seeds import MEASURING
+from streamfilter.index.seeds import MEASURING
+from streamfilter.matching.explanation import Pair, one_after_the_other
+from streamfilter.process import standard
 from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import Shape

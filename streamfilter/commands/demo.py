@@ -11,11 +11,11 @@ from types import FrameType
 
 import click
 
-from streamfilter.commands import standard
-from streamfilter.commands.demo_board import Board
-from streamfilter.commands.demo_sitting import THRESHOLD, Plan, Sitting
-from streamfilter.commands.demo_summary import judged, summary
+from streamfilter.demo.board import Board
+from streamfilter.demo.sitting import THRESHOLD, Plan, Sitting
+from streamfilter.demo.summary import judged, summary
 from streamfilter.kafka.broker.node import free_ports, is_free
+from streamfilter.process import standard
 from streamfilter.stops import ExitCode, Temporary
 
 HTTP_PORT = 9464

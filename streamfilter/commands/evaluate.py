@@ -10,9 +10,7 @@ from typing import Any
 
 import click
 
-from streamfilter import envelope
 from streamfilter.assembly import reader_for
-from streamfilter.commands import standard
 from streamfilter.commands.evaluate_sample import (
     draw,
     evaluate_sample,
@@ -22,7 +20,7 @@ from streamfilter.commands.evaluate_sample import (
 from streamfilter.commands.evaluation_report import as_json, as_text
 from streamfilter.commands.options import output_option
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.evaluation import Report, Run, evaluate
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.lines import STDIN
@@ -30,8 +28,10 @@ from streamfilter.files.run import Job, filter_files
 from streamfilter.files.scratch import scratch
 from streamfilter.files.summary import all_broken
 from streamfilter.files.truth import read_truth
-from streamfilter.interruption import INTERRUPTION
+from streamfilter.matching import envelope
 from streamfilter.model import Verdict
+from streamfilter.process import standard
+from streamfilter.process.interruption import INTERRUPTION
 from streamfilter.stops import ExitCode
 
 UNSOUND = 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamfilter.assembly import reader_for
 from streamfilter.commands.curve_picture import Dot, Dots, Line, save_picture
 from streamfilter.commands.evaluate_records import records_as_json, records_as_text
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.evaluation import Report, Truth, evaluate, forwarded
 from streamfilter.evaluation.records import RecordSample, measure_records
 from streamfilter.evaluation.sample import Sample, measure

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from streamfilter.commands import standard
 from streamfilter.commands.options import as_json
 from streamfilter.commands.views import (
     Place,
@@ -21,7 +20,8 @@ from streamfilter.commands.views import (
     unknown,
     view_options,
 )
-from streamfilter.explanation import Explanation, Step, beside, explain
+from streamfilter.matching.explanation import Explanation, Step, beside, explain
+from streamfilter.process import standard
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketches
 

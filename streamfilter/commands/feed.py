@@ -15,9 +15,10 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands import options, standard
-from streamfilter.commands.signals import StopSignals
-from streamfilter.config import Config
+from streamfilter.commands import options
+from streamfilter.config.configuration import Config
+from streamfilter.process import standard
+from streamfilter.process.signals import StopSignals
 from streamfilter.stops import ExitCode, Temporary
 from streamfilter.stories import Story, stories
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from streamfilter import envelope
-from streamfilter.commands import standard
 from streamfilter.commands.options import output_option
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files, no_progress
 from streamfilter.files.summary import Summary, all_broken
-from streamfilter.interruption import INTERRUPTION
+from streamfilter.matching import envelope
+from streamfilter.process import standard
+from streamfilter.process.interruption import INTERRUPTION
 from streamfilter.stops import ExitCode
 
 EPILOG = """\b

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from streamfilter import logs
-from streamfilter.config import Config, Reading, load_config, read_config
+from streamfilter.config.configuration import Config, Reading, load_config, read_config
+from streamfilter.process import logs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, output_option
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.discovery import Discovery, discover
 from streamfilter.files.summary import all_broken
-from streamfilter.interruption import INTERRUPTION
+from streamfilter.process import standard
+from streamfilter.process.interruption import INTERRUPTION
 
 EPILOG = """\b
 Examples:

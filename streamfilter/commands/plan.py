@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 import numpy as np
 
-from streamfilter.commands import standard
 from streamfilter.commands.curve_picture import Line, save_picture
 from streamfilter.commands.options import as_json, config_options, load, output_option
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.evaluation.brute_force import all_pairs
 from streamfilter.files.sampling import documents_of, pass_over
-from streamfilter.seeds import MEASURING
+from streamfilter.index.seeds import MEASURING
+from streamfilter.process import standard
 from streamfilter.similarity.scheme import LAYOUTS, Scheme
 from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
 from streamfilter.similarity.sketch import Sketcher

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from streamfilter.commands import standard
 from streamfilter.commands.options import as_json
 from streamfilter.commands.views import (
     Place,
@@ -17,7 +16,8 @@ from streamfilter.commands.views import (
     unknown,
     view_options,
 )
-from streamfilter.search import Found, search
+from streamfilter.matching.search import Found, search
+from streamfilter.process import standard
 
 EPILOG = """\b
 Examples:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, output_option
 from streamfilter.commands.states import failing, line, state_option, told
 from streamfilter.index.backup import restore
+from streamfilter.process import standard
 
 EPILOG = """\b
 Example:

@@ -10,15 +10,15 @@ import click
 from streamfilter.assembly import showcase_for, shown_of
 from streamfilter.commands import options
 from streamfilter.commands.check_places import refuse_link
-from streamfilter.commands.limits import refuse_small_limits
-from streamfilter.commands.signals import StopSignals
-from streamfilter.health import Health
-from streamfilter.http import Server
-from streamfilter.metrics import Metrics
-from streamfilter.pages import Pages
+from streamfilter.monitoring.http import Server
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.pages import Pages
+from streamfilter.process.health import Health
+from streamfilter.process.limits import refuse_small_limits
+from streamfilter.process.signals import StopSignals
+from streamfilter.process.systemd import Notifier
+from streamfilter.process.watchdog import Watchdog
 from streamfilter.stops import ExitCode
-from streamfilter.systemd import Notifier
-from streamfilter.watchdog import Watchdog
 
 EXAMPLES = """\b
 Examples:

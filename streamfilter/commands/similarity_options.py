@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from streamfilter.commands.options import config_options, load
-from streamfilter.config import Config
-from streamfilter.seeds import numbered, read_seed
+from streamfilter.config.configuration import Config
+from streamfilter.index.seeds import numbered, read_seed
 
 SEED_MAX = 2**64 - 1
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from streamfilter.commands import standard
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.states import failing, state_option
 from streamfilter.index.directory import DATABASE_NAME
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
 from streamfilter.index.inspection import Inspection, inspect
 from streamfilter.index.places import indexes_in
+from streamfilter.index.seeds import read_seed
 from streamfilter.index.viewing import viewed
-from streamfilter.seeds import read_seed
-from streamfilter.sketchers import sketcher_of
+from streamfilter.process import standard
+from streamfilter.similarity.sketchers import sketcher_of
 from streamfilter.stops import ExitCode
 
 NOT_WHOLE = 1

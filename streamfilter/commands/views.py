@@ -13,24 +13,24 @@ import click
 import numpy as np
 
 from streamfilter.commands.options import config_options, load, output_option, text_of
-from streamfilter.envelope import p_false_positive
-from streamfilter.explanation import Explanation
+from streamfilter.documents.record_fields import FieldsReader
+from streamfilter.documents.strict_json import Unreadable
 from streamfilter.files.sources import FILE, Sources
-from streamfilter.finding import Finding
 from streamfilter.index.errors import FormatError, IndexFault
 from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Documents
+from streamfilter.index.seeds import read_seed
 from streamfilter.index.viewing import IndexView, viewed
+from streamfilter.matching.envelope import p_false_positive
+from streamfilter.matching.explanation import Explanation
+from streamfilter.matching.finding import Finding
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source
-from streamfilter.policy import MatchPolicy
-from streamfilter.record_fields import FieldsReader
-from streamfilter.seeds import read_seed
 from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.sketchers import sketcher_of
+from streamfilter.similarity.sketchers import sketcher_of
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop
-from streamfilter.strict_json import Unreadable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

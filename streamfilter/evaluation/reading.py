@@ -9,9 +9,9 @@ from __future__ import annotations
 import unicodedata
 from hashlib import blake2b
 
-from streamfilter import envelope
-from streamfilter.documents import Reader
+from streamfilter.documents.reader import Reader
 from streamfilter.evaluation.run import Given, Placed
+from streamfilter.matching import envelope
 from streamfilter.model import Document, Record, Unjudged, Verdict
 from streamfilter.similarity.ordering import normal_form
 

@@ -11,19 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
-from streamfilter import envelope
 from streamfilter.assembly import policy_for
-from streamfilter.collection import BATCH_DOCUMENTS, Collection, Likeness
-from streamfilter.config import Config
+from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness
+from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import Output
 from streamfilter.files.run import check_paths
 from streamfilter.files.sampling import documents_of, refuse
 from streamfilter.files.state import opened
 from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.index.protocol import I64
-from streamfilter.interruption import INTERRUPTION
+from streamfilter.matching import envelope
 from streamfilter.model import Malformed, Record
-from streamfilter.sketchers import sketcher_of
+from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.similarity.sketchers import sketcher_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from streamfilter.batch import Rules, decide, prepare
-from streamfilter.documents import Reader
+from streamfilter.documents.reader import Reader
 from streamfilter.files.lines import Input, Lines
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.index.protocol import Changes, Index, Progress
-from streamfilter.interruption import INTERRUPTION
 from streamfilter.killpoints import kill_point
+from streamfilter.matching.batch import Rules, decide, prepare
+from streamfilter.matching.pipeline import Judgement, accept
 from streamfilter.model import BatchMark, Decision, Malformed, Record, Source, Span
-from streamfilter.pipeline import Judgement, accept
+from streamfilter.process.interruption import INTERRUPTION
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import SchemeMismatch
 

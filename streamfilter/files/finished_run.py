@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from streamfilter import envelope
-from streamfilter.documents import Reader
+from streamfilter.documents.reader import Reader
 from streamfilter.evaluation import Given, Placed, Run, digest, given_of, placed_of
 from streamfilter.files.lines import Input, Line
+from streamfilter.matching import envelope
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.stops import BrokenInput
 

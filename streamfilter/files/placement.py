@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamfilter import envelope
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.summary import Summary
+from streamfilter.matching import envelope
 from streamfilter.model import (
     DUPLICATES,
     Decision,

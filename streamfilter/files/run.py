@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamfilter.assembly import policy_for, reader_for
-from streamfilter.batch import Rules
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.files.engine import Engine, Settings
 from streamfilter.files.lines import STDIN, Input
 from streamfilter.files.outputs import Outputs
@@ -17,6 +16,7 @@ from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.files.state import opened
 from streamfilter.files.summary import Summary
+from streamfilter.matching.batch import Rules
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from streamfilter.assembly import reader_for
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.files.lines import Input, Line
 from streamfilter.model import Document, Malformed, Record, Source
 from streamfilter.stops import BrokenInput

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from streamfilter.assembly import note_policy, policy_for
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import AS_THEY_WERE
 from streamfilter.files.scratch import scratch
 from streamfilter.index.directory import refuse_link
@@ -28,7 +28,7 @@ from streamfilter.index.identity import ID_BYTES, Identity
 from streamfilter.index.opening import open_index, read_identity
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
-from streamfilter.seeds import SEED_BYTES, read_seed
+from streamfilter.index.seeds import SEED_BYTES, read_seed
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 

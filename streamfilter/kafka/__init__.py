@@ -1,1 +1,1 @@
-"""The wire: everything that speaks to Kafka, and the engine that decides what to say."""
+"""The wire: librdkafka and nothing else. It implements the engine's ports, and decides nothing."""

@@ -11,33 +11,33 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import policy_for, reader_for
-from streamfilter.audit import OFF, Rates
-from streamfilter.batch import Rules
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
+from streamfilter.engine.beginning import Names, refuse_lost_changelog
+from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.engine.pace import Pace
+from streamfilter.engine.plan import Plan
+from streamfilter.engine.ports import Clock
+from streamfilter.engine.refusals import Refusals
+from streamfilter.engine.service import Service
+from streamfilter.engine.standby import Standby, Standbys
+from streamfilter.engine.store import DirectoryStore
+from streamfilter.engine.task import Task
+from streamfilter.engine.transactor import Bounds, Parts
+from streamfilter.engine.worker import ThreadWorker
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Index
 from streamfilter.kafka import clients, topics
-from streamfilter.kafka.beginning import Names, refuse_lost_changelog
-from streamfilter.kafka.breaker import Breaker
 from streamfilter.kafka.errors import kafka_errors, stops
 from streamfilter.kafka.log import Clients, KafkaLog, Place
 from streamfilter.kafka.membership import GroupMembership
-from streamfilter.kafka.observer import Observer
-from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
-from streamfilter.kafka.pace import Pace
-from streamfilter.kafka.plan import Plan
-from streamfilter.kafka.ports import Clock
-from streamfilter.kafka.refusals import Refusals
-from streamfilter.kafka.service import Service
-from streamfilter.kafka.standby import Standby, Standbys
-from streamfilter.kafka.store import DirectoryStore
-from streamfilter.kafka.task import Task
 from streamfilter.kafka.topics import Topics
-from streamfilter.kafka.transactor import Bounds, Parts
 from streamfilter.kafka.watching import TopicsWatch
-from streamfilter.kafka.worker import ThreadWorker
+from streamfilter.matching.audit import OFF, Rates
+from streamfilter.matching.batch import Rules
 from streamfilter.model import Source
 from streamfilter.similarity.text import UNICODE_VERSION
 

@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.kafka import unreachable
 from streamfilter.stops import Problem
 

@@ -17,8 +17,8 @@ from functools import partial
 
 from confluent_kafka import KafkaError, Message
 
+from streamfilter.engine.ports import Blame
 from streamfilter.kafka.errors import REFUSED
-from streamfilter.kafka.ports import Blame
 
 Report = Callable[[KafkaError | None, Message], None]
 

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.kafka.ports import (
+from streamfilter.engine.ends import as_stop
+from streamfilter.engine.ports import (
     Abortable,
     Denied,
     Fenced,
@@ -26,8 +27,6 @@ from streamfilter.kafka.ports import (
     RecordsRefused,
     Retriable,
 )
-from streamfilter.stops import ExitCode, Refused, Stop, Temporary
-from streamfilter.stops import Fenced as FencedStop
 
 FENCED = frozenset(
     {
@@ -149,19 +148,6 @@ def kafka_errors(doing: str) -> Iterator[None]:
     except (BufferError, SystemError) as error:
         # SystemError: the binding's answer to a produce on a fenced producer (kafka.md).
         raise OutcomeUnknown(f"{doing}: {error}") from error
-
-
-def as_stop(error: LogError) -> Stop:
-    """Return *error* as the end of the process, for where nobody can go on from it."""
-    if isinstance(error, Retriable):
-        return Temporary(f"{error}; the broker may be away: try again later")
-    if isinstance(error, Denied):
-        return Refused(f"{error}; grant this right or mend the credentials")
-    if isinstance(error, Fenced):
-        return FencedStop(f"{error}; another process has our place")
-    if isinstance(error, InputLost):
-        return Stop(str(error), exit_code=ExitCode.CONFIG)
-    return Stop(str(error))
 
 
 @contextmanager

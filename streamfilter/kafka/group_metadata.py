@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from streamfilter.kafka.ports import Member
+from streamfilter.engine.ports import Member
 
 MAGIC = b"CGMDv2:"
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.engine.ports import Retriable
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.ports import Retriable
 from streamfilter.kafka.questions import committed_texts
 
 UNKNOWN = ""

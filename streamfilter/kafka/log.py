@@ -22,12 +22,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.kafka import input_identity
-from streamfilter.kafka.bounded import bounded
-from streamfilter.kafka.clients import logger
-from streamfilter.kafka.deliveries import Deliveries
-from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.ports import (
+from streamfilter.engine.bounded import bounded
+from streamfilter.engine.ports import (
     Abortable,
     Bounds,
     Member,
@@ -37,6 +33,10 @@ from streamfilter.kafka.ports import (
     Retriable,
     StartAt,
 )
+from streamfilter.kafka import input_identity
+from streamfilter.kafka.clients import logger
+from streamfilter.kafka.deliveries import Deliveries
+from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.questions import (
     OffsetSpec,
     bounds_of,
@@ -78,7 +78,7 @@ class Clients:
 
 
 class KafkaLog:
-    """`streamfilter.kafka.ports.Log` on real clients."""
+    """`streamfilter.engine.ports.Log` on real clients."""
 
     def __init__(self, place: Place, clients: Clients) -> None:
         self._place, self._clients = place, clients

@@ -12,10 +12,10 @@ from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from streamfilter.engine.ports import InputLost, Member, Moves, Retriable
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.group_metadata import parse_member
-from streamfilter.kafka.ports import InputLost, Member, Moves, Retriable
 from streamfilter.killpoints import kill_point
 
 _HARMLESS = frozenset(
@@ -28,7 +28,7 @@ _HARMLESS = frozenset(
 
 
 class GroupMembership:
-    """`streamfilter.kafka.ports.Membership` on the ownership consumer."""
+    """`streamfilter.engine.ports.Membership` on the ownership consumer."""
 
     def __init__(self, consumer: Consumer, changelog: str) -> None:
         self._consumer = consumer

@@ -14,15 +14,15 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
-from streamfilter import envelope
-from streamfilter.config import Config
-from streamfilter.documents import Reader
+from streamfilter.config.configuration import Config
+from streamfilter.documents.reader import Reader
+from streamfilter.engine import changelog
+from streamfilter.engine.outgoing import PREFIX
 from streamfilter.evaluation import Given, Placed, Run, digest, given_of, placed_of
-from streamfilter.kafka import changelog
 from streamfilter.kafka.clients import consumer, reader_properties
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.outgoing import PREFIX
 from streamfilter.kafka.records import record_of
+from streamfilter.matching import envelope
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.stops import BrokenInput, Temporary
 

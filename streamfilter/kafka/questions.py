@@ -23,8 +23,8 @@ from confluent_kafka import (
 from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.engine.ports import Bounds, Denied, OutcomeUnknown, Retriable, StartAt
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.ports import Bounds, Denied, OutcomeUnknown, Retriable, StartAt
 from streamfilter.model import Positions
 
 OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported without types

@@ -13,14 +13,14 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from streamfilter.engine.ports import Denied, Entry, OutcomeUnknown, Retriable
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.ports import Denied, Entry, OutcomeUnknown, Retriable
 
 UNREAD_SECONDS = 5.0
 
 
 class Reader:
-    """`streamfilter.kafka.ports.ChangelogReader` on a consumer of its own."""
+    """`streamfilter.engine.ports.ChangelogReader` on a consumer of its own."""
 
     def __init__(
         self, consumer: Consumer, topic: str, partition: int, *, start: int, end: int

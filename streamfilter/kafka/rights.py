@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError
 
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
+from streamfilter.engine.ports import LogError
 from streamfilter.kafka import clients, unreachable
-from streamfilter.kafka.ports import LogError
 from streamfilter.kafka.topics import roles
 from streamfilter.stops import Refused, Stop, Temporary
 

@@ -13,21 +13,21 @@ from typing import TypeVar
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import policy_for
-from streamfilter.config import Config
-from streamfilter.health import Health, State
+from streamfilter.config.configuration import Config
+from streamfilter.engine.clock import SystemClock
+from streamfilter.engine.ends import as_stop
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.outgoing import Destinations
+from streamfilter.engine.ports import Clock, LogError, Retriable
+from streamfilter.index.seeds import read_seed
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.assembling import Assembly
-from streamfilter.kafka.clock import SystemClock
-from streamfilter.kafka.errors import as_stop
 from streamfilter.kafka.input_identity import ask_for_id
-from streamfilter.kafka.observer import Observer
-from streamfilter.kafka.outgoing import Destinations
-from streamfilter.kafka.ports import Clock, LogError, Retriable
 from streamfilter.kafka.rights import explained, too_late
 from streamfilter.kafka.topics import Topics
-from streamfilter.metrics import Metrics
-from streamfilter.seeds import read_seed
-from streamfilter.showcase import Showcase
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.showcase import Showcase
+from streamfilter.process.health import Health, State
 from streamfilter.stops import ConfigError
 
 T = TypeVar("T")

@@ -15,11 +15,11 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
+from streamfilter.engine.ports import Retriable
 from streamfilter.kafka import unreachable
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.errors import kafka_errors, stops, translated
-from streamfilter.kafka.ports import Retriable
 from streamfilter.stops import Problem
 
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types

@@ -11,7 +11,7 @@ import logging
 import re
 from collections import deque
 
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 
 HEARD_MAX = 8
 _SOURCE = re.compile(r"^\w+ \[[^]]*\] \[thrd:.*?\]: ")

@@ -15,8 +15,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.config import Config
-from streamfilter.kafka.ports import Clock
+from streamfilter.config.configuration import Config
+from streamfilter.engine.ports import Clock
 from streamfilter.kafka.topics import roles
 from streamfilter.stops import ExitCode, Stop
 

@@ -9,7 +9,7 @@ documents only meet who shares 3 to 18 slots more: s ** 9 for s ** 6, say); a co
 missed becomes an original whose bands avoid its siblings, which are then met less often than
 P(s) says; and an arrival with several originals is found more surely than any of its pairs. On
 clusters of any size the interval that took pairs for independent held the truth in 0 of 3 to 19
-of 25 runs. What was missed is counted by `streamfilter.audit`.
+of 25 runs. What was missed is counted by `matching.audit`.
 """
 
 from __future__ import annotations

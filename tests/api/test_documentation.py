@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import streamfilter.deduplicator
+import streamfilter.collection.deduplicator
 
 README = Path(__file__).parents[2] / "README.md"
 
 
 def test_the_docstring_is_true():
-    result = doctest.testmod(streamfilter.deduplicator)
+    result = doctest.testmod(streamfilter.collection.deduplicator)
     assert result.attempted >= 8
     assert not result.failed
 

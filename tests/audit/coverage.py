@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfilter.audit import Audit, Rates
 from streamfilter.bench.machine import machine, versions
 from streamfilter.index.protocol import Changes, Removals
+from streamfilter.matching.audit import Audit, Rates
 from streamfilter.model import Verdict
-from streamfilter.quality import Figure, Quality
+from streamfilter.monitoring.quality import Figure, Quality
 from streamfilter.similarity.estimators import curve_of
 from streamfilter.similarity.exact import Samples
 from streamfilter.similarity.overlap import Postings

@@ -8,9 +8,9 @@ import numpy as np
 
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Documents, Index, Progress
+from streamfilter.matching.pipeline import Batch, Judgement, judge
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source
-from streamfilter.pipeline import Batch, Judgement, judge
-from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 

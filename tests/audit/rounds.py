@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamfilter.audit_sample import DOUBTS, Kind
-from streamfilter.audit_scan import Round
+from streamfilter.matching.audit_sample import DOUBTS, Kind
+from streamfilter.matching.audit_scan import Round
 
 
 def a_round(*, near: int, unique: int, missed: int, population: int = 0) -> Round:

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from streamfilter import audit_sample
-from streamfilter.audit import Audit, Rates
-from streamfilter.audit_sample import Kind
-from streamfilter.audit_scan import CAUSES, SLICE_ORDINALS, Round
-from streamfilter.catalogue import AUDITED
+from streamfilter.engine.auditing import Auditing
 from streamfilter.index.protocol import Changes, Removals
-from streamfilter.kafka.auditing import Auditing
+from streamfilter.matching import audit_sample
+from streamfilter.matching.audit import Audit, Rates
+from streamfilter.matching.audit_sample import Kind
+from streamfilter.matching.audit_scan import CAUSES, SLICE_ORDINALS, Round
 from streamfilter.model import DUPLICATES, Verdict
-from streamfilter.quality import SAMPLED, Quality
+from streamfilter.monitoring.catalogue import AUDITED
+from streamfilter.monitoring.quality import SAMPLED, Quality
 from streamfilter.similarity.exact import Samples, jaccard
 from tests.audit.planted import Run, batches, fresh, with_changed_end
 from tests.audit.rounds import a_round

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.config import ConfigError, load_config
+from streamfilter.config.configuration import ConfigError, load_config
 
 
 def written(tmp_path: Path, text: str, name: str = "a.yaml") -> Path:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.config import ConfigError, Problem, load_config, read_config
-from streamfilter.config_checks import REFUSED_PROPERTIES
+from streamfilter.config.checks import REFUSED_PROPERTIES
+from streamfilter.config.configuration import ConfigError, Problem, load_config, read_config
 from streamfilter.stops import ExitCode
 
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from streamfilter.config import Config, load_config
-from streamfilter.config_reference import reference
-from streamfilter.config_sources import _SECTIONS
-from streamfilter.config_yaml import parse_yaml
+from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.reference import reference
+from streamfilter.config.sources import _SECTIONS
+from streamfilter.config.yaml_file import parse_yaml
 
 FILES = Path(__file__).parents[2] / "config"
 
 
 def test_the_reference_equals_the_code():
-    again = "python -m streamfilter.config_reference > config/reference.yaml"
+    again = "python -m streamfilter.config.reference > config/reference.yaml"
     assert (FILES / "reference.yaml").read_text() == reference(), again
 
 

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from streamfilter import logs
-from streamfilter.config import Config, ConfigError, load_config, read_config
-from streamfilter.config_sources import read_settings
+from streamfilter.config.configuration import Config, ConfigError, load_config, read_config
+from streamfilter.config.sources import read_settings
+from streamfilter.process import logs
 
 SENTINEL = "hunter2-S3NT1NEL"
 PROPERTIES = (

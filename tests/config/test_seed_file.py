@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from streamfilter.commands.check_places import check_places
-from streamfilter.config import load_config
-from streamfilter.seeds import FILE_BYTES_MAX, read_seed
+from streamfilter.config.configuration import load_config
+from streamfilter.index.seeds import FILE_BYTES_MAX, read_seed
 from streamfilter.stops import ConfigError
 
 SECRET = b"thirty-two bytes of a secret seed"

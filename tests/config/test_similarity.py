@@ -5,9 +5,9 @@ import json
 import pytest
 
 from streamfilter.assembly import note_policy, policy_for
-from streamfilter.config import load_config, read_config
+from streamfilter.config.configuration import load_config, read_config
+from streamfilter.matching.verification import MatchPolicy
 from streamfilter.similarity.scheme import Scheme, Shingling
-from streamfilter.verification import MatchPolicy
 
 
 def problems_of(*settings):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamfilter.config import load_config, read_config
-from streamfilter.config_yaml import YamlError, parse_yaml
+from streamfilter.config.configuration import load_config, read_config
+from streamfilter.config.yaml_file import YamlError, parse_yaml
 
 
 @pytest.mark.parametrize(

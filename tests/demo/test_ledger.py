@@ -5,9 +5,9 @@ from itertools import islice
 
 import pytest
 
-from streamfilter.commands.demo_ledger import INPUT, Ledger
-from streamfilter.commands.demo_summary import judged, summary
-from streamfilter.kafka.outgoing import PREFIX
+from streamfilter.demo.ledger import INPUT, Ledger
+from streamfilter.demo.summary import judged, summary
+from streamfilter.engine.outgoing import PREFIX
 from streamfilter.model import Record, Source
 from streamfilter.stories import stories
 

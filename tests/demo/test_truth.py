@@ -3,7 +3,7 @@ from itertools import combinations, islice
 
 import pytest
 
-from streamfilter.commands import demo_truth
+from streamfilter.demo import truth as demo_truth
 from streamfilter.stories import stories
 
 SEED = 11

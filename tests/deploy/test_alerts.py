@@ -9,6 +9,7 @@ import yaml
 from tests.deploy.promql import selectors
 from tests.deploy.test_dashboards import exposed_names
 from tests.deploy.tools import accepted, tool
+from tests.support.texts import TEXTS
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "streamfilter.rules.yml"
@@ -53,12 +54,12 @@ def test_an_alert_says_how_bad_it_is_and_where_its_runbook_is(alert):
     assert alert["labels"]["severity"] in {"page", "ticket"}
     assert alert["annotations"]["summary"]
     name = alert["alert"].lower()
-    assert alert["annotations"]["runbook"] == f"README.md#{name}"
-    assert f'<a id="{name}"></a>' in (ROOT / "README.md").read_text()
+    assert alert["annotations"]["runbook"] == f"deploy/README.md#{name}"
+    assert f'<a id="{name}"></a>' in TEXTS["deploy/README.md"]
 
 
 def test_the_readme_has_no_runbook_without_an_alert():
-    anchors = set(re.findall(r'<a id="(streamfilter\w+)">', (ROOT / "README.md").read_text()))
+    anchors = set(re.findall(r'<a id="(streamfilter\w+)">', TEXTS["deploy/README.md"]))
     assert anchors == {alert["alert"].lower() for alert in ALERTS}
 
 

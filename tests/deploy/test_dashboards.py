@@ -10,8 +10,9 @@ import yaml
 from deploy.grafana.__main__ import DIRECTORY, dashboards
 from deploy.grafana.panels import DATASOURCE
 from deploy.grafana.reading import VARIABLES, filled, panels, variables
-from streamfilter.catalogue import CATALOGUE, Kind
+from streamfilter.monitoring.catalogue import CATALOGUE, Kind
 from tests.deploy.promql import selectors
+from tests.support.texts import TEXTS
 
 ROOT = Path(__file__).parents[2]
 PROVISIONING = ROOT / "deploy" / "grafana" / "provisioning"
@@ -131,6 +132,6 @@ def _yaml(name: str) -> dict:
 
 
 def test_the_readme_shows_a_picture_of_each_dashboard():
-    shown = set(re.findall(r"\((deploy/grafana/pictures/\S+)\)", (ROOT / "README.md").read_text()))
+    shown = set(re.findall(r"\((grafana/pictures/\S+)\)", TEXTS["deploy/README.md"]))
     assert {Path(path).stem for path in shown} == {path.stem for path in FILES}
-    assert all((ROOT / path).stat().st_size < 400_000 for path in shown)
+    assert all((ROOT / "deploy" / path).stat().st_size < 400_000 for path in shown)

@@ -17,6 +17,7 @@ import yaml
 import streamfilter
 from deploy.kubernetes.__main__ import MANIFEST, manifest
 from tests.deploy.tools import accepted, tool
+from tests.support.texts import TEXTS
 
 DIRECTORY = MANIFEST.parents[1]
 BASE, OPERATOR = DIRECTORY / "base", DIRECTORY / "operator"
@@ -109,7 +110,7 @@ def test_the_image_is_the_one_that_the_readme_builds():
     (stateful,) = (each for each in rendered(BASE) if each["kind"] == "StatefulSet")
     (container,) = stateful["spec"]["template"]["spec"]["containers"]
     build = f"docker build -f deploy/Dockerfile -t {container['image']} ."
-    assert build in (ROOT / "README.md").read_text()
+    assert build in TEXTS["deploy/README.md"]
     assert build in (ROOT / "deploy" / "Dockerfile").read_text()
     assert container["image"].endswith(f":{streamfilter.__version__}")
 
@@ -119,7 +120,7 @@ def test_the_brokers_stand_in_one_place_and_the_readme_names_it():
     places = [path for path in DIRECTORY.rglob("*.yaml") if ":9092" in path.read_text()]
     assert places == [BASE / CONFIGURATION]
     assert (BASE / CONFIGURATION).read_text().count(told["bootstrap.servers"]) == 1
-    assert "deploy/kubernetes/base/streamfilter.yaml" in (ROOT / "README.md").read_text()
+    assert "deploy/kubernetes/base/streamfilter.yaml" in TEXTS["deploy/README.md"]
 
 
 def test_a_kind_that_nobody_can_validate_fails():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import streamfilter
-from streamfilter import envelope
+from streamfilter.matching import envelope
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Source, Verdict
 from tests.documents.json_schema import violations
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamfilter.documents import ID_BYTES_MAX, Limits, Reader, is_blank
+from streamfilter.documents.reader import ID_BYTES_MAX, Limits, Reader, is_blank
 from streamfilter.model import (
     Document,
     ErrorCode,
@@ -196,7 +196,7 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> Reader:
     def fails(_: str) -> bool:
         raise error
 
-    monkeypatch.setattr("streamfilter.documents.is_blank", fails)
+    monkeypatch.setattr("streamfilter.documents.reader.is_blank", fails)
     return Reader()
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamfilter.documents import Limits, Reader
+from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.strict_json import Unreadable, check_depth
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
-from streamfilter.strict_json import Unreadable, check_depth
 
 LIMITS = Limits(document_bytes=5_000, text_characters=500, depth=5)
 READER = Reader(text_pointer="/a/text", id_pointer="/id", limits=LIMITS)

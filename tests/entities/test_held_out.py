@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamfilter.batch_report import BatchReport
 from streamfilter.cli import main
+from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.entities.held_out import (
     HeldOut,
     Pool,
@@ -17,14 +17,14 @@ from streamfilter.entities.held_out import (
     valid_share,
     validation,
 )
-from streamfilter.health import Health
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
-from streamfilter.metrics import Metrics
+from streamfilter.matching.pipeline import Batch, Counts, judge
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source, Verdict
-from streamfilter.pipeline import Batch, Counts, judge
-from streamfilter.policy import MatchPolicy
-from streamfilter.record_fields import FieldsReader
+from streamfilter.monitoring.batch_report import BatchReport
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.process.health import Health
 from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

@@ -5,9 +5,9 @@ import pytest
 
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
+from streamfilter.matching.pipeline import Batch, judge
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source, Verdict
-from streamfilter.pipeline import Batch, judge
-from streamfilter.policy import MatchPolicy
 from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

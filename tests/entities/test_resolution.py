@@ -14,7 +14,7 @@ from streamfilter.index.protocol import Documents
 from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.sketchers import scheme_of
+from streamfilter.similarity.sketchers import scheme_of
 from tests.entities.customers import customers, write
 
 CONFIG = str(Path(__file__).parents[2] / "config" / "customers.yaml")

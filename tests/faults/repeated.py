@@ -47,7 +47,8 @@ def tests_of(row: int) -> list[str]:
     """Return the node ids of the tests that hold *row*, in README's order."""
     held_by = next(cells[4] for cells in ROWS if int(cells[0]) == row)
     return [
-        f"{path}::{name}" for name, path in re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)", held_by)
+        f"tests/{path}::{name}"
+        for name, path in re.findall(r"\[(test_\w+)\]\(([\w/]+\.py)\)", held_by)
     ]
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter.index.seeds import read_seed
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.model import Record
-from streamfilter.seeds import read_seed
 from streamfilter.similarity.scheme import Scheme
 from tests.faults.expected import Relived
 from tests.faults.oracle import Finding, judge, judge_index

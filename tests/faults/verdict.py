@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from streamfilter.seeds import read_seed
+from streamfilter.index.seeds import read_seed
 from tests.faults.expected import Relived
 from tests.faults.oracle import Finding, judge, judge_index
 from tests.faults.recording import Watcher, record_run

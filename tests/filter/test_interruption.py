@@ -14,7 +14,7 @@ import pytest
 
 from streamfilter.cli import main
 from streamfilter.files.engine import Engine
-from streamfilter.interruption import INTERRUPTION
+from streamfilter.process.interruption import INTERRUPTION
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 
@@ -96,7 +96,7 @@ def test_a_signal_in_a_destructor_is_not_swallowed(
 
 def test_a_second_signal_ends_the_process_at_once() -> None:
     script = (
-        "import os, signal, sys; from streamfilter.interruption import INTERRUPTION\n"
+        "import os, signal, sys; from streamfilter.process.interruption import INTERRUPTION\n"
         "with INTERRUPTION.listening():\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    print('noted', flush=True)\n"

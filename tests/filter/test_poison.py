@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.batch import prepare
+from streamfilter.matching.batch import prepare
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches

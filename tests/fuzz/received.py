@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from streamfilter import envelope
-from streamfilter.documents import Limits, Reader
+from streamfilter.documents.reader import Limits, Reader
+from streamfilter.matching import envelope
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher

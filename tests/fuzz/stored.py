@@ -6,6 +6,20 @@ from contextlib import suppress
 
 import numpy as np
 
+from streamfilter.engine.changelog import (
+    BATCH,
+    DOCUMENT,
+    HEADER,
+    Batch,
+    decode_batch,
+    decode_changelog_documents,
+    decode_header,
+    encode_batch,
+    encode_changelog_documents,
+    encode_header,
+    group_of,
+    kind_of,
+)
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import (
     ORDINAL_MAX,
@@ -26,20 +40,6 @@ from streamfilter.index.journal import (
     span_entries,
 )
 from streamfilter.index.protocol import Progress
-from streamfilter.kafka.changelog import (
-    BATCH,
-    DOCUMENT,
-    HEADER,
-    Batch,
-    decode_batch,
-    decode_changelog_documents,
-    decode_header,
-    encode_batch,
-    encode_changelog_documents,
-    encode_header,
-    group_of,
-    kind_of,
-)
 from streamfilter.kafka.group_metadata import MAGIC, parse_member
 from streamfilter.model import BatchMark, Span
 from tests.fuzz.pieces import Target, cut, joined

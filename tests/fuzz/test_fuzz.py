@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.config import read_config
-from streamfilter.index.errors import FormatError
-from streamfilter.index.identity import decode_identity
-from streamfilter.kafka.changelog import (
+from streamfilter.config.configuration import read_config
+from streamfilter.engine.changelog import (
     Batch,
     decode_batch,
     decode_changelog_documents,
     encode_batch,
     encode_changelog_documents,
 )
+from streamfilter.index.errors import FormatError
+from streamfilter.index.identity import decode_identity
 from streamfilter.model import BatchMark, Span
 from tests.fuzz import received, stored, written
 from tests.fuzz.__main__ import TALLY, Tally, keep, resumed

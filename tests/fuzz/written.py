@@ -6,11 +6,11 @@ import json
 import tempfile
 from pathlib import Path
 
-from streamfilter.config import Config, read_config
-from streamfilter.config_sources import PREFIX, read_settings
-from streamfilter.config_yaml import YamlError, parse_yaml
-from streamfilter.documents import Reader
-from streamfilter.strict_json import parse_pointer, pointer_of
+from streamfilter.config.configuration import Config, read_config
+from streamfilter.config.sources import PREFIX, read_settings
+from streamfilter.config.yaml_file import YamlError, parse_yaml
+from streamfilter.documents.reader import Reader
+from streamfilter.documents.strict_json import parse_pointer, pointer_of
 from tests.fuzz.pieces import Target, cut, joined
 
 FILE = Path(tempfile.mkdtemp(prefix="streamfilter-fuzz-")) / "config.yaml"

@@ -8,13 +8,13 @@ import urllib.request
 import numpy as np
 import pytest
 
-from streamfilter.health import Health, State
-from streamfilter.http import POLICY, Server
-from streamfilter.metrics import BatchReport, Metrics
+from streamfilter.matching.pipeline import Counts
 from streamfilter.model import Decision, Match, Record, Source, Verdict
-from streamfilter.pages import STATIC, Pages, Shown
-from streamfilter.pipeline import Counts
-from streamfilter.showcase import ORIGINALS_BYTES_MAX, PAIRS_MAX, Showcase
+from streamfilter.monitoring.http import POLICY, Server
+from streamfilter.monitoring.metrics import BatchReport, Metrics
+from streamfilter.monitoring.pages import STATIC, Pages, Shown
+from streamfilter.monitoring.showcase import ORIGINALS_BYTES_MAX, PAIRS_MAX, Showcase
+from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme
 from tests.audit.rounds import a_round
 from tests.http.browser import dom

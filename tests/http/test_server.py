@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from streamfilter import http as window
-from streamfilter import logs
-from streamfilter.health import Health, State
-from streamfilter.metrics import BatchReport, Metrics
 from streamfilter.model import Decision, Verdict
-from streamfilter.pages import Pages
+from streamfilter.monitoring import http as window
+from streamfilter.monitoring.metrics import BatchReport, Metrics
+from streamfilter.monitoring.pages import Pages
+from streamfilter.process import logs
+from streamfilter.process.health import Health, State
 from streamfilter.stops import ConfigError, ExitCode
 
 

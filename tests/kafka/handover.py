@@ -23,14 +23,14 @@ import numpy as np
 from confluent_kafka import Producer
 
 from streamfilter.bench.machine import machine, versions
-from streamfilter.config import load_config
+from streamfilter.config.configuration import load_config
+from streamfilter.engine import changelog
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Documents
-from streamfilter.kafka import changelog
+from streamfilter.index.seeds import read_seed
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.model import BatchMark, Span
-from streamfilter.seeds import read_seed
 from streamfilter.similarity.text import UNICODE_VERSION
 from tests.kafka.story import record, texts
 from tests.support.filter_process import FilterProcess

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 
-from streamfilter.kafka.ports import Bounds, Entry, Member, Moves, Outgoing, StartAt
+from streamfilter.engine.ports import Bounds, Entry, Member, Moves, Outgoing, StartAt
 from streamfilter.model import Positions, Record, Source
 
 

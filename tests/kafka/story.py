@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from streamfilter.index.opening import open_index, read_identity
+from streamfilter.index.seeds import read_seed
 from streamfilter.model import Record
-from streamfilter.seeds import read_seed
 from tests.support.stage import Stage
 from tests.support.topics import Input, header
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from streamfilter.batch import Prepared
-from streamfilter.kafka.ahead import Ahead
-from streamfilter.kafka.intake import Intake
-from streamfilter.kafka.ports import InputLost
-from streamfilter.kafka.worker import Inline, ThreadWorker
+from streamfilter.engine.ahead import Ahead
+from streamfilter.engine.intake import Intake
+from streamfilter.engine.ports import InputLost
+from streamfilter.engine.worker import Inline, ThreadWorker
+from streamfilter.matching.batch import Prepared
+from streamfilter.matching.pipeline import Batch
 from streamfilter.model import Record, Source
-from streamfilter.pipeline import Batch
 from tests.kafka.scripted import FakeClock
 from tests.kafka.test_error_policy import World, assert_as_undisturbed
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamfilter.engine import changelog
+from streamfilter.engine.changelog import Batch
 from streamfilter.index.errors import FormatError
 from streamfilter.index.identity import decode_identity
 from streamfilter.index.protocol import Documents
-from streamfilter.kafka import changelog
-from streamfilter.kafka.changelog import Batch
 from streamfilter.model import BatchMark, Span
 from tests.index.samples import identity
 

@@ -7,23 +7,16 @@ from functools import partial
 
 import pytest
 
-from streamfilter.batch import Rules
-from streamfilter.documents import Reader
-from streamfilter.health import Health, State
-from streamfilter.index.errors import DiskFull
-from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import Identity, decode_identity
-from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Applied, Changes, Index
-from streamfilter.kafka.beginning import Names
-from streamfilter.kafka.breaker import Breaker
-from streamfilter.kafka.changelog import HEADER, encode_batch, kind_of
-from streamfilter.kafka.changelog import Batch as ChangelogBatch
-from streamfilter.kafka.observer import Observer
-from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
-from streamfilter.kafka.pace import Pace
-from streamfilter.kafka.plan import Plan
-from streamfilter.kafka.ports import (
+from streamfilter.documents.reader import Reader
+from streamfilter.engine.beginning import Names
+from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.changelog import HEADER, encode_batch, kind_of
+from streamfilter.engine.changelog import Batch as ChangelogBatch
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.engine.pace import Pace
+from streamfilter.engine.plan import Plan
+from streamfilter.engine.ports import (
     Abortable,
     Denied,
     Fenced,
@@ -32,14 +25,21 @@ from streamfilter.kafka.ports import (
     Retriable,
     Worker,
 )
-from streamfilter.kafka.service import REPLACEMENTS_MAX, Service
-from streamfilter.kafka.store import Usage
-from streamfilter.kafka.task import Task
-from streamfilter.kafka.transactor import IDLE_COMMIT_SECONDS, Bounds, Parts
-from streamfilter.kafka.worker import Inline
-from streamfilter.metrics import Metrics
+from streamfilter.engine.service import REPLACEMENTS_MAX, Service
+from streamfilter.engine.store import Usage
+from streamfilter.engine.task import Task
+from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, Bounds, Parts
+from streamfilter.engine.worker import Inline
+from streamfilter.index.errors import DiskFull
+from streamfilter.index.format import FORMAT
+from streamfilter.index.identity import Identity, decode_identity
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import Applied, Changes, Index
+from streamfilter.matching.batch import Rules
+from streamfilter.matching.pipeline import MatchPolicy
 from streamfilter.model import BatchMark, Source, Span
-from streamfilter.pipeline import MatchPolicy
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import Fenced as FencedStop
 from streamfilter.stops import Stop

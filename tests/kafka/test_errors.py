@@ -3,8 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.kafka.errors import as_stop, classify, kafka_errors, translated
-from streamfilter.kafka.ports import (
+from streamfilter.engine.ports import (
     Abortable,
     Denied,
     Fenced,
@@ -13,6 +12,7 @@ from streamfilter.kafka.ports import (
     RecordsRefused,
     Retriable,
 )
+from streamfilter.kafka.errors import as_stop, classify, kafka_errors, translated
 from streamfilter.stops import ExitCode
 
 PLAIN, FATAL, RETRIABLE, ABORT = (

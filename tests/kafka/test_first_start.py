@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import IsolationLevel, TopicPartition
 
-from streamfilter.config import load_config
+from streamfilter.config.configuration import load_config
+from streamfilter.engine.ports import Moves, Retriable
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.membership import GroupMembership
-from streamfilter.kafka.ports import Moves, Retriable
 from streamfilter.kafka.questions import OffsetSpec, list_offsets
 from streamfilter.kafka.serving import MISSING_SECONDS, patient_look
 from tests.kafka.story import records

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from streamfilter.kafka.intake import Intake, bytes_of
-from streamfilter.kafka.standing import FUTURE_MILLISECONDS_MAX, Standing
+from streamfilter.engine.intake import Intake, bytes_of
+from streamfilter.engine.standing import FUTURE_MILLISECONDS_MAX, Standing
 from streamfilter.model import Record, Source, Span
 from tests.kafka.scripted import FakeClock
 

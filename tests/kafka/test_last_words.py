@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.config import load_config
+from streamfilter.config.configuration import load_config
+from streamfilter.engine.ports import Retriable
 from streamfilter.index.errors import IndexDamaged, translated
 from streamfilter.kafka import clients, rights
-from streamfilter.kafka.ports import Retriable
 from streamfilter.kafka.watching import ASK_SECONDS, TopicsWatch
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
 from tests.kafka.scripted import FakeClock

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from streamfilter.engine.ports import Abortable
 from streamfilter.kafka.log import Clients, KafkaLog, Place
-from streamfilter.kafka.ports import Abortable
 
 
 class Message:

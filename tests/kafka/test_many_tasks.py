@@ -2,16 +2,16 @@
 
 from types import SimpleNamespace
 
-from streamfilter.config import Config
-from streamfilter.health import Health, State
+from streamfilter.config.configuration import Config
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.outgoing import Destinations
+from streamfilter.engine.ports import Moves
+from streamfilter.engine.service import Service
+from streamfilter.engine.transactor import Step
 from streamfilter.kafka.assembling import TASK_BATCH_MIN, _bounds
 from streamfilter.kafka.clients import TASK_QUEUE_KBYTES_MIN, data_properties
-from streamfilter.kafka.observer import Observer
-from streamfilter.kafka.outgoing import Destinations
-from streamfilter.kafka.ports import Moves
-from streamfilter.kafka.service import Service
-from streamfilter.kafka.transactor import Step
-from streamfilter.metrics import Metrics
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.process.health import Health, State
 from tests.kafka.scripted import FakeClock, FakeMembership
 
 QUEUE = "queued.max.messages.kbytes"

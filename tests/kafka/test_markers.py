@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.config import load_config
+from streamfilter.config.configuration import load_config
 from streamfilter.kafka import clients
 from streamfilter.kafka.log import Clients, KafkaLog, Place
 from streamfilter.model import Positions

@@ -8,8 +8,8 @@ import time
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.engine.ports import Bounds, Retriable
 from streamfilter.kafka.broker.real import RealKafka
-from streamfilter.kafka.ports import Bounds, Retriable
 from streamfilter.kafka.questions import bounds_of
 from tests.support.topics import create_topics
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from streamfilter.kafka.pace import REST_SECONDS_MAX, Pace
-from streamfilter.kafka.ports import Abortable, Fenced, OutcomeUnknown
-from streamfilter.kafka.service import REPLACEMENTS_MAX
+from streamfilter.engine.pace import REST_SECONDS_MAX, Pace
+from streamfilter.engine.ports import Abortable, Fenced, OutcomeUnknown
+from streamfilter.engine.service import REPLACEMENTS_MAX
 from tests.kafka.scripted import FakeClock
 from tests.kafka.test_error_policy import World, assert_as_undisturbed
 

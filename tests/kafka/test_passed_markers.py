@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamfilter.kafka.beginning import Names, Refusal, refuse_lost_input
-from streamfilter.kafka.ports import Abortable
-from streamfilter.kafka.transactor import IDLE_COMMIT_SECONDS, PASS_SECONDS
+from streamfilter.engine.beginning import Names, Refusal, refuse_lost_input
+from streamfilter.engine.ports import Abortable
+from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, PASS_SECONDS
 from tests.kafka.test_error_policy import GAINED, World
 
 

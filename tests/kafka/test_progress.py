@@ -2,9 +2,9 @@
 
 import pytest
 
-from streamfilter.health import Cause
-from streamfilter.kafka.ports import Abortable, Retriable
-from streamfilter.kafka.progress import LOOKS
+from streamfilter.engine.ports import Abortable, Retriable
+from streamfilter.engine.progress import LOOKS
+from streamfilter.process.health import Cause
 from tests.kafka.test_error_policy import World
 
 

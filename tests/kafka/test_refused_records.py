@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamfilter.kafka.refusals import WATCHED_BATCHES
+from streamfilter.engine.refusals import WATCHED_BATCHES
 from streamfilter.killpoints import VARIABLE
 from streamfilter.model import Record
 from tests.kafka.story import CUT, STATIC, finish, id_of, records, texts, verdicts

@@ -8,11 +8,11 @@ from collections import Counter
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.catalogue import CATALOGUE, CLIENTS
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.log import Clients, KafkaLog, Place
-from streamfilter.kafka.statistics import Statistics
+from streamfilter.monitoring.catalogue import CATALOGUE, CLIENTS
+from streamfilter.monitoring.client_statistics import Statistics
 
 
 class Heard:

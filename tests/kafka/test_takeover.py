@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from streamfilter.kafka import changelog
+from streamfilter.engine import changelog
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage

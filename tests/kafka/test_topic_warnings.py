@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamfilter.config import Config
+from streamfilter.config.configuration import Config
 from streamfilter.kafka.topics import Topic, warnings_of
 
 CONFIG = {

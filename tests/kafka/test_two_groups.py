@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Producer
 
-from streamfilter.kafka import changelog
+from streamfilter.engine import changelog
 from tests.kafka.story import records, texts, verdicts
 from tests.kafka.test_takeover import SETTINGS, replayed
 from tests.support.stage import Stage

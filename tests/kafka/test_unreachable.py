@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streamfilter import cli
-from streamfilter.config import Config, load_config
-from streamfilter.health import Health
+from streamfilter.config.configuration import Config, load_config
+from streamfilter.engine.ports import Retriable
 from streamfilter.kafka import clients, serving, topics, unreachable
 from streamfilter.kafka.broker.real import RealKafka
-from streamfilter.kafka.ports import Retriable
+from streamfilter.process.health import Health
 from streamfilter.stops import Temporary
 from tests.kafka.test_first_start import SetClock
 from tests.support.stage import Stage

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamfilter import audit_sample
-from streamfilter.catalogue import ACTIVITIES, CATALOGUE, Kind
-from streamfilter.health import Health, State
-from streamfilter.metrics import BatchReport, Metrics
+from streamfilter.matching import audit_sample
+from streamfilter.matching.pipeline import Counts
 from streamfilter.model import (
     Decision,
     ErrorCode,
@@ -22,8 +20,10 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
-from streamfilter.pipeline import Counts
-from streamfilter.quality import Quality
+from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, Kind
+from streamfilter.monitoring.metrics import BatchReport, Metrics
+from streamfilter.monitoring.quality import Quality
+from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme
 from tests.audit.rounds import a_round
 

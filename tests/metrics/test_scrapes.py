@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamfilter.catalogue import ACTIVITIES, CATALOGUE, Kind
+from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, Kind
 from tests.kafka.story import records, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.topics import Input

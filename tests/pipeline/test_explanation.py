@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamfilter.cli import main
-from streamfilter.explanation import explain, one_after_the_other
-from streamfilter.finding import Fate
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
+from streamfilter.matching.explanation import explain, one_after_the_other
+from streamfilter.matching.finding import Fate
+from streamfilter.matching.pipeline import Batch, judge
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.search import search
 from streamfilter.model import DUPLICATES, Source, Verdict
-from streamfilter.pipeline import Batch, judge
-from streamfilter.policy import MatchPolicy
-from streamfilter.search import search
 from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher

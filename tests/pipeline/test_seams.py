@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from streamfilter.candidates import Candidates, Hits, collect, ranks
-from streamfilter.decision import decide
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
+from streamfilter.matching.candidates import Candidates, Hits, collect, ranks
+from streamfilter.matching.decision import decide
+from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge
+from streamfilter.matching.verification import Outcome
 from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
-from streamfilter.pipeline import Batch, MatchPolicy, accept, judge
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.verification import Outcome
 
 SKETCHER = Sketcher(Scheme(16, 6), seed=bytes(range(16)))
 STORY = "the council met on monday to discuss the new bridge over the river and its cost"

@@ -5,8 +5,8 @@ import pytest
 
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
+from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.model import BatchMark, Source, Span
-from streamfilter.pipeline import Batch, MatchPolicy, judge
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.support.model import ROUND, SequentialModel

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from streamfilter.index.memory import MemoryIndex
+from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.model import Source, Verdict
-from streamfilter.pipeline import Batch, MatchPolicy, judge
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.stopwords import stop_words

@@ -8,7 +8,7 @@ import pytest
 
 from streamfilter import cli
 from streamfilter.commands.check_places import check_places
-from streamfilter.config import load_config
+from streamfilter.config.configuration import load_config
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.opening import open_index

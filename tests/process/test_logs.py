@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from streamfilter import cli, logs
+from streamfilter import cli
+from streamfilter.process import logs
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_a_secret_that_is_cut_is_masked_first(stream):
 
 STRAYS = """
 import sys, threading
-from streamfilter import logs
+from streamfilter.process import logs
 logs.configure("info", "json", secrets=["hunter2-S3NT1NEL"])
 def fail():
     raise ValueError("password hunter2-S3NT1NEL")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.commands.limits import THREADS_MIN
 from streamfilter.kafka.broker.child import Child
+from streamfilter.process.limits import THREADS_MIN
 from tests.filter.stories import lines_of, stories, write
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from streamfilter.health import Health, State
-from streamfilter.systemd import Notifier
+from streamfilter.process.health import Health, State
+from streamfilter.process.systemd import Notifier
 
 
 class Systemd:

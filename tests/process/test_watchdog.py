@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from streamfilter.health import Cause, Health, State
-from streamfilter.metrics import Metrics
-from streamfilter.pages import Pages
-from streamfilter.watchdog import Watchdog
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.pages import Pages
+from streamfilter.process.health import Cause, Health, State
+from streamfilter.process.watchdog import Watchdog
 
 
 class World:

@@ -12,13 +12,13 @@ import pytest
 from streamfilter.bench.flooding import FLOODS, SKETCHER, Enemy, attacked
 from streamfilter.bench.flooding import Flood as Flooding
 from streamfilter.bench.growth import IDENTITY
-from streamfilter.explanation import explain
 from streamfilter.index.longer import DEPTH, cap_at
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
+from streamfilter.matching.explanation import explain
+from streamfilter.matching.pipeline import Batch, MatchPolicy, _Judging, judge
 from streamfilter.model import Source, Verdict
-from streamfilter.pipeline import Batch, MatchPolicy, _Judging, judge
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.config import Config
-from streamfilter.kafka.outgoing import PREFIX, _headers
+from streamfilter.config.configuration import Config
+from streamfilter.engine.outgoing import PREFIX, _headers
 
 PACKAGE = Path(__file__).parents[2] / "streamfilter"
 FILES = sorted(PACKAGE.rglob("*.py"))

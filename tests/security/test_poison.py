@@ -8,10 +8,10 @@ import json
 
 import pytest
 
-from streamfilter.batch import prepare
-from streamfilter.documents import Limits, Reader
-from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
-from streamfilter.kafka.processing import read
+from streamfilter.documents.reader import Limits, Reader
+from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.engine.processing import read
+from streamfilter.matching.batch import prepare
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

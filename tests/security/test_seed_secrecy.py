@@ -4,8 +4,8 @@ import random
 from pathlib import Path
 
 from streamfilter.index.opening import read_identity
+from streamfilter.index.seeds import read_seed
 from streamfilter.model import Record
-from streamfilter.seeds import read_seed
 from tests.kafka.story import records, texts
 from tests.support.secure import dresses
 from tests.support.stage import Stage

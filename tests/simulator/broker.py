@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamfilter.kafka.ports import Abortable, Fenced, OutcomeUnknown
+from streamfilter.engine.ports import Abortable, Fenced, OutcomeUnknown
 
 
 @dataclass(eq=False, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from streamfilter.kafka.transactor import PASS_SECONDS
+from streamfilter.engine.transactor import PASS_SECONDS
 from tests.simulator.broker import Partition, Txn
 from tests.simulator.history import BATCH, HEADER, read_batches
 from tests.simulator.log import CHANGELOG, INPUT

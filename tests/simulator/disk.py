@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 
+from streamfilter.engine.store import Usage
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked
 from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.memory import MemoryIndex
@@ -24,7 +25,6 @@ from streamfilter.index.protocol import (
     Index,
     Progress,
 )
-from streamfilter.kafka.store import Usage
 from streamfilter.model import BatchMark
 from tests.simulator.world import Life, World
 

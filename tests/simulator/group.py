@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from streamfilter.kafka.ports import Abortable
+from streamfilter.engine.ports import Abortable
 
 
 @dataclass(eq=False, slots=True)

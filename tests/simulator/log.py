@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from streamfilter.kafka.ports import (
+from streamfilter.engine.ports import (
     Abortable,
     Blame,
     Bounds,

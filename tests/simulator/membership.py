@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamfilter.kafka.ports import Member, Moves, Retriable
+from streamfilter.engine.ports import Member, Moves, Retriable
 from tests.simulator.group import Seat
 from tests.simulator.world import Life, World
 

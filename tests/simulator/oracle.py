@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from streamfilter.engine.ports import Outgoing
 from streamfilter.index.protocol import Changes
-from streamfilter.kafka.ports import Outgoing
 from streamfilter.stops import ExitCode
 from tests.simulator.disk import Disk
 from tests.simulator.history import Expected, History, Place

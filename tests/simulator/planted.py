@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamfilter.index.errors import DiskFull, IndexMismatch
-from streamfilter.kafka import (
+from streamfilter.engine import (
     beginning,
     intake,
     keeper,
@@ -22,9 +21,10 @@ from streamfilter.kafka import (
     transaction,
     transactor,
 )
-from streamfilter.kafka.ports import Bounds, Entry, Outgoing
-from streamfilter.kafka.standing import Standing
-from streamfilter.kafka.transactor import Step
+from streamfilter.engine.ports import Bounds, Entry, Outgoing
+from streamfilter.engine.standing import Standing
+from streamfilter.engine.transactor import Step
+from streamfilter.index.errors import DiskFull, IndexMismatch
 from tests.simulator import world
 from tests.simulator.disk import SimIndex
 from tests.simulator.log import SimLog, SimReader

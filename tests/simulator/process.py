@@ -8,29 +8,29 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from streamfilter.audit import Rates
-from streamfilter.audit_scan import Round
-from streamfilter.batch import Rules
-from streamfilter.documents import Reader
+from streamfilter.documents.reader import Reader
+from streamfilter.engine import beginning
+from streamfilter.engine.beginning import Names
+from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.engine.pace import Pace
+from streamfilter.engine.plan import Plan
+from streamfilter.engine.refusals import Refusals
+from streamfilter.engine.service import Service
+from streamfilter.engine.standby import Standby, Standbys
+from streamfilter.engine.task import Task
+from streamfilter.engine.transactor import Bounds, Parts
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Index
-from streamfilter.kafka import beginning
-from streamfilter.kafka.beginning import Names
-from streamfilter.kafka.breaker import Breaker
-from streamfilter.kafka.observer import Observer
-from streamfilter.kafka.outgoing import Destinations, Forwarder, Style
-from streamfilter.kafka.pace import Pace
-from streamfilter.kafka.plan import Plan
-from streamfilter.kafka.refusals import Refusals
-from streamfilter.kafka.service import Service
-from streamfilter.kafka.standby import Standby, Standbys
-from streamfilter.kafka.task import Task
-from streamfilter.kafka.transactor import Bounds, Parts
+from streamfilter.matching.audit import Rates
+from streamfilter.matching.audit_scan import Round
+from streamfilter.matching.batch import Rules
+from streamfilter.matching.verification import MatchPolicy
 from streamfilter.model import Source
 from streamfilter.similarity.text import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
-from streamfilter.verification import MatchPolicy
 from tests.simulator.disk import Disk, SimStore
 from tests.simulator.log import CHANGELOG, INPUT, SimLog
 from tests.simulator.membership import SimClock, SimMembership

@@ -73,7 +73,7 @@ class FilterProcess:
         return status
 
     def wait_for_state(self, state: str, **options: Any) -> Status:
-        """Return the first /status in *state* (as `streamfilter.health.State` spells it)."""
+        """Return the first /status in *state* (as `process.health.State` spells it)."""
         return self.wait_for(lambda s: s.get("state") == state, what=f"state {state}", **options)
 
     def wait_for_exit(self, timeout_seconds: float = EXIT_TIMEOUT_SECONDS) -> int:

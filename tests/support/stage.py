@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamfilter.config import load_config
+from streamfilter.config.configuration import load_config
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports
 from streamfilter.model import Record

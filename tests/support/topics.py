@@ -23,8 +23,8 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from streamfilter.engine.ports import Retriable
 from streamfilter.kafka.errors import classify
-from streamfilter.kafka.ports import Retriable
 from streamfilter.model import Headers, Record, Source
 
 TIMEOUT_SECONDS = 180

@@ -1,0 +1,1 @@
+"""A collection of documents that are all remembered: what `Deduplicator` is made of."""

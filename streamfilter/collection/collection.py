@@ -1,0 +1,228 @@
+"""A collection: documents that are all remembered, each under an id of its own.
+
+The filter remembers what it forwarded; a collection remembers everything, so that it can answer
+two questions: who is like this document (search), and who is like whom (discovery). It lives in
+the same index. A document's id is one more key of it: the bucket of that key names its ordinal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamfilter.documents.reader import is_blank
+from streamfilter.index.protocol import (
+    I64,
+    U64,
+    Additions,
+    Changes,
+    Documents,
+    Flags,
+    Index,
+    Removals,
+)
+from streamfilter.index.selection import documents_at
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.search import candidates_of, compared
+from streamfilter.matching.verification import Outcome
+from streamfilter.similarity.sketch import Sketcher, Sketches
+
+BATCH_DOCUMENTS = 1_000
+"""Written together; bounds memory, and the largest atomic write."""
+
+NO_TEXT = np.uint8(0)
+"""The fingerprint of an empty text is all zero, and its key that of its id: nothing is like it."""
+
+ALWAYS = 2
+"""The last two key columns, the id's and the text's, exist for short texts, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """Two similar documents: *ordinal* came later."""
+
+    ordinal: int
+    id: str
+    other_ordinal: int
+    other_id: str
+    similarity: float
+    same_text: bool
+
+
+class Collection:
+    """Documents by id in an index that belongs to this collection alone."""
+
+    def __init__(self, index: Index, sketcher: Sketcher, *, seed: bytes) -> None:
+        self.index, self.sketcher = index, sketcher
+        self.overflows = 0
+        """How often a document was not listed, because its bucket was full."""
+        self._name_key = hashlib.blake2b(seed, person=b"document id").digest()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def ordinals_of(self, ids: Sequence[str]) -> list[int | None]:
+        """Return under which ordinal each of *ids* is stored."""
+        found = self.index.probe(self._name_keys(ids)[:, None])
+        documents = self.index.fetch(np.unique(found.ordinals))
+        names = dict(zip(documents.ids, documents.ordinals.tolist(), strict=True))
+        return [names.get(id_) for id_ in ids]
+
+    def put(self, ids: Sequence[str], texts: Sequence[str]) -> I64:
+        """Remember texts under *ids*, in one write; a known id gets the new text.
+
+        Returns:
+            The ordinals of the documents, (n,).
+        """
+        sketches = self.sketcher.sketch(texts)
+        blank = np.fromiter(map(is_blank, texts), np.bool_, len(texts))
+        fingerprints = np.where(blank[:, None], NO_TEXT, sketches.fingerprints)
+        return self._write(_documents(ids, replace(sketches, fingerprints=fingerprints)))
+
+    def _write(self, documents: Documents) -> I64:
+        """Write *documents* under new ordinals, in the place of those that have their ids."""
+        progress, n = self.index.progress, len(documents)
+        ordinals = progress.next_ordinal + np.arange(n, dtype=np.int64)
+        batches = np.full(n, progress.next_batch, np.int64)
+        documents = replace(documents, ordinals=ordinals, offsets=ordinals, batches=batches)
+        old = [ordinal for ordinal in self.ordinals_of(documents.ids) if ordinal is not None]
+        following = replace(
+            progress,
+            next_batch=progress.next_batch + 1,
+            next_ordinal=progress.next_ordinal + n,
+        )
+        additions = Additions(documents, self._keys(documents), always=ALWAYS)
+        applied = self.index.apply(Changes(following, additions, removals=self._removals(old)))
+        self.overflows += applied.overflows
+        return ordinals
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Forget documents; return how many of *ids* were known."""
+        known = [ordinal for ordinal in self.ordinals_of(ids) if ordinal is not None]
+        if known:
+            self.index.apply(Changes(self.index.progress, removals=self._removals(known)))
+        return len(known)
+
+    def _removals(self, ordinals: list[int]) -> Removals | None:
+        if not ordinals:
+            return None
+        documents = self.index.fetch(np.unique(np.array(ordinals, np.int64)))
+        keys = self._keys(documents)
+        return Removals(documents.ordinals, keys, documents.signatures, always=ALWAYS)
+
+    def _text_keys(self, documents: Documents) -> U64:
+        return self.sketcher.keys_of(documents.signatures, documents.fingerprints)
+
+    def _keys(self, documents: Documents) -> U64:
+        """Return (n, bands + 2): the bands, the id's key, the whole text's key."""
+        text_keys, names = self._text_keys(documents), self._name_keys(documents.ids)
+        blank = ~documents.fingerprints.any(axis=1)
+        whole = np.where(blank, names, text_keys[:, -1])
+        return np.column_stack((text_keys[:, :-1], names, whole))
+
+    def _name_keys(self, ids: Sequence[str]) -> U64:
+        key = self._name_key
+        digests = [hashlib.blake2b(id_.encode(), digest_size=8, key=key).digest() for id_ in ids]
+        return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+    def like_texts(self, texts: Sequence[str], policy: MatchPolicy) -> list[list[Likeness]]:
+        """Return for each text the documents that are like it, the most similar first."""
+        sketches = self.sketcher.sketch(texts)
+        asked = np.fromiter((not is_blank(text) for text in texts), np.bool_, len(texts))
+        return self._grouped(sketches, sketches.keys, None, asked, policy)
+
+    def like_ordinals(
+        self, ordinals: I64, policy: MatchPolicy, *, earlier: bool
+    ) -> list[list[Likeness]]:
+        """Return for each stored document the others (only *earlier* ones) that are like it."""
+        documents = self.index.fetch(ordinals)
+        asked = np.ones(len(documents), np.bool_)
+        found = self._grouped(documents, self._text_keys(documents), documents, asked, policy)
+        if not earlier:
+            return found
+        return [[each for each in row if each.other_ordinal < each.ordinal] for row in found]
+
+    def _grouped(
+        self,
+        sketched: Sketches | Documents,
+        keys: U64,
+        own: Documents | None,
+        asked: Flags,
+        policy: MatchPolicy,
+    ) -> list[list[Likeness]]:
+        candidates = candidates_of(self.index, sketched, keys)
+        wanted = asked[candidates.rows]
+        if own is not None:
+            wanted &= own.ordinals[candidates.rows] != candidates.ordinals
+        candidates = candidates.where(wanted)
+        stored = self.index.fetch(np.unique(candidates.ordinals))
+        outcome = compared(sketched, candidates, stored, policy=policy)
+        found: list[list[Likeness]] = [[] for _ in range(len(keys))]
+        for pair in _best_first(outcome):
+            row = int(candidates.rows[pair])
+            found[row].append(_likeness(outcome, pair, stored, own, row))
+        return found
+
+    def likenesses(self, policy: MatchPolicy) -> Iterator[Likeness]:
+        """Yield every pair that meets and is similar, each once, the later document first."""
+        for start in range(0, self.index.progress.next_ordinal, BATCH_DOCUMENTS):
+            chunk = np.arange(start, start + BATCH_DOCUMENTS, dtype=np.int64)
+            for row in self.like_ordinals(chunk, policy, earlier=True):
+                yield from row
+
+    def documents(self) -> Iterator[Documents]:
+        """Yield all documents in the order in which they came, many at a time."""
+        for start in range(0, self.index.progress.next_ordinal, BATCH_DOCUMENTS):
+            yield self.index.fetch(np.arange(start, start + BATCH_DOCUMENTS, dtype=np.int64))
+
+    def copy_into(self, other: Collection) -> None:
+        """Write all documents whose ids *other* does not know into it, sketches as they are."""
+        for documents in self.documents():
+            known = other.ordinals_of(documents.ids)
+            rows = np.flatnonzero([ordinal is None for ordinal in known])
+            if rows.size:
+                other._write(documents_at(documents, rows))
+
+
+def _documents(ids: Sequence[str], sketches: Sketches) -> Documents:
+    """Return the columns of documents whose place is not known yet."""
+    nothing = np.zeros(len(ids), np.int64)
+    return Documents(
+        ordinals=nothing,
+        ids=list(ids),
+        batches=nothing,
+        partitions=nothing,
+        offsets=nothing,
+        timestamps=nothing - 1,
+        fingerprints=sketches.fingerprints,
+        signatures=sketches.signatures,
+        set_sizes=sketches.set_sizes,
+        tokens=sketches.tokens,
+        token_starts=sketches.token_starts,
+        payloads=sketches.payloads,
+    )
+
+
+def _best_first(outcome: Outcome) -> list[int]:
+    """Return the confirmed pairs, by row, then most similar, then oldest."""
+    pairs = outcome.candidates
+    order = np.lexsort((pairs.ordinals, -outcome.similarity, pairs.rows))
+    kept: list[int] = order[outcome.confirmed[order]].tolist()
+    return kept
+
+
+def _likeness(
+    outcome: Outcome, pair: int, stored: Documents, own: Documents | None, row: int
+) -> Likeness:
+    other = int(outcome.candidates.ordinals[pair])
+    return Likeness(
+        ordinal=-1 if own is None else int(own.ordinals[row]),
+        id="" if own is None else own.ids[row],
+        other_ordinal=other,
+        other_id=stored.ids[int(np.searchsorted(stored.ordinals, other))],
+        similarity=float(outcome.similarity[pair]),
+        same_text=bool(outcome.equal_text[pair]),
+    )

@@ -1,0 +1,340 @@
+"""`Deduplicator`: near-duplicates from Python, in memory or in a directory that survives.
+
+    >>> from streamfilter import Deduplicator
+    >>> stories = Deduplicator(shingle="word:2", threshold=0.7)
+    >>> stories.add("a", "the cat sat on the mat and looked at dogs")
+    []
+    >>> stories.add("b", "the cat sat on the mat and looked at birds")
+    [Duplicate(id='a', similarity=0.8, same_text=False)]
+    >>> stories.is_duplicate("a dog looked at the cat")
+    False
+    >>> [(pair.id, pair.other, pair.similarity) for pair in stories.all_duplicates()]
+    [('b', 'a', 0.8)]
+    >>> stories.forget("a")
+    True
+    >>> stories.duplicates_of(id="b")
+    []
+
+What meets is found by the same bands, and what is similar is decided on the same sets, as in the
+service; only here every document is remembered, duplicates too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness
+from streamfilter.collection.identity import new_scheme, noted_policy, wanted_identity
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.opening import open_index, read_identity
+from streamfilter.index.protocol import Index
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.sketchers import scheme_of
+
+BUCKET_CAP = 255
+"""Documents that a bucket lists: more of one kind than that are not all found."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class DeduplicatorClosed(RuntimeError):
+    """It was used after `Deduplicator.close`; what it knew is on disk, if it had a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A remembered document that is like the one in question."""
+
+    id: str
+    similarity: float
+    """Jaccard similarity of the sets of shingles; 1.0 for equal texts."""
+    same_text: bool
+    """True if the two texts are equal after normalisation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two remembered documents that are alike."""
+
+    id: str
+    """The one that was added later."""
+    other: str
+    similarity: float
+    same_text: bool
+
+
+def _alone(
+    method: Callable[Concatenate[Deduplicator, P], R],
+) -> Callable[Concatenate[Deduplicator, P], R]:
+    """Let one thread at a time into *method*: each call reads, decides and writes."""
+
+    @wraps(method)
+    def call(self: Deduplicator, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return call
+
+
+class Deduplicator:
+    """Remembers texts under ids and tells which are near-duplicates.
+
+    Without a *path* it lives in memory; with one, in a directory (RocksDB) that survives the
+    process: opened again it knows everything, with the settings it was made with. A directory
+    belongs to one process at a time (`streamfilter query --state` may look into it meanwhile).
+    Calls may come from any thread, one is done after the other; while it is iterated over, nothing
+    may change. One that is dropped without `close` releases its directory all the same.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        threshold: float | None = None,
+        shingle: str | None = None,
+        scheme: Scheme | None = None,
+    ) -> None:
+        """Open what is at *path*, or start empty.
+
+        Args:
+            path: a directory, made if it is missing; None: in memory.
+            threshold: Jaccard similarity in (0, 1] from which on two texts are duplicates (0.8).
+                Another one may be given when a directory is opened again: it holds from then on.
+            shingle: ``word:3`` (default), ``char:5``, ...: how a text becomes a set.
+            scheme: everything that shapes the index, instead of *shingle*; by default bands are
+                planned to find .99 of the pairs at the threshold.
+
+        Raises:
+            ValueError: a value that cannot be; the message names the cure.
+            IndexFault: *path* is in use, damaged, or was made with another scheme.
+        """
+        known = read_identity(Path(path)) if path is not None else None
+        wanted = (
+            new_scheme(threshold, shingle, scheme) if known is None or shingle or scheme else None
+        )
+        identity = wanted_identity(known, wanted)
+        sketcher = Sketcher(scheme_of(identity.scheme), seed=identity.seed)
+        if path is None:
+            index: Index = MemoryIndex(slots=identity.slots, bucket_cap=BUCKET_CAP)
+            self._policy = MatchPolicy(threshold=0.8 if threshold is None else threshold)
+        else:
+            index = stored = open_index(Path(path), identity, bucket_cap=BUCKET_CAP)
+        # Not __del__: that would wait for the last cycle, and find half of the modules gone.
+        self._release = weakref.finalize(self, index.close)
+        if path is not None:
+            self._policy = noted_policy(stored, threshold, new=known is None)
+        self._path, self._identity = path, identity
+        self._lock = threading.RLock()
+        self._opened = Collection(index, sketcher, seed=identity.seed)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Deduplicator:
+        """Open the directory *path*, which must hold one.
+
+        Raises:
+            FileNotFoundError: there is none; `Deduplicator(path)` makes a new one.
+            IndexFault: it is in use or damaged.
+        """
+        if read_identity(Path(path)) is None:
+            raise FileNotFoundError(f"{path}: holds no Deduplicator; Deduplicator(path) makes one")
+        return cls(path)
+
+    @_alone
+    def save(self, path: str | Path) -> None:
+        """Write a copy into the directory *path*, which must be empty or missing.
+
+        One that was opened with a path needs no saving: each call is on disk when it returns.
+
+        Raises:
+            FileExistsError: something is there already.
+            IndexFault: it cannot be written.
+        """
+        if Path(path).exists() and any(Path(path).iterdir()):
+            raise FileExistsError(f"{path}: is not empty; name a directory that is new")
+        index = open_index(Path(path), self._identity, bucket_cap=BUCKET_CAP)
+        try:
+            noted_policy(index, self.threshold, new=True)
+            copy = Collection(index, self._collection.sketcher, seed=self._identity.seed)
+            self._collection.copy_into(copy)
+        finally:
+            index.close()
+
+    @property
+    def _collection(self) -> Collection:
+        if not self._release.alive:
+            cure = "Deduplicator()" if self._path is None else f"Deduplicator({str(self._path)!r})"
+            raise DeduplicatorClosed(f"this Deduplicator is closed; {cure} opens one")
+        return self._opened
+
+    def __repr__(self) -> str:
+        path = "" if self._path is None else f"{str(self._path)!r}, "
+        how = f"{len(self):,} documents" if self._release.alive else "closed"
+        return f"<Deduplicator {path}threshold={self.threshold:g}: {how}>"
+
+    @property
+    def threshold(self) -> float:
+        """Return the similarity from which on two texts are duplicates."""
+        return self._policy.threshold
+
+    @_alone
+    def __len__(self) -> int:
+        return len(self._collection)
+
+    @_alone
+    def __contains__(self, id: str) -> bool:
+        return self._collection.ordinals_of([id]) != [None]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ids, in the order in which their texts came."""
+        for documents in self._collection.documents():
+            yield from documents.ids
+
+    def add(self, id: str, text: str) -> list[Duplicate]:
+        """Remember *text* under a new *id*; return the earlier documents that are like it.
+
+        Raises:
+            ValueError: the id is known; `update` gives it another text.
+        """
+        (found,) = self.add_many([(id, text)])
+        return found
+
+    @_alone
+    def add_many(self, documents: Iterable[tuple[str, str]]) -> list[list[Duplicate]]:
+        """Remember (id, text) pairs, a thousand at a time and much faster than one by one.
+
+        Returns:
+            For each the earlier documents, of this call too, that are like it.
+
+        Raises:
+            ValueError: an id is known, or comes twice; the thousands before it are remembered.
+        """
+        found: list[list[Duplicate]] = []
+        pairs = iter(documents)
+        while chunk := list(islice(pairs, BATCH_DOCUMENTS)):
+            for id, text in chunk:
+                _refuse_others(id, text)
+            ids = [id for id, _ in chunk]
+            self._refuse_known(ids)
+            ordinals = self._collection.put(ids, [text for _, text in chunk])
+            rows = self._collection.like_ordinals(ordinals, self._policy, earlier=True)
+            found += [_duplicates(row) for row in rows]
+        return found
+
+    def _refuse_known(self, ids: list[str]) -> None:
+        known = self._collection.ordinals_of(ids)
+        for place, id in enumerate(ids):
+            if known[place] is not None:
+                raise ValueError(f"the id {id!r} is known already; use update({id!r}, text)")
+        if len(set(ids)) < len(ids):
+            twice = next(id for place, id in enumerate(ids) if id in ids[:place])
+            raise ValueError(f"the id {twice!r} comes twice; give each text an id of its own")
+
+    @_alone
+    def update(self, id: str, text: str) -> list[Duplicate]:
+        """Give *id*, known or not, this text; return the other documents that are like it."""
+        _refuse_others(id, text)
+        ordinals = self._collection.put([id], [text])
+        (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
+        return _duplicates(row)
+
+    @_alone
+    def forget(self, id: str) -> bool:
+        """Forget the document *id*; return whether it was known."""
+        return self._collection.remove([id]) == 1
+
+    def is_duplicate(self, text: str) -> bool:
+        """Return whether a remembered document is like *text*. Remembers nothing."""
+        return bool(self.duplicates_of(text))
+
+    @_alone
+    def duplicates_of(
+        self, text: str | None = None, *, id: str | None = None, threshold: float | None = None
+    ) -> list[Duplicate]:
+        """Return the documents like *text*, or like the document *id*: most similar first.
+
+        Below the threshold that the bands were planned for, pairs are found less surely.
+
+        Raises:
+            KeyError: no document has that *id*.
+            ValueError: not exactly one of *text* and *id*, or an impossible threshold.
+        """
+        if (text is None) is (id is None):
+            raise ValueError("give a text, or id=...: one of them")
+        policy = self._policy_at(threshold)
+        _refuse_others(id or "", text or "")
+        if text is not None:
+            return _duplicates(self._collection.like_texts([text], policy)[0])
+        (ordinal,) = self._collection.ordinals_of([id or ""])
+        if ordinal is None:
+            raise KeyError(id)
+        ordinals = np.array([ordinal], np.int64)
+        (row,) = self._collection.like_ordinals(ordinals, policy, earlier=False)
+        return _duplicates(row)
+
+    def all_duplicates(self, *, threshold: float | None = None) -> Iterator[Pair]:
+        """Yield every pair of documents that are alike, once; nothing may change meanwhile."""
+        for each in self._collection.likenesses(self._policy_at(threshold)):
+            yield Pair(each.id, each.other_id, each.similarity, each.same_text)
+
+    def merge(self, other: Deduplicator) -> None:
+        """Take over the documents of *other*, a copy that was saved and went its own way.
+
+        A document whose id is known here is passed over.
+
+        Raises:
+            ValueError: *other* has another scheme or seed: the two cannot be compared.
+        """
+        ours, theirs = self._identity, other._identity
+        if (ours.scheme, ours.seed) != (theirs.scheme, theirs.seed):
+            raise ValueError("the two were not made as copies of one; add the texts instead")
+        # Always in one order: two that take over from each other would wait for ever.
+        first, second = sorted((self, other), key=builtins.id)
+        with first._lock, second._lock:
+            other._collection.copy_into(self._collection)
+
+    def _policy_at(self, threshold: float | None) -> MatchPolicy:
+        return self._policy if threshold is None else replace(self._policy, threshold=threshold)
+
+    @_alone
+    def close(self) -> None:
+        """Release the directory; later calls do nothing, all other methods refuse."""
+        self._release()
+
+    def __enter__(self) -> Deduplicator:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _refuse_others(id: object, text: object) -> None:
+    for name, value in (("id", id), ("text", text)):
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            raise TypeError(
+                f"the {name} is {value!r:.60} ({kind}); expected a str: decode it first"
+            )
+
+
+def _duplicates(found: Iterable[Likeness]) -> list[Duplicate]:
+    return [Duplicate(each.other_id, each.similarity, each.same_text) for each in found]

@@ -1,0 +1,80 @@
+"""What a `Deduplicator`'s directory is: its scheme, its identity and its policy, new or known."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+import unicodedata
+from dataclasses import asdict, replace
+
+from streamfilter.index.format import FORMAT
+from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
+from streamfilter.index.rocks import RocksIndex
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.similarity.shape import plan
+
+_FACT = "deduplicator"
+"""Stored by us alone: in other indexes documents have no names."""
+
+
+def new_scheme(
+    threshold: float | None = None, shingle: str | None = None, scheme: Scheme | None = None
+) -> Scheme:
+    """Return the scheme for a new index.
+
+    Raises:
+        ValueError: it cannot be; names the cure.
+    """
+    if scheme is not None:
+        if shingle is not None:
+            raise ValueError("give shingle or scheme: the scheme has the shingle in it")
+        if scheme.fields:
+            raise ValueError("a Deduplicator takes texts; records go through filter or run")
+        return scheme
+    policy = MatchPolicy(threshold=0.8 if threshold is None else threshold)
+    kind, _, size = (shingle or "word:3").partition(":")
+    if not size.isdecimal():
+        raise ValueError(f"{shingle!r} is no shingle; write word:3 or char:5")
+    shape = plan(policy.threshold, slots=128, recall=0.99, layout="bands")
+    shingling = Shingling(kind, int(size))
+    return Scheme(shape.bands, shape.rows, 128, shingling, Normalisation())
+
+
+def wanted_identity(known: Identity | None, scheme: Scheme | None) -> Identity:
+    """Return whose index is wanted: the *known* one (under *scheme*, if given), or a new one."""
+    if known is not None:
+        if scheme is None:
+            return known
+        return replace(known, scheme_fingerprint=scheme.fingerprint, scheme=scheme.as_json())
+    scheme = scheme or new_scheme()
+    return Identity(
+        index_id=secrets.token_hex(ID_BYTES),
+        format=FORMAT,
+        scheme_fingerprint=scheme.fingerprint,
+        scheme=scheme.as_json(),
+        seed=secrets.token_bytes(SEED_BYTES),
+        created=time.time_ns() // 1_000_000,
+        unicode_version=unicodedata.unidata_version,
+    )
+
+
+def noted_policy(index: RocksIndex, threshold: float | None, *, new: bool) -> MatchPolicy:
+    """Return the policy that holds, and remember it in *index*.
+
+    Raises:
+        ValueError: the index was not made by a `Deduplicator`: its documents have no names.
+    """
+    if not new and index.fact(_FACT) is None:
+        index.close()
+        raise ValueError(
+            "this index belongs to filter or run, which remember no ids; look into it with "
+            "`streamfilter query`, or give the Deduplicator a directory of its own"
+        )
+    policy = MatchPolicy(**json.loads(index.fact("policy") or "{}"))
+    if threshold is not None:
+        policy = replace(policy, threshold=threshold)
+    index.remember("policy", json.dumps(asdict(policy), sort_keys=True).encode())
+    index.remember(_FACT, b"1")
+    return policy

@@ -1,0 +1,1 @@
+"""The configuration: typed sections, their checks, and where their values come from."""

@@ -1,0 +1,161 @@
+"""What the settings mean together: shapes that cannot be, topics that collide, broken promises.
+
+Each check names the settings that it reads, and is left out when one of those is itself
+broken: a second problem that only follows from the first helps nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from streamfilter.config import shapes as config_shapes
+from streamfilter.config.types import format_duration
+from streamfilter.stops import Problem
+
+if TYPE_CHECKING:
+    from streamfilter.config.configuration import Config
+
+Check = Callable[["Config"], Iterable[Problem]]
+
+_OURS = "streamfilter sets it; remove it"
+REFUSED_PROPERTIES = {
+    "enable.auto.commit": "offsets belong to the transaction; remove it",
+    "enable.auto.offset.store": "offsets belong to the transaction; remove it",
+    "auto.commit.interval.ms": "offsets belong to the transaction; remove it",
+    "auto.commit.enable": "offsets belong to the transaction; remove it",
+    "offset.store.method": "offsets belong to the transaction; remove it",
+    "isolation.level": "aborted records must never be judged; remove it",
+    "transactional.id": "it follows from kafka.group and the task; remove it",
+    "enable.idempotence": "transactions need it on; remove it",
+    "auto.offset.reset": "a silent jump would lose records; use input.start for a new group",
+    "topic.auto.offset.reset": "a silent jump would lose records; use input.start",
+    "group.id": "set kafka.group instead",
+    "session.timeout.ms": "set kafka.session_timeout instead",
+    "transaction.timeout.ms": "set kafka.transaction_timeout instead",
+    "enable.partition.eof": _OURS,
+    "acks": "a transaction needs all acknowledgements; remove it",
+    "request.required.acks": "a transaction needs all acknowledgements; remove it",
+    "max.in.flight": "more than five break the order; remove it",
+    "max.in.flight.requests.per.connection": "more than five break the order; remove it",
+    "enable.gapless.guarantee": "a fatal error would replace a retry; remove it",
+    "allow.auto.create.topics": "a typing mistake must not create a topic; remove it",
+    "delivery.report.only.error": "the changelog's offset comes with the report; remove it",
+    "dr_cb": _OURS,
+    "dr_msg_cb": _OURS,
+    "on_delivery": _OURS,
+    "error_cb": _OURS,
+    "stats_cb": _OURS,
+    "throttle_cb": _OURS,
+    "logger": _OURS,
+}
+"""librdkafka properties that would break a promise → why, and what to do instead."""
+
+
+def check_meaning(config: Config, broken: Iterable[str] = ()) -> list[Problem]:
+    """Return what is wrong with settings that are each right by themselves."""
+    return [
+        problem
+        for reads, check in _CHECKS
+        if not any(_touches(each, setting) for each in broken for setting in reads)
+        for problem in check(config)
+    ]
+
+
+def _touches(broken: str, setting: str) -> bool:
+    return f"{broken}.".startswith(f"{setting}.") or f"{setting}.".startswith(f"{broken}.")
+
+
+def _topics(config: Config) -> Iterator[Problem]:
+    """Two roles on one topic: a loop, or records that nobody can tell apart."""
+    named = {
+        "input.topic": config.input.topic,
+        "output.unique": config.output.unique,
+        "output.duplicates": config.output.duplicates,
+        "output.dead_letter": config.output.dead_letter,
+        "index.changelog": config.changelog_topic,
+    }
+    first: dict[str, str] = {}
+    for key, topic in named.items():
+        if topic is None:
+            continue
+        other = first.setdefault(topic, key)
+        if other != key:
+            why = "its own output would be read again" if other == "input.topic" else "the two mix"
+            yield Problem(key, f"{topic!r} is also {other}: {why}", "give each its own topic")
+
+
+def _format(config: Config) -> Iterator[Problem]:
+    if config.input.format == "json" and config.input.text == config.input.id:
+        yield Problem("input.id", f"{config.input.id} is also input.text",
+                      "point at a field of its own, or use null: the source position")  # fmt: skip
+    yield from _records(config)
+
+
+def _records(config: Config) -> Iterator[Problem]:
+    """Records have fields, and nothing that is for texts alone."""
+    given, records = config.input, config.input.format == "fields"
+    if records and not given.fields:
+        yield Problem("input.fields", "format fields has no fields to compare",
+                      "name some, such as /name: words and /phone: digits")  # fmt: skip
+    if not records and (given.fields or given.held_out):
+        key = "fields" if given.fields else "held_out"
+        yield Problem(f"input.{key}", f"has no meaning with input.format {given.format}",
+                      "set input.format: fields, or leave it out")  # fmt: skip
+    if given.held_out in given.fields:
+        yield Problem("input.held_out", f"{given.held_out} is also one of input.fields",
+                      "take a field that is not compared, or leave it out")  # fmt: skip
+    verify = config.verify
+    if records and (verify.method != "exact" or verify.containment or verify.short_threshold):
+        yield Problem("verify", "records are compared field by field, not by sets of shingles",
+                      "leave method, containment and short_threshold out")  # fmt: skip
+
+
+def _properties(config: Config) -> Iterator[Problem]:
+    maps = {"common": config.kafka.common, "consumer": config.kafka.consumer,
+            "producer": config.kafka.producer}  # fmt: skip
+    for name, properties in maps.items():
+        for key in sorted(properties.keys() & REFUSED_PROPERTIES):
+            yield Problem(f"kafka.{name}.{key}", "refused: it would break a promise",
+                          REFUSED_PROPERTIES[key])  # fmt: skip
+
+
+def _timeouts(config: Config) -> Iterator[Problem]:
+    for key, value in (("session_timeout", config.kafka.session_timeout),
+                       ("transaction_timeout", config.kafka.transaction_timeout)):  # fmt: skip
+        if not 1 <= value.total_seconds() <= 900:
+            got = f"got {format_duration(value)}; expected 1s to 15m"
+            cure = "brokers refuse more; less would lose the task at every pause"
+            yield Problem(f"kafka.{key}", got, cure)
+    if config.http.stalled_after.total_seconds() < 1:
+        yield Problem("http.stalled_after", "expected at least 1s", "the default is 60s")
+    elif config.http.stalled_after <= config.kafka.transaction_timeout:
+        got = (
+            f"got {format_duration(config.http.stalled_after)}; one call may take as long as "
+            f"kafka.transaction_timeout, {format_duration(config.kafka.transaction_timeout)}"
+        )
+        yield Problem("http.stalled_after", got, "let it be several times as long")
+    if config.http.stuck_after.total_seconds() < 1:
+        yield Problem("http.stuck_after", "expected at least 1s", "the default is 5m")
+    if config.batch.latency.total_seconds() > 60:
+        yield Problem("batch.latency", f"got {format_duration(config.batch.latency)}; "
+                      "expected at most 60s", "the default is 20ms")  # fmt: skip
+
+
+def _sizes(config: Config) -> Iterator[Problem]:
+    if config.limits.document > 1 << 30:
+        yield Problem("limits.document", "expected at most 1Gi", "Kafka's records are smaller")
+    if config.batch.bytes > 1 << 30:
+        yield Problem("batch.bytes", "expected at most 1Gi", "the default is 8Mi")
+
+
+_CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
+    (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
+    *config_shapes.CHECKS,
+    (("input.format", "input.text", "input.id", "input.fields", "input.held_out", "verify"),
+     _format),
+    (("kafka.common", "kafka.consumer", "kafka.producer"), _properties),
+    (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
+      "batch.latency"), _timeouts),
+    (("limits.document", "batch.bytes"), _sizes),
+)  # fmt: skip

@@ -1,0 +1,162 @@
+"""The configuration: typed sections, read from files, environment and command line at once.
+
+``load_config`` returns a frozen `Config` or raises one `ConfigError` with every problem that
+could be found. Precedence: defaults < files in their order < environment < overrides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr, ValidationError, model_validator
+
+from streamfilter.config import process as process
+from streamfilter.config import sections as sections
+from streamfilter.config.checks import check_meaning
+from streamfilter.config.input import Input
+from streamfilter.config.problems import explain, without
+from streamfilter.config.sources import Settings, read_settings
+from streamfilter.config.types import TOPIC, Section
+from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.similarity.shape import plan
+from streamfilter.stops import ConfigError, Problem
+
+__all__ = ["Config", "ConfigError", "Problem", "Reading", "load_config", "read_config"]
+
+
+class Config(Section):
+    """Everything an operator may want another value of."""
+
+    input: Input = Input()
+    output: sections.Output = sections.Output()
+    similarity: sections.Similarity = sections.Similarity()
+    verify: sections.Verify = sections.Verify()
+    index: sections.Index = sections.Index()
+    audit: sections.Audit = sections.Audit()
+    kafka: process.Kafka = process.Kafka()
+    http: process.Http = process.Http()
+    batch: process.Batch = process.Batch()
+    limits: process.Limits = process.Limits()
+    memory: process.Memory = process.Memory()
+    log: process.Log = process.Log()
+
+    @model_validator(mode="before")
+    @classmethod
+    def name_outputs_after_the_input(cls, data: Any) -> Any:
+        """Fill in outputs that were left out: defaults must not point at another input's."""
+        topic = (data.get("input") or {}).get("topic") if _has_maps(data) else None
+        if not (isinstance(topic, str) and TOPIC.fullmatch(topic)):
+            return data  # one mistake, one problem
+        names = {name: f"{topic}.{name.replace('_', '-')}" for name in _OUTPUT_TOPICS}
+        return {**data, "output": names | (data.get("output") or {})}
+
+    def scheme(self) -> Scheme:
+        """Return what shapes the index; bands and rows planned where they are not given.
+
+        Raises:
+            ValueError: if no shape reaches the recall (`load_config` has checked that).
+        """
+        if self.input.format == "fields":
+            return Scheme.of_fields(self.input.fields)
+        similarity = self.similarity
+        bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
+        if bands is None and rows is None:
+            shape = plan(
+                similarity.threshold,
+                slots=slots,
+                recall=similarity.recall,
+                layout=similarity.layout,
+            )
+            bands, rows = shape.bands, shape.rows
+        bands = bands or max(1, slots // (rows or 1))
+        return Scheme(
+            bands=bands,
+            rows=rows or max(1, slots // bands),
+            slots=slots,
+            layout=similarity.layout,
+            shingling=Shingling(**similarity.shingle.model_dump()),
+            normalisation=Normalisation(**similarity.normalise.model_dump()),
+        )
+
+    @property
+    def changelog_topic(self) -> str:
+        """Return the topic that the index is rebuilt from."""
+        return self.index.changelog or f"{self.kafka.group}.changelog"
+
+    def masked(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values, secrets as asterisks: fit for printing."""
+        return self.model_dump(mode="json")
+
+    def secrets(self) -> frozenset[str]:
+        """Return the secret values in plain, for the log's filter and for nothing else."""
+        maps = (self.kafka.common, self.kafka.consumer, self.kafka.producer)
+        values = (value for each in maps for value in each.values())
+        return frozenset(v.get_secret_value() for v in values if isinstance(v, SecretStr))
+
+
+_OUTPUT_TOPICS = ("unique", "duplicates", "dead_letter")
+
+
+def _has_maps(data: Any) -> bool:
+    parts = (data.get("input"), data.get("output")) if isinstance(data, dict) else (0,)
+    return all(part is None or isinstance(part, dict) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A configuration as far as it could be read, and everything wrong with it."""
+
+    config: Config
+    """Where a setting was wrong, it has its default."""
+    problems: tuple[Problem, ...]
+
+
+def read_config(
+    files: Sequence[Path] = (),
+    environment: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+) -> Reading:
+    """Read and validate; return what could be read with all problems. Never raises for them."""
+    settings = read_settings(files, os.environ if environment is None else environment, overrides)
+    problems = list(settings.problems)
+    config, broken = _validate(settings, problems)
+    problems += check_meaning(config, broken)
+    return Reading(config, tuple(dict.fromkeys(problems)))
+
+
+def load_config(
+    files: Sequence[Path] = (),
+    environment: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+) -> Config:
+    """Return the configuration.
+
+    Args:
+        files: YAML files, later ones win.
+        environment: variables to read ``STREAMFILTER_SECTION__KEY`` from (default: the process's).
+        overrides: ``section.key=value`` each.
+
+    Raises:
+        ConfigError: with every problem found.
+    """
+    reading = read_config(files, environment, overrides)
+    if reading.problems:
+        raise ConfigError(reading.problems)
+    return reading.config
+
+
+def _validate(settings: Settings, problems: list[Problem]) -> tuple[Config, set[str]]:
+    """Return the configuration without its broken settings, and the paths of those."""
+    values: dict[str, Any] = settings.values
+    broken = {each.key for each in problems}
+    try:
+        return Config.model_validate(values), broken
+    except ValidationError as error:
+        found = explain(error, Config, settings.spelled)
+    problems += [each.problem for each in found if each.problem.key not in broken]
+    broken |= {each.problem.key for each in found}
+    return Config.model_validate(without(values, [each.location for each in found])), broken

@@ -1,0 +1,59 @@
+"""What is read: the topic or file, its format, and what becomes of records without a text."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import AwareDatetime, Field
+
+from streamfilter.config.types import Pointer, Section, Topic
+
+
+class Input(Section):
+    """What is read, and how a record becomes a document."""
+
+    topic: Topic = Field(default="documents", description="Topic to read.")
+    format: Literal["json", "text", "fields"] = Field(
+        default="json",
+        description="json: text and id by JSON Pointer; text: the whole value is the text; "
+        "fields: records such as customers, compared field by field.",
+    )
+    fields: dict[Pointer, Literal["words", "digits", "exact"]] = Field(
+        default={},
+        description="With format fields: JSON Pointer of each field, and how it is compared. "
+        "words: names, addresses (spelling and order may differ a little); digits: phone numbers "
+        "(another area code, a digit off); exact: keys. Records that agree in one field meet.",
+    )
+    held_out: Pointer | None = Field(
+        default=None,
+        description="With format fields: a number or date that takes no part and is closer for "
+        "records of one entity, such as /created. The share of true matches is estimated by it.",
+    )
+    text: Pointer = Field(
+        default="/text", description="JSON Pointer to the text, through objects only."
+    )
+    id: Pointer | None = Field(
+        default="/id",
+        description="JSON Pointer to the document's id. null: its source position is its id; "
+        "so it is with format text.",
+    )
+    start: Literal["earliest", "latest"] | AwareDatetime = Field(
+        default="earliest",
+        description="Where a new group begins: earliest, latest, or a time with its zone "
+        "(2026-01-31T00:00:00Z). Later starts go on where the last transaction ended.",
+    )
+    tombstones: Literal["forward", "drop"] = Field(
+        default="forward",
+        description="Records with a null value. forget (delete the id from the index) is not "
+        "built yet.",
+    )
+    empty_text: Literal["forward", "exact_only", "drop"] = Field(
+        default="forward",
+        description="Nothing is left of the text: forward it unjudged, judge it (all empty texts "
+        "are equal), or drop it.",
+    )
+    short_text: Literal["forward", "exact_only", "drop"] = Field(
+        default="forward",
+        description="A text shorter than one shingle, too little to be a story: forward it "
+        "unjudged, let only an equal text make it a duplicate, or drop it.",
+    )

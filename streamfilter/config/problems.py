@@ -1,0 +1,189 @@
+"""From a validation error to sentences that tell an operator what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from streamfilter.config.types import SECRET_PROPERTY
+from streamfilter.stops import Problem
+
+SHOWN_CHARACTERS_MAX = 80
+"""A value is quoted no longer than this."""
+
+_MAPPING_WANTED = ("model_type", "model_attributes_type", "dict_type")
+
+_NOT_BUILT: dict[tuple[str, ...], str] = {
+    ("input", "tombstones", "forget"): "forgetting by tombstone is not built yet; use forward "
+    "or drop",
+    ("input", "format", "avro"): "format avro is not built yet; use json or text",
+    ("input", "format", "cloudevents"): "format cloudevents is not built yet; use json or text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A problem, and where in the values it sits."""
+
+    location: tuple[str | int, ...]
+    problem: Problem
+
+
+def explain(
+    error: ValidationError, model: type[BaseModel], spelled: Mapping[tuple[str, ...], str]
+) -> list[Found]:
+    """Return one problem per wrong setting, in the order of the sections.
+
+    Args:
+        error: what pydantic found.
+        model: the model that was validated.
+        spelled: what the operator wrote where a value was filled in from a variable or a file;
+            shown in place of the value, which may be a secret.
+    """
+    found: dict[tuple[str | int, ...], Found] = {}
+    for details in error.errors(include_url=False):
+        location = _setting(details["loc"], model)
+        if location not in found:
+            problem = _problem(details, location, model, spelled)
+            found[location] = Found(location, problem)
+    return list(found.values())
+
+
+def without(values: Mapping[str, Any], locations: Iterable[tuple[str | int, ...]]) -> Any:
+    """Return *values* with the settings at *locations* left out."""
+    gone: dict[str, list[tuple[str | int, ...]]] = {}
+    for first, *rest in locations:
+        gone.setdefault(str(first), []).append(tuple(rest))
+    return {
+        key: without(value, gone[key]) if key in gone else value
+        for key, value in values.items()
+        if () not in gone.get(key, ())
+    }
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return the cure for an unknown name: the nearest known one first, then all of them."""
+    nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    question = f"did you mean {nearest[0]}? " if nearest else ""
+    return f"{question}known keys here: {', '.join(known)}"
+
+
+def show(value: object) -> str:
+    """Return *value* as it may be shown: short, on one line, containers by their kind only."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value) if isinstance(value, int | float) else repr(str(value))
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else text[: SHOWN_CHARACTERS_MAX - 1] + "…"
+
+
+def kind_of(value: object) -> str:
+    """Return what sort of thing stands where a mapping should: never the thing itself.
+
+    Half a configuration may have ended up there, passwords and all.
+    """
+    return "a text" if isinstance(value, str) else show(value)
+
+
+def _setting(location: tuple[str | int, ...], model: type[BaseModel]) -> tuple[str | int, ...]:
+    """Cut what pydantic adds below a setting: the branches of a union."""
+    kept: list[str | int] = []
+    inside: type[BaseModel] | None = model
+    for step in location:
+        kept.append(step)
+        if inside is None:  # one step below a plain setting: a key of a librdkafka map
+            break
+        field = inside.model_fields.get(str(step))
+        if field is None or (not _is_map(field) and _model(field) is None):
+            break
+        inside = _model(field)
+    return tuple(kept)
+
+
+def _model(field: FieldInfo) -> type[BaseModel] | None:
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _is_map(field: FieldInfo) -> bool:
+    return getattr(field.annotation, "__origin__", None) is dict
+
+
+def _owner(location: tuple[str | int, ...], model: type[BaseModel]) -> type[BaseModel] | None:
+    inside: type[BaseModel] | None = model
+    for step in location[:-1]:
+        field = inside.model_fields.get(str(step)) if inside else None
+        inside = _model(field) if field else None
+    return inside
+
+
+def _problem(
+    details: ErrorDetails,
+    location: tuple[str | int, ...],
+    model: type[BaseModel],
+    spelled: Mapping[tuple[str, ...], str],
+) -> Problem:
+    key = ".".join(map(str, location))
+    owner = _owner(location, model)
+    if details["type"] == "extra_forbidden" and owner is not None:
+        cure = did_you_mean(str(location[-1]), list(owner.model_fields))
+        kind = "unknown key" if len(location) > 1 else "unknown section"
+        return Problem(key, kind, cure)
+    path = tuple(map(str, location))
+    unbuilt = _NOT_BUILT.get((*path, str(details["input"])))
+    if unbuilt is not None:
+        return Problem(key, f"got {show(details['input'])}", unbuilt)
+    got = spelled.get(path) or _shown(path, details)
+    return Problem(key, f"got {got}; {_expected(details)}", _cure(owner, path[-1]))
+
+
+def _shown(path: tuple[str, ...], details: ErrorDetails) -> str:
+    if path[0] == "kafka" and SECRET_PROPERTY.search(path[-1]):  # not similarity's token_bytes
+        return "a value that is not shown"
+    mapping = details["type"] in _MAPPING_WANTED
+    return kind_of(details["input"]) if mapping else show(details["input"])
+
+
+def _expected(details: ErrorDetails) -> str:
+    """Return what was expected, from pydantic's own words, without its class names."""
+    message = details["msg"].removeprefix("Value error, ")
+    if details["type"] in _MAPPING_WANTED:
+        return "expected a mapping of keys"
+    return (
+        message.replace("Input should be a valid", "expected:")
+        .replace("Input should be", "expected")
+        .partition(", unable to")[0]
+    )
+
+
+def _cure(owner: type[BaseModel] | None, name: str) -> str:
+    """Return the setting's default and reason: enough to choose a value without the manual."""
+    field = owner.model_fields.get(name) if owner is not None else None
+    if owner is None or field is None:
+        return "use a text, a number, true or false"
+    default = defaults(owner)[name]
+    such = "" if isinstance(default, dict) else f"the default is {plain(default)}. "
+    return f"{such}{field.description or ''}".strip()
+
+
+def defaults(section: type[BaseModel]) -> dict[str, Any]:
+    """Return the section's defaults, spelled as one writes them: ``8Mi``, ``20ms``."""
+    return section().model_dump(mode="json")
+
+
+def plain(value: object) -> str:
+    """Return a value of `defaults` the way one writes it in YAML."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)

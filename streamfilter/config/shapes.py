@@ -1,0 +1,179 @@
+"""What the settings of similarity and verification mean together: can such a shape be at all?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from math import comb
+from typing import TYPE_CHECKING
+
+from streamfilter.similarity.curve import collision_probability
+from streamfilter.similarity.shape import Shape, plan
+from streamfilter.stops import Problem
+
+if TYPE_CHECKING:
+    from streamfilter.config.configuration import Config
+
+Check = Callable[["Config"], Iterable[Problem]]
+
+
+def _shape(config: Config) -> Iterator[Problem]:
+    """The first thing that is wrong with slots, bands and rows: the others would follow from it."""
+    similarity = config.similarity
+    bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
+    if config.input.format == "fields":
+        return  # a band for each field: nothing to plan
+    if bands is None and rows is None:
+        yield from _plan(config)
+    elif similarity.layout == "random":
+        yield from _random_shape(config)
+    elif bands and rows and bands * rows > slots:
+        yield Problem(
+            "similarity.bands",
+            f"{bands} bands x {rows} rows = {bands * rows} slots, but similarity.slots is {slots}",
+            _other_shapes(config, rows),
+        )
+    elif max(bands or 0, rows or 0) > slots:
+        key = "bands" if bands else "rows"
+        got = f"{bands or rows} is more than similarity.slots, {slots}"
+        cure = "use fewer, or leave it out: it is planned from recall"
+        yield Problem(f"similarity.{key}", got, cure)
+    else:
+        yield from _recall(config)
+
+
+def _random_shape(config: Config) -> Iterator[Problem]:
+    similarity = config.similarity
+    bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
+    if bands is None or rows is None:
+        yield Problem(
+            "similarity.layout",
+            "random keys need both similarity.bands and similarity.rows, or neither",
+            "bands: 125 and rows: 3 is the classic; leave out both, and they are planned",
+        )
+    elif rows > slots:
+        yield Problem("similarity.rows", f"{rows} is more than similarity.slots, {slots}",
+                      "use fewer rows, or more slots")  # fmt: skip
+    elif bands > comb(slots, rows):
+        ways = comb(slots, rows)
+        got = f"there are only {ways} ways to choose {rows} of {slots} slots, not {bands}"
+        yield Problem("similarity.bands", got, f"use at most {ways}, or more slots")
+    else:
+        yield from _recall(config)
+
+
+def _recall(config: Config) -> Iterator[Problem]:
+    """A shape by hand that misses the recall loses duplicates in silence."""
+    similarity, scheme = config.similarity, config.scheme()
+    shape, wanted, threshold = Shape.of(scheme), similarity.recall, similarity.threshold
+    found = shape.probability(threshold)
+    if found >= wanted:
+        return
+    given = "bands" if similarity.bands else "rows"
+    told = f"similarity.recall: {_cut(found)} if that is enough"
+    better = _planned(config)
+    if better is not None:
+        share = _share(better.probability(threshold))
+        told = f"leave out bands and rows: {better} finds {share}; or {told}"
+    yield Problem(
+        f"similarity.{given}",
+        f"{shape} finds only {_share(found)} of the pairs at {_share(threshold)}, but "
+        f"similarity.recall is {wanted:g}",
+        told,
+    )
+
+
+def _plan(config: Config) -> Iterator[Problem]:
+    similarity = config.similarity
+    if _planned(config) is not None:
+        return
+    best = collision_probability(similarity.threshold, bands=similarity.slots, rows=1)
+    yield Problem(
+        "similarity.recall",
+        f"{similarity.recall:g} of the pairs at {similarity.threshold:g} cannot be found "
+        f"with {similarity.slots} slots",
+        f"raise similarity.slots, or lower recall: {similarity.slots} bands of 1 row find "
+        f"{_share(best)}",
+    )
+
+
+def _planned(config: Config) -> Shape | None:
+    """Return the planner's shape, or None where no shape reaches the recall."""
+    each = config.similarity
+    try:
+        return plan(each.threshold, slots=each.slots, recall=each.recall, layout=each.layout)
+    except ValueError:
+        return None
+
+
+def _other_shapes(config: Config, rows: int) -> str:
+    """Return what fits: the same rows with fewer bands, and the planner's own shape."""
+    slots, threshold = config.similarity.slots, config.similarity.threshold
+    shapes = [Shape(slots // rows, rows, slots)] if rows <= slots else []
+    shapes.append(_planned(config) or Shape(slots, 1, slots))
+    told: list[str] = []
+    for shape in dict.fromkeys(shapes):
+        found = shape.probability(threshold)
+        verb = "finds" if found >= config.similarity.recall else "fits, but finds only"
+        pairs = f" of the pairs at {_share(threshold)}" if not told else ""
+        told.append(f"{shape} {verb} {_share(found)}{pairs}")
+    return "; ".join(told)
+
+
+def _cut(value: float) -> float:
+    """Return a share cut to three digits, never 0: what one may write to accept it."""
+    return max(int(value * 1000) / 1000, 1e-6) if value >= 0.001 else float(f"{value / 2:.1g}")
+
+
+def _share(value: float) -> str:
+    """Return .947 for .9474, .80 for .8, 1 for 1: cut, so that a share never looks better."""
+    cut = int(value * 1000 + 1e-9) / 1000
+    return f"{cut:.3f}".removesuffix("0").lstrip("0") if cut < 1 else "1"
+
+
+def _languages(config: Config) -> Iterator[Problem]:
+    shingle = config.similarity.shingle
+    if shingle.kind != "stopword":
+        return
+    from streamfilter.similarity.stopwords import stop_words  # reading the lists takes 150 ms
+
+    try:
+        stop_words(shingle.languages)
+    except ValueError as error:
+        yield Problem("similarity.shingle.languages", str(error),
+                      "use those, or kind: char for scripts without spaces")  # fmt: skip
+
+
+def _sketch_rule(config: Config) -> Iterator[Problem]:
+    verify, slots = config.verify, config.similarity.slots
+    if verify.method != "sketch":
+        return
+    if verify.agree > verify.of:
+        yield Problem("verify.agree", f"{verify.agree} of {verify.of} slots cannot agree",
+                      f"use 1 to {verify.of}; 90 of 100 is the classic")  # fmt: skip
+    if verify.of > slots:
+        yield Problem("verify.of", f"{verify.of} slots, but similarity.slots is {slots}",
+                      f"use at most {slots}, or more similarity.slots")  # fmt: skip
+    for name in ("containment", "short_threshold"):
+        if getattr(verify, name) is not None:
+            yield Problem(f"verify.{name}", "method sketch counts slots and knows no sizes",
+                          "leave it out, or use method: exact")  # fmt: skip
+
+
+def _short_threshold(config: Config) -> Iterator[Problem]:
+    short, threshold = config.verify.short_threshold, config.similarity.threshold
+    if short is not None and short < threshold:
+        yield Problem(
+            "verify.short_threshold",
+            f"{short:g} is below similarity.threshold, {threshold:g}: short texts would count "
+            "as similar sooner than long ones, and the bands would not find them",
+            f"use {threshold:g} to 1, or null",
+        )
+
+
+CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
+    (("similarity.threshold", "similarity.slots", "similarity.recall", "similarity.bands",
+      "similarity.rows", "similarity.layout", "similarity.shingle"), _shape),
+    (("similarity.shingle.kind", "similarity.shingle.languages"), _languages),
+    (("verify", "similarity.slots"), _sketch_rule),
+    (("verify.short_threshold", "similarity.threshold"), _short_threshold),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""The demo: stories through the real filter, with books that are kept beside it."""

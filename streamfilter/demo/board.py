@@ -1,0 +1,94 @@
+"""The demo's board: a table that is drawn over itself on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import click
+
+from streamfilter.demo.ledger import Ledger, Outcome
+from streamfilter.demo.sitting import Sitting
+from streamfilter.model import DUPLICATES, Verdict
+from streamfilter.process import standard
+
+REDRAW_SECONDS = 0.25
+LINE_SECONDS = 5.0  # between two plain lines
+VERDICTS_SHOWN = 10
+COLOURS = {
+    Verdict.UNIQUE: "green",
+    Verdict.NEAR_DUPLICATE: "yellow",
+    Verdict.EXACT_DUPLICATE: "cyan",
+    Verdict.REJECTED: "red",
+}
+
+
+class Board:
+    """Shows a sitting while it goes on."""
+
+    def __init__(self, sitting: Sitting) -> None:
+        self._sitting = sitting
+        self._live = sys.stdout.isatty()
+        self._next = 0.0
+        self._drawn = 0
+        self._told = ""
+
+    def show(self, elapsed: float) -> None:
+        """Draw, unless it was drawn a moment ago."""
+        if self._sitting.note != self._told and not self._live:
+            self._told = self._sitting.note
+            standard.answer(f"  {elapsed:4.0f} s  {self._told}")
+        if elapsed < self._next:
+            return
+        self._next = elapsed + (REDRAW_SECONDS if self._live else LINE_SECONDS)
+        if self._live:
+            self._redraw(elapsed)
+        else:
+            standard.answer(f"  {elapsed:4.0f} s  {counts(self._sitting.ledger)}")
+
+    def _redraw(self, elapsed: float) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        lines = [
+            f"{min(elapsed, self._sitting.plan.seconds):4.0f} of "
+            f"{self._sitting.plan.seconds:.0f} s   {self._sitting.url}/metrics",
+            counts(self._sitting.ledger),
+            self._sitting.note,
+            "",
+            *(_row(outcome, width) for outcome in self._latest()),
+        ]
+        back = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
+        sys.stdout.write(back + "\n".join(lines) + "\n")
+        sys.stdout.flush()
+        self._drawn = len(lines)
+
+    def _latest(self) -> list[Outcome]:
+        """Return the latest verdicts, unique ones only if there are not enough others."""
+        recent = self._sitting.ledger.outcomes[-40:]
+        worth = [outcome for outcome in recent if outcome.verdict is not Verdict.UNIQUE]
+        return (worth or recent)[-VERDICTS_SHOWN:]
+
+
+def counts(ledger: Ledger) -> str:
+    """Return one line that says where everything is."""
+    verdicts = ledger.verdicts
+    return (
+        f"in {len(ledger.sent):,} = unique {verdicts[Verdict.UNIQUE]:,}"
+        f" + near duplicates {verdicts[Verdict.NEAR_DUPLICATE]:,}"
+        f" + exact duplicates {verdicts[Verdict.EXACT_DUPLICATE]:,}"
+        f" + dead letters {verdicts[Verdict.REJECTED]:,}"
+        f" + under way {ledger.under_way:,}"
+    )
+
+
+def _row(outcome: Outcome, width: int) -> str:
+    """Return one verdict, cut to *width*; colours take no room."""
+    verdict = outcome.verdict.value
+    text = f"{outcome.document_id:13} "
+    rest = ""
+    if outcome.verdict in DUPLICATES and outcome.matches:
+        best = outcome.matches[0]
+        rest = f" of {best['id']}  similarity {best['similarity']:.3f}"
+        rest += f"  {best['bands']} bands shared" if best["bands"] else ""
+    padded = f"{verdict:16}"
+    shown = click.style(padded, fg=COLOURS.get(outcome.verdict))
+    return text + shown + rest[: max(0, width - len(text) - len(padded))]

@@ -1,0 +1,134 @@
+"""How a sitting ended: counts, soundness, recall and precision, and a few pairs to look at."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from itertools import zip_longest
+
+from streamfilter.demo import truth as demo_truth
+from streamfilter.demo.board import counts
+from streamfilter.demo.ledger import Ledger, Outcome
+from streamfilter.evaluation import Report, Truth, evaluate
+from streamfilter.model import DUPLICATES, Verdict
+from streamfilter.stories import Kind, Story
+
+EXAMPLES = (Kind.REPUBLISHED, Kind.UPDATED, Kind.ADVERT, Kind.MIRROR, Kind.SPAM)
+EXAMPLE_LINES, EXAMPLE_WORDS, CONTEXT_WORDS = 5, 60, 5
+WIDTH_MAX = 120
+
+
+def judged(ledger: Ledger, *, threshold: float) -> Report:
+    """Return what an evaluation against exact similarities finds."""
+    texts = {id_: demo_truth.normalised(story.text) for id_, story in ledger.stories().items()}
+    truth = Truth(demo_truth.similar_pairs(texts, floor=threshold))
+    return evaluate(ledger.as_run(texts), truth, recall_from=threshold, precision_from=threshold)
+
+
+def summary(ledger: Ledger, report: Report, *, threshold: float) -> str:
+    """Return the whole summary."""
+    return "\n".join(
+        [
+            *_pairs(ledger),
+            *_kinds(ledger),
+            "",
+            counts(ledger),
+            *_soundness(report),
+            *_quality(report, threshold),
+        ]
+    )
+
+
+def _soundness(report: Report) -> Iterator[str]:
+    if report.sound:
+        yield "every record is in exactly one place, and no story was matched with itself, with a"
+        yield "later one, or with one that was not forwarded"
+        return
+    yield (
+        f"BROKEN: {report.missing} records lost, {report.extra} doubled, "
+        f"{report.self_matches} matched with themselves, {report.later_matches} with a later one, "
+        f"{report.unkept_matches} with one that was not forwarded"
+    )
+
+
+def _quality(report: Report, threshold: float) -> Iterator[str]:
+    yield f"against the exact Jaccard of all pairs (plain sets, no hashing), from {threshold} on:"
+    if report.recall is not None:
+        yield f"  recall    {report.recall:.4f}  ({report.found:,} of {report.expected:,} found)"
+    if report.precision is not None:
+        yield f"  precision {report.precision:.4f}  ({report.right:,} of {report.withheld:,} right)"
+    for example in report.examples:
+        yield f"  {example.kind}: {example.id} and {example.other}, similarity {example.similarity}"
+
+
+def _kinds(ledger: Ledger) -> Iterator[str]:
+    """Yield what was planted, and how much of it was withheld."""
+    stories = ledger.stories()
+    withheld = {o.document_id for o in ledger.outcomes if o.verdict in DUPLICATES}
+    planted: Counter[tuple[Kind, bool]] = Counter()
+    caught: Counter[tuple[Kind, bool]] = Counter()
+    for story in stories.values():
+        planted[story.kind, story.origin is not None] += 1
+        caught[story.kind, story.origin is not None] += story.id in withheld
+    yield "what was sent                                     stories  withheld"
+    for (kind, again), number in sorted(planted.items(), key=lambda item: (item[0][1], item[0][0])):
+        name = f"{kind.value}, {MEANINGS[kind]}" if again else f"{kind.value}, new"
+        yield f"  {name:48}{number:7,}{caught[kind, again]:10,}"
+
+
+MEANINGS = {
+    Kind.REPUBLISHED: "with another header and footer",
+    Kind.ADVERT: "with an advertisement inside",
+    Kind.CROPPED: "with its end cut off",
+    Kind.UPDATED: "with a new first paragraph",
+    Kind.MIRROR: "with other links",
+    Kind.FEEDBACK: "the same message again",
+    Kind.SPAM: "the same letter to another name",
+    Kind.SHORT: "one of a few words changed",
+    Kind.REWRITTEN: "a third of it new",
+    Kind.QUOTING: "another story with a quotation",
+}
+
+
+def _pairs(ledger: Ledger) -> Iterator[str]:
+    """Yield one near-duplicate of each interesting kind, beside its original."""
+    stories = ledger.stories()
+    near = [o for o in ledger.outcomes if o.verdict is Verdict.NEAR_DUPLICATE]
+    for kind in EXAMPLES:
+        found = next((o for o in near if stories[o.document_id].kind is kind), None)
+        if found is not None:
+            yield from _pair(found, stories)
+            yield ""
+
+
+def _pair(outcome: Outcome, stories: dict[str, Story]) -> Iterator[str]:
+    best = outcome.matches[0]
+    copy, original = stories[outcome.document_id], stories[best["id"]]
+    similarity = demo_truth.jaccard(
+        *(demo_truth.shingles(demo_truth.normalised(s.text)) for s in (original, copy))
+    )
+    yield (
+        f"{copy.id} ({copy.kind}) is a near-duplicate of {original.id}: similarity "
+        f"{best['similarity']:.3f}, exact {similarity:.3f}; {best['bands']} bands shared; "
+        f"{best['topic']}/{best['partition']} at offset {best['offset']}"
+    )
+    width = (min(shutil.get_terminal_size().columns, WIDTH_MAX) - 7) // 2
+    left, right = (textwrap.wrap(text, width)[:EXAMPLE_LINES] for text in _around(original, copy))
+    for ours, theirs in zip_longest(left, right, fillvalue=""):
+        yield f"  {ours:{width}} │ {theirs}"
+
+
+def _around(original: Story, copy: Story) -> tuple[str, str]:
+    """Return both texts from a little before their first difference on."""
+    left, right = original.text.split(), copy.text.split()
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    first = next(op for op in matcher.get_opcodes() if op[0] != "equal")
+    starts = (max(0, first[1] - CONTEXT_WORDS), max(0, first[3] - CONTEXT_WORDS))
+    shown = [
+        ("… " if start else "") + " ".join(words[start : start + EXAMPLE_WORDS])
+        for start, words in zip(starts, (left, right), strict=True)
+    ]
+    return shown[0], shown[1]

@@ -1,0 +1,255 @@
+"""Step 4, as pure decisions: do the group's offsets, the changelog and the index fit together?
+
+| committed offsets | changelog     | what it means                                           |
+|-------------------|---------------|---------------------------------------------------------|
+| none              | empty         | fresh: the first transaction opens the changelog        |
+| some              | empty         | the changelog is lost: stop                             |
+| none              | not empty     | offsets expired or deleted: the changelog's positions   |
+| behind it         | not empty     | an operator rewound the group: read again from there    |
+| ahead of it       | not empty     | skipped, or the changelog lost its end: stop            |
+
+Every refusal names the ways out. `--accept-positions` is the operator's word that the positions
+are as they should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from streamfilter.engine.ports import Bounds
+from streamfilter.index.protocol import Progress
+from streamfilter.model import Positions
+from streamfilter.stops import ExitCode, Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the messages speak of."""
+
+    group: str
+    topic: str
+    changelog: str
+    """Topic and partition, ``name/0``."""
+    where: str
+    """The index's directory."""
+
+
+class Refusal(Stop):
+    """Going on would lose records or misjudge them; a person must choose the way out."""
+
+    exit_code = ExitCode.CONFIG
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a task goes on."""
+
+    positions: Positions
+    known: Positions
+    loudly: list[str] = field(default_factory=list)
+    """What the operator should hear."""
+
+
+def refuse_lost_changelog(names: Names, committed: Positions) -> None:
+    """Stop if the group has worked and the changelog holds nothing."""
+    if committed:
+        raise Refusal(
+            f"the group {names.group} has committed offsets of {names.topic}, but the changelog "
+            f"{names.changelog} is empty or missing: the index cannot be trusted or rebuilt.\n"
+            "    ways out: bring the changelog topic back from a backup; or begin anew, and "
+            "everything counts as new: stop every process of the group, remove "
+            f"{names.where}, and run kafka-consumer-groups.sh --delete-offsets --group "
+            f"{names.group} --topic {names.topic}; or name a new kafka.group"
+        )
+
+
+def refuse_future(names: Names, progress: Progress, bounds: Bounds, *, empty: bool) -> None:
+    """Stop if the index has applied what the changelog does not hold."""
+    offset = progress.changelog_offset
+    if offset >= bounds.end or (empty and offset >= 0):
+        raise Refusal(
+            f"the index in {names.where} has applied {names.changelog} up to offset {offset}, "
+            f"which ends at {bounds.end}: the changelog was truncated or recreated, or the "
+            "directory comes from elsewhere.\n"
+            "    ways out: if the changelog is right, remove the directory, and it is restored; "
+            "if the directory is right, bring the changelog back from a backup"
+        )
+
+
+def is_behind_start(progress: Progress, bounds: Bounds) -> bool:
+    """Return True if the changelog no longer holds what the index would need next."""
+    return 0 <= progress.changelog_offset < bounds.start - 1
+
+
+def refuse_foreign(names: Names) -> Refusal:
+    """Return the refusal of a directory that belongs to another changelog."""
+    return Refusal(
+        f"the index in {names.where} belongs to another changelog than {names.changelog}: its "
+        "index id differs.\n"
+        "    ways out: name the right directory (index.path) or changelog (index.changelog); or "
+        "remove the directory, and it is restored from this changelog"
+    )
+
+
+def refuse_other_group(names: Names, group: str) -> Refusal:
+    """Return the refusal of a changelog that another group began."""
+    return Refusal(
+        f"the changelog {names.changelog} belongs to the group {group!r}, and kafka.group is "
+        f"{names.group!r}: of two groups that write one changelog neither index could be trusted "
+        "or restored.\n"
+        "    ways out: give this group a changelog (index.changelog) and a directory (index.path) "
+        f"of its own; or, if the group was only renamed, name it {group!r} again"
+    )
+
+
+def refuse_other_writer(names: Names, offset: int) -> Refusal:
+    """Return the refusal of a changelog that somebody else writes while we do."""
+    return Refusal(
+        f"{names.changelog} at offset {offset} holds a record that no process of the group "
+        f"{names.group!r} wrote: somebody else writes this changelog, and nothing further is "
+        "judged.\n"
+        "    ways out: look for another kafka.group with the same index.changelog, give it one of "
+        "its own, and restart; if this changelog can then not be restored, bring the topic back "
+        "from a backup, or name a new kafka.group to begin anew"
+    )
+
+
+def refuse_other_record(names: Names, offset: int) -> Refusal:
+    """Return the refusal of an index whose last record is not the changelog's."""
+    return Refusal(
+        f"{names.changelog} at offset {offset} holds another record than the one that the index "
+        f"in {names.where} has applied: the changelog was recreated, or the directory comes "
+        "from elsewhere.\n"
+        "    ways out: if the changelog is right, remove the directory, and it is restored; "
+        "if the directory is right, bring the changelog back from a backup"
+    )
+
+
+def refuse_broken(names: Names, offset: int, why: str) -> Refusal:
+    """Return the refusal of a changelog that cannot be read."""
+    return Refusal(
+        f"{names.changelog} at offset {offset}: {why}.\n"
+        "    ways out: run the version of streamfilter that wrote it; or bring the topic back "
+        "from a backup; or name a new kafka.group to begin anew"
+    )
+
+
+def reconcile(
+    names: Names,
+    committed: Positions,
+    known: Positions,
+    partitions: Sequence[int],
+    *,
+    accept: bool,
+) -> Beginning:
+    """Return where to go on, given the group's offsets and the changelog's positions.
+
+    Raises:
+        Refusal: they cannot both be right, and the operator did not accept them.
+    """
+    loudly: list[str] = []
+    known = _same_partitions(names, known, partitions, accept=accept, loudly=loudly)
+    if not committed:
+        loudly.append(
+            f"the group {names.group} has no committed offsets of {names.topic} (expired or "
+            f"deleted); going on at the changelog's positions {known}"
+        )
+        return Beginning(dict(known), known, loudly)
+    positions = known | {p: offset for p, offset in committed.items() if p in known}
+    if behind := {p: o for p, o in positions.items() if o < known[p]}:
+        loudly.append(
+            f"the group {names.group} was rewound on {names.topic}: reading again from {behind} "
+            f"up to {known}. What was judged gets the verdict it had; what never was (before the "
+            "group's first start, or passed over with --accept-positions) meets nothing: it leaves "
+            "as unique, and is not remembered"
+        )
+    if ahead := {p: o for p, o in positions.items() if o > known[p]}:
+        if not accept:
+            raise Refusal(
+                f"the group {names.group} is ahead of its changelog on {names.topic}: committed "
+                f"{ahead}, judged up to {known}. Somebody skipped records, or the changelog lost "
+                "its end (unclean leader election).\n"
+                "    ways out: rewind the group to the changelog's positions with "
+                "kafka-consumer-groups.sh --reset-offsets; or go on from the committed offsets "
+                "with `streamfilter run --accept-positions`: what lies between is not judged"
+            )
+        loudly.append(f"going on at the committed offsets {ahead}, as accepted")
+        known = known | ahead
+    return Beginning(positions, known, loudly)
+
+
+def _same_partitions(
+    names: Names,
+    known: Positions,
+    partitions: Sequence[int],
+    *,
+    accept: bool,
+    loudly: list[str],
+) -> Positions:
+    """Return *known* for exactly *partitions*; new ones only if accepted, from their start."""
+    if gone := sorted(known.keys() - set(partitions)):
+        raise Refusal(
+            f"the changelog {names.changelog} speaks of partitions {gone} of {names.topic}, which "
+            "do not exist: the topic was recreated.\n"
+            "    ways out: bring the topic back; or name a new kafka.group to begin anew"
+        )
+    added = sorted(set(partitions) - known.keys())
+    if added and not accept:
+        raise Refusal(
+            f"{names.topic} has new partitions {added}: keys may have moved between partitions.\n"
+            "    ways out: check that this is intended (and that the outputs have as many), then "
+            "`streamfilter run --accept-positions` once: the new ones are read from their start"
+        )
+    if added:
+        loudly.append(f"{names.topic} has new partitions {added}, read from their start")
+    return known | dict.fromkeys(added, 0)
+
+
+def refuse_other_input(names: Names, remembered: str, present: str, *, accept: bool) -> list[str]:
+    """Return what to say loudly; stop if the input is another topic than the positions are of.
+
+    Raises:
+        Refusal: it was recreated, and the operator did not accept its positions.
+    """
+    if not remembered or not present or remembered == present:
+        return []
+    told = (
+        f"{names.topic} was recreated since the group {names.group} last committed (its topic id "
+        f"was {remembered}, and is {present})"
+    )
+    if accept:
+        return [f"{told}; going on at the old positions, as accepted"]
+    raise Refusal(
+        f"{told}: the positions and the index speak of records that are no longer there.\n"
+        "    ways out: name a new kafka.group to begin anew; or, if the same records were brought "
+        "back at the same offsets, or what lies before the old positions need not be judged, go "
+        "on with `streamfilter run --accept-positions`"
+    )
+
+
+def refuse_lost_input(
+    names: Names, positions: Positions, earliest: Positions, latest: Positions, *, accept: bool
+) -> Positions:
+    """Return *positions* if the input holds them, moved to its start only if accepted.
+
+    Raises:
+        Refusal: the input was recreated, or retention passed us.
+    """
+    if short := {p: (o, latest[p]) for p, o in positions.items() if o > latest[p]}:
+        raise Refusal(
+            f"{names.topic} ends before the positions that were judged (partition: position, "
+            f"end): {short}. The topic was recreated or truncated, and the index speaks of "
+            "records that are no longer there.\n"
+            "    ways out: bring the topic back; or name a new kafka.group to begin anew"
+        )
+    lost = {p: (o, earliest[p]) for p, o in positions.items() if o < earliest[p]}
+    if lost and not accept:
+        raise Refusal(
+            f"retention passed us on {names.topic} (partition: position, first offset left): "
+            f"{lost}. Whatever was there was never judged, and is gone: records, or only what a "
+            "transaction leaves behind (markers, aborted records): nobody can tell any more.\n"
+            "    ways out: bring them back; or go on without them: "
+            "`streamfilter run --accept-positions`"
+        )
+    return positions | {p: earliest[p] for p in lost}

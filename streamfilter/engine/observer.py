@@ -1,0 +1,243 @@
+"""What the engine tells the outside: one call per event, for metrics, health and the log.
+
+The engine's decisions never depend on anything here. Everything is told after the commit, so
+that a scrape counts a batch whole or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from streamfilter.engine.outgoing import Destinations
+from streamfilter.engine.ports import Clock, Moves, Outgoing
+from streamfilter.engine.store import Usage
+from streamfilter.index.protocol import Applied, Index
+from streamfilter.matching.audit_scan import Round
+from streamfilter.matching.batch import Decided
+from streamfilter.model import Positions, Record
+from streamfilter.monitoring.batch_report import BatchReport
+from streamfilter.monitoring.client_statistics import Statistics
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.showcase import Showcase
+from streamfilter.process.health import Health, State
+
+logger = logging.getLogger("streamfilter.run")
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One batch that is committed and applied."""
+
+    decided: Decided
+    leaving: Sequence[Outgoing]
+    changelog_records: int
+    stages: Mapping[str, float]
+    """Seconds by stage (`catalogue.STAGES`)."""
+    first_ordinal: int
+    """Of its first document."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What one index of this process holds."""
+
+    documents: int = 0
+    changelog_offset: int = -1
+    usage: Usage | None = None
+
+
+class Observer:
+    """Feeds one process's metrics and health."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        health: Health,
+        clock: Clock,
+        destinations: Destinations,
+        showcase: Showcase | None = None,
+    ) -> None:
+        self._metrics, self._health, self._clock = metrics, health, clock
+        self._destinations = destinations
+        self._showcase = showcase or Showcase()
+        self._positions: dict[str, int] = {}
+        self._lag: dict[str, int] = {}
+        self._stuck: dict[str, str] = {}
+        self._stamps: dict[str, int] = {}
+        """Timestamp of the last committed record, by ``topic/partition``."""
+        self._partitions = 0
+        self._indexes: WeakKeyDictionary[Index, _Held] = WeakKeyDictionary()
+        self.statistics = Statistics(metrics.kafka)
+        self.spent = metrics.spent
+        """Says what the engine's thread did since the last call (`catalogue.ACTIVITIES`)."""
+
+    def moved(self, moved: Moved, applied: Applied) -> None:
+        """Count a batch, after its commit and its write."""
+        judgement, records = moved.decided.judgement, moved.decided.prepared.records
+        self._stamps |= {str(each.source.partition): each.timestamp for each in records}
+        report = BatchReport.of(
+            moved.decided.outcomes,
+            counts=[judgement.counts] if judgement else (),
+            produced=self._by_destination(moved),
+            consumed_bytes=sum(len(record.value or b"") for record in records),
+            applied=applied,
+            ages_seconds=self._ages(records),
+        )
+        self._metrics.batch(report)
+        self._metrics.stages(moved.stages)
+        prepared = moved.decided.prepared
+        ids, rows = prepared.batch.ids, prepared.rows
+        self._showcase.batch(
+            records, moved.decided.outcomes, lambda row: ids[bisect_left(rows, row)]
+        )
+
+    def audited(self, found: Round) -> None:
+        """Count what a round of the audit has found."""
+        self._metrics.audited(found)
+
+    def _by_destination(self, moved: Moved) -> dict[str, int]:
+        to = self._destinations
+        names = {to.unique: "unique", to.duplicates: "duplicates", to.dead_letter: "dead_letter"}
+        counts = dict.fromkeys(("unique", "duplicates", "dead_letter"), 0)
+        for out in moved.leaving:
+            counts[names[out.topic]] += 1
+        return counts | {"changelog": moved.changelog_records}
+
+    def _ages(self, records: Sequence[Record]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        stamps = np.array([r.timestamp for r in records if r.timestamp > 0], np.float64)
+        return (self._clock.wall_milliseconds() - stamps) / 1000
+
+    def standing(
+        self,
+        index: Index,
+        positions: Positions,
+        lag: Positions | None,
+        topic: str,
+    ) -> None:
+        """Show how far a task has come; without a new *lag* the last one stays."""
+        self._positions |= {f"{topic}/{p}": offset for p, offset in positions.items()}
+        self._lag |= {f"{topic}/{p}": behind for p, behind in (lag or {}).items()}
+        self._health.report(positions=dict(self._positions), lag=dict(self._lag))
+        self._hold(index)
+        if self._lag:
+            since = self._waiting_since(index.progress.highest_timestamp)
+            self._metrics.lag(sum(self._lag.values()), since)
+        self.spent("report")
+
+    def _waiting_since(self, otherwise: int) -> float | None:
+        """Return the Unix time of the last record before the oldest that waits, if it is known.
+
+        The record that waits is younger than the last one before it, so this is at most too
+        early. Before the first batch of a process it is the index's latest timestamp.
+        """
+        behind = [where.rpartition("/")[2] for where, count in self._lag.items() if count]
+        stamps = [self._stamps.get(partition, otherwise) for partition in behind]
+        oldest = min((stamp for stamp in stamps if stamp > 0), default=None)
+        return None if oldest is None else oldest / 1000
+
+    def _hold(self, index: Index, usage: Usage | None = None) -> None:
+        held = self._indexes.setdefault(index, _Held())
+        held.documents, held.changelog_offset = len(index), index.progress.changelog_offset
+        held.usage = usage or held.usage
+        all_ = list(self._indexes.values())
+        documents = sum(each.documents for each in all_)
+        offset = sum(each.changelog_offset for each in all_)
+        self._metrics.index(documents, changelog_offset=offset)
+        self._health.report(documents=documents)
+
+    def occupying(self, index: Index, usage: Usage) -> None:
+        """Show the disk space that an index takes, and what is left."""
+        self._hold(index, usage)
+        usages = [each.usage for each in self._indexes.values() if each.usage is not None]
+        properties: Counter[str] = Counter()
+        for each in usages:
+            properties.update(each.properties)
+        stamps = [each.oldest for each in usages if each.oldest > 0]
+        self._metrics.occupied(
+            sum(each.index for each in usages),
+            free=usage.free,
+            oldest=min(stamps, default=nan) / 1000,
+            properties=properties,
+        )
+
+    def left(self, partitions: Sequence[int], topic: str) -> None:
+        """Forget what a task that is gone had shown."""
+        for partition in partitions:
+            self._positions.pop(f"{topic}/{partition}", None)
+            self._lag.pop(f"{topic}/{partition}", None)
+            self._stamps.pop(str(partition), None)
+        self._health.report(positions=dict(self._positions), lag=dict(self._lag))
+
+    def transaction(self, outcome: str, seconds: float) -> None:
+        """Count a transaction by its outcome."""
+        now = self._clock.wall_milliseconds() / 1000 if outcome == "committed" else None
+        self._metrics.transaction(outcome, seconds, now=now)
+
+    def alive(self) -> None:
+        """Say that a call has returned, whatever it said: the loop is not stuck in it."""
+        self._health.beat()
+
+    def stuck(self, task: str, reason: str) -> None:
+        """Say why a task moves nothing although there is something to move; '' when it does."""
+        self._stuck[task] = f"{task}: {reason}" if reason else ""
+        self._health.stall(next(filter(None, self._stuck.values()), ""))
+
+    def rebalanced(self, moves: Moves) -> None:
+        """Count what the group did."""
+        if moves.gone:
+            self._metrics.rebalance("lost" if moves.lost else "revoked")
+        if moves.gained:
+            self._metrics.rebalance("assigned")
+
+    def owning(self, tasks: Sequence[str], partitions: int) -> None:
+        """Show which tasks are ours."""
+        self._health.report(tasks=tuple(tasks))
+        self._partitions = partitions
+        self._show_partitions(self._health.status.state)
+
+    def restoring(self, remaining: int) -> None:
+        """Show how many changelog records are still to be applied."""
+        self._metrics.restoring(remaining)
+        self._health.report(restore_remaining=remaining)
+
+    def tailing(self, index: Index, remaining: int) -> None:
+        """Show how far a standby's index is, and how much of the changelog it has still to read."""
+        self.restoring(remaining)
+        self._hold(index)
+
+    def identified(self, index_id: str, scheme: str) -> None:
+        """Show whose index is open."""
+        self._health.report(index_id=index_id, scheme=scheme)
+
+    def enter(self, state: State, detail: str = "") -> None:
+        """Say what the process is doing now; a change is logged."""
+        before = self._health.status
+        if (before.state, before.detail) == (state, detail):
+            self._health.beat()
+            return
+        self._health.enter(state, detail)
+        self._show_partitions(state)
+        logger.info("%s%s", state, f": {detail}" if detail else "")
+
+    def _show_partitions(self, state: State) -> None:
+        paused = {_PAUSES[state]: self._partitions} if state in _PAUSES else {}
+        self._metrics.partitions(self._partitions, **paused)
+
+    def loudly(self, message: str) -> None:
+        """Say what an operator must know, though the work goes on."""
+        logger.warning("%s", message)
+
+    def note(self, message: str) -> None:
+        """Say what helps to understand a log."""
+        logger.info("%s", message)
+
+
+_PAUSES = {State.PAUSED_DISK: "disk", State.PAUSED_DEAD_LETTERS: "dead_letters"}

@@ -1,0 +1,70 @@
+"""How much a transaction may hold, and how long to rest: what the transactions of late taught.
+
+A path to the brokers has a pace: a quota, a thin line, a slow disk. A batch that is not delivered
+within the transaction's time would be sent whole again, for ever. So the next one is half of it,
+the one after that a quarter of this, and it grows back by a quarter with each transaction that
+took little of its time. What was learned outlives the producer: an undelivered one is replaced.
+
+And whatever fails transactions in a row, the next one waits, twice as long as the last, up to a
+bound: each aborted one leaves its records in the logs, for every reader to read past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamfilter.engine.ports import Clock
+
+REST_SECONDS_MIN, REST_SECONDS_MAX = 0.1, 5.0
+"""After the first failure in a row, and at most: short against whatever fails for long, and long
+against what a transaction leaves behind."""
+OUTLIVED_SHARE = 0.9
+"""Of a transaction's time. What failed after so much of it failed for want of time."""
+HASTE_SHARE, EASE_SHARE = 0.5, 0.25
+"""A transaction that took more of its time makes the next one smaller before it fails; one that
+took less lets it grow."""
+GROWTH = 1.25
+
+
+class Pace:
+    """The pace of one task. It lives as long as the task, whatever becomes of its producers."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        """Begin at full size; a transaction has *seconds*."""
+        self._clock, self._seconds = clock, seconds
+        self.share = 1.0
+        """Of the configured batch that is taken."""
+        self.outlived = False
+        """True when the last transaction failed for want of time: then a fence may be the broker's
+        answer to its age, and another producer no sign of trouble."""
+        self._failures = self._shrunk = 0
+        self._rested = clock.monotonic()
+
+    @property
+    def resting(self) -> bool:
+        """Return whether it is too early for another transaction."""
+        return self._clock.monotonic() < self._rested
+
+    @property
+    def failures(self) -> int:
+        """Return how many transactions in a row have failed."""
+        return self._failures
+
+    def committed(self, share: Callable[[], float], seconds: float) -> None:
+        """Learn from a transaction that took *seconds*; *share* says of how full a batch."""
+        self._failures = self._shrunk = 0
+        self.outlived = False
+        if seconds > HASTE_SHARE * self._seconds:
+            self.share = min(self.share, share() / 2)
+        elif seconds < EASE_SHARE * self._seconds:
+            self.share = min(1.0, self.share * GROWTH)
+
+    def failed(self, share: Callable[[], float], seconds: float) -> None:
+        """Learn from one that failed after *seconds*, and rest before the next."""
+        self.outlived = seconds >= OUTLIVED_SHARE * self._seconds
+        if self.outlived:
+            self._shrunk += 1
+            self.share = min(self.share, share() / 2**self._shrunk)
+        self._failures += 1
+        rest = REST_SECONDS_MIN * 2 ** min(self._failures - 1, 16)
+        self._rested = self._clock.monotonic() + min(REST_SECONDS_MAX, rest)

@@ -1,0 +1,131 @@
+"""Records that a broker refuses for good: which they are, and what becomes of them.
+
+A record with a timestamp that a topic does not take, or without the key that a compacted topic
+wants, fails its transaction, and would fail it again for ever. That is a verdict on the record:
+it goes to the dead letters, and the rest of its batch is judged without it, for a document that
+was not forwarded may withhold no other.
+
+Which records they are costs a few transactions. The first one only shows that there are some.
+The next ones are watched: each delivery is looked at, and a destination is waited for before the
+next one gets its records. The reports name the refused ones, or blame a whole batch for one in
+it; the suspects are then sent in ever smaller pieces, at last each alone. What was learned is
+kept until the records are committed, whatever producers come and go meanwhile; after a crash it
+is learned again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from streamfilter.engine.ports import Blame, Outgoing
+from streamfilter.model import Record, Source
+from streamfilter.stops import ExitCode, Stop
+
+PIECES = 16
+"""Into so many the suspects are cut: each is a round trip, each cut a transaction."""
+WATCHED_BATCHES = 20
+"""Deliveries are watched until so many batches in a row had no refused record: refusals come in
+swarms, and a look costs far less than an aborted transaction."""
+
+Place = tuple[int, int]
+"""Partition and offset of an input record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something to produce, and the input record that it is made of."""
+
+    out: Outgoing | bytes
+    """An output's record, or a changelog's value."""
+    place: Place | None
+    """None: it is of the whole batch."""
+
+    @property
+    def destination(self) -> tuple[str, int]:
+        """Return topic and partition; the changelog is empty, and last."""
+        return (self.out.topic, self.out.partition) if isinstance(self.out, Outgoing) else ("", 0)
+
+
+def place_of(source: Source | None) -> Place | None:
+    """Return where *source* stands in the input."""
+    return None if source is None else (source.partition, source.offset)
+
+
+class Refusals:
+    """What is known of one task's refused records."""
+
+    def __init__(self, dead_letter: str | None = None) -> None:
+        """Know of none; *dead_letter* is the topic that must take them."""
+        self._dead_letter = dead_letter
+        self._known: dict[Place, str] = {}
+        self._suspects: frozenset[Place] = frozenset()
+        self._calm = 0
+        self.watching = False
+        """True while a producer is to be used whose deliveries are watched."""
+
+    @property
+    def known(self) -> Mapping[Place, str]:
+        """Return why, by the place of each refused record that is not yet committed."""
+        return self._known
+
+    def pieces(self, items: Sequence[Item]) -> Iterator[list[Item]]:
+        """Yield *items* in pieces, each to be delivered before the next one is sent.
+
+        Each destination is a piece of its own, its records in their order; of suspects there are
+        at most a few in one, and nobody else.
+        """
+        outputs = sorted(items, key=lambda item: (not item.destination[0], item.destination))
+        size = max(1, len(self._suspects) // PIECES)
+        for _, group in groupby(outputs, key=lambda item: item.destination):
+            for suspicious, run in groupby(group, key=lambda item: item.place in self._suspects):
+                left = list(run)
+                cut = size if suspicious else len(left)
+                yield from (left[at : at + cut] for at in range(0, len(left), cut))
+
+    def learn(self, items: Sequence[Item], blame: Blame | None) -> str:
+        """Take in whom a broker blames among *items*, as produced; return what to say of it.
+
+        Raises:
+            Stop: nothing more can be done about one of them.
+        """
+        self._calm, before = 0, self.watching
+        self.watching = True
+        if blame is None:
+            return "" if before else "deliveries are watched from here on, to find the records"
+        blamed = [items[number] for number in blame.numbers]
+        if blame.each:
+            for item in blamed:
+                self._refuse(item, blame.reason)
+            self._suspects = frozenset()
+            return f"{len(blamed)} records go to the dead letters: {blame.reason}"
+        places = frozenset(item.place for item in blamed if item.place is not None)
+        narrowed = places & self._suspects
+        self._suspects = narrowed if narrowed and len(narrowed) < len(self._suspects) else places
+        return f"one record of {len(self._suspects)} is to blame: {blame.reason}"
+
+    def _refuse(self, item: Item, reason: str) -> None:
+        topic, place = item.destination[0] or "the changelog", item.place
+        if place is None:
+            raise Stop(f"{topic} refuses what belongs to no record: {reason}")
+        if place in self._known and topic == self._dead_letter:
+            raise Stop(
+                f"topic {topic} refuses the dead letter of {place[0]} at {place[1]}: {reason}; "
+                "it must take any record: look at its max.message.bytes and message.timestamp.*",
+                exit_code=ExitCode.CONFIG,
+            )
+        self._known[place] = f"{topic}: {reason}"
+
+    def committed(self, records: Sequence[Record]) -> bool:
+        """Forget what is done with; return True if deliveries need be watched no more."""
+        if not self.watching:
+            return False
+        places = {(record.source.partition, record.source.offset) for record in records}
+        refused = self._known.keys() & places
+        for place in refused:
+            del self._known[place]
+        self._suspects -= places
+        self._calm = 0 if refused else self._calm + 1
+        self.watching = self._calm < WATCHED_BATCHES or bool(self._known)
+        return not self.watching

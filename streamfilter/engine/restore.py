@@ -1,0 +1,160 @@
+"""Step 5: the index catches up with the committed changelog, and nothing else.
+
+The reader begins AT the record that the index applied last, to see that it is still that
+record. Then whole transactions are applied, many in one write; each write leaves the index as
+it was after some batch. Band keys are computed again from signatures: the changelog does not
+carry them. A record that is known already adds nothing, so a replay may be interrupted anywhere.
+`run` ends at the reader's end; `follow` goes on with what is committed later (`standby.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamfilter.engine import changelog
+from streamfilter.engine.beginning import Names, refuse_broken, refuse_other_record
+from streamfilter.engine.ports import ChangelogReader, Entry
+from streamfilter.engine.standing import progress_after
+from streamfilter.index.errors import DiskFull, FormatError
+from streamfilter.index.protocol import Additions, Changes, Index
+from streamfilter.killpoints import kill_point
+from streamfilter.model import BatchMark
+from streamfilter.similarity.sketch import Sketcher
+
+READ_RECORDS = 5_000
+READ_SECONDS = 0.05
+"""How long a read may wait: the membership is polled between two."""
+WRITE_DOCUMENTS = 5_000
+"""Documents of one write, rounded up to a whole transaction."""
+
+
+class Replay:
+    """Applies one changelog partition to one index."""
+
+    def __init__(
+        self,
+        index: Index,
+        sketcher: Sketcher,
+        reader: ChangelogReader,
+        names: Names,
+        *,
+        from_known: bool,
+    ) -> None:
+        """Prepare to catch up.
+
+        Args:
+            index: what is to catch up.
+            sketcher: computes band keys, by the index's own scheme and seed.
+            reader: the committed changelog from where the index stands.
+            names: for messages.
+            from_known: whether the reader begins at the record that the index applied last.
+        """
+        # A tail that ended before a full disk leaves a write owed. It is read again here, and in
+        # other pieces: to insist on that very write would be to wait for ever, whatever the room.
+        index.drop_owed()
+        self._index, self._sketcher, self._reader = index, sketcher, reader
+        self._names = names
+        self._unchecked = from_known
+        self._unfinished: list[bytes] = []
+        """Documents whose batch record has not come yet."""
+        self._documents: list[bytes] = []
+        self._marks: list[BatchMark] = []
+        self._last: tuple[Entry, changelog.Batch] | None = None
+        progress = index.progress
+        self._next = progress.next_batch if progress.changelog_offset >= 0 else None
+        """Number of the batch that must come next; None: any, the changelog may be trimmed."""
+
+    def run(self) -> Iterator[str]:
+        """Catch up; yields between two reads, and says why when it has to wait.
+
+        Raises:
+            Refusal: the changelog holds another record than the index has applied, or garbage.
+        """
+        while not self._reader.done:
+            for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
+                self._take(entry)
+                if len(self._documents) >= WRITE_DOCUMENTS:
+                    yield from self._write()
+            yield ""
+        yield from self._write()
+        if self._unchecked:
+            raise refuse_other_record(self._names, self._index.progress.changelog_offset)
+        if self._unfinished:
+            why = "documents without the batch record that ends their transaction"
+            raise refuse_broken(self._names, self._reader.position, why)
+
+    def follow(self) -> Iterator[str]:
+        """Apply what is committed, without end; yields after every read, as `run` does.
+
+        Raises:
+            Refusal: as in `run`.
+        """
+        while True:
+            for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
+                self._take(entry)
+            yield from self._write()
+            yield ""
+
+    def _take(self, entry: Entry) -> None:
+        if self._unchecked:
+            self._check(entry)
+            return
+        try:
+            kind = changelog.kind_of(entry.value)
+            if kind == changelog.DOCUMENT:
+                self._unfinished.append(entry.value)
+            elif kind == changelog.BATCH:
+                self._end_batch(entry, changelog.decode_batch(entry.value))
+        except FormatError as error:
+            raise refuse_broken(self._names, entry.offset, str(error)) from error
+
+    def _check(self, entry: Entry) -> None:
+        """Compare the first record with the one that the index remembers."""
+        known = self._index.progress
+        same = changelog.record_hash(entry.value) == known.record_hash
+        if entry.offset != known.changelog_offset or not same:
+            raise refuse_other_record(self._names, known.changelog_offset)
+        self._unchecked = False
+
+    def _end_batch(self, entry: Entry, batch: changelog.Batch) -> None:
+        """Make a batch's documents ready to be written; batches come without gaps."""
+        number = batch.mark.number
+        if self._next is not None and number != self._next:
+            why = f"batch {number} where batch {self._next} must come"
+            raise refuse_broken(self._names, entry.offset, why)
+        self._next = number + 1
+        self._marks.append(batch.stored_mark)
+        self._documents += self._unfinished
+        self._unfinished = []
+        self._last = (entry, batch)
+
+    def _write(self) -> Iterator[str]:
+        """Apply what was taken up to the last batch's end; a full disk is waited for."""
+        if self._last is None:
+            return
+        kill_point("restore.read")
+        (entry, batch), marks = self._last, tuple(self._marks)
+        progress = progress_after(
+            batch, offset=entry.offset, record_hash=changelog.record_hash(entry.value)
+        )
+        changes = Changes(progress, self._additions(entry.offset), marks)
+        while True:
+            try:
+                self._index.apply(changes)
+                break
+            except DiskFull as error:
+                yield str(error)
+        self._documents, self._marks, self._last = [], [], None
+        kill_point("restore.applied")
+
+    def _additions(self, offset: int) -> Additions | None:
+        if not self._documents:
+            return None
+        try:
+            documents = changelog.decode_changelog_documents(
+                self._documents, slots=self._sketcher.scheme.slots
+            )
+        except FormatError as error:
+            raise refuse_broken(self._names, offset, f"before it, {error}") from error
+        keys = self._sketcher.keys_of(documents.signatures, documents.fingerprints)
+        return Additions(documents, keys)

@@ -1,0 +1,275 @@
+"""A process's tasks: taken and dropped as the group says, each advanced in turn.
+
+One thread. Every turn polls the membership once, with no transaction open, and then lets each
+task do one piece. Whatever moved is dropped whole and begun whole. Ownership is what the
+coordinator says at the commit, not what a callback said last: a fence or a lost place shows
+there, and is asked about here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from streamfilter.engine.ends import as_stop
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.ports import (
+    Clock,
+    Denied,
+    Fenced,
+    InputLost,
+    LogError,
+    Membership,
+    Moves,
+    Retriable,
+)
+from streamfilter.engine.standby import Standbys
+from streamfilter.engine.task import Task
+from streamfilter.engine.transactor import Step
+from streamfilter.index.errors import (
+    DiskFull,
+    IndexDamaged,
+    IndexFault,
+    IndexLocked,
+    IndexUnavailable,
+)
+from streamfilter.index.protocol import Index
+from streamfilter.process.health import State
+from streamfilter.stops import Fenced as FencedStop
+from streamfilter.stops import SchemeMismatch, Temporary
+
+STANDBY_SECONDS = 0.25
+"""How long a poll of the membership waits while there is nothing else to do."""
+IDLE_SECONDS = 0.02
+"""The tasks of an idle process wait so long for records in all, however short the latency is:
+whoever waited for nothing would turn without end. A record that comes ends its task's wait."""
+RETRY_SECONDS = 0.1
+"""The same after an aborted transaction: a revoke is often on its way."""
+PAUSED_SECONDS = 0.5
+FENCE_POLLS = 20
+"""Polls of `RETRY_SECONDS` in which a process that was fenced hears that it lost its place."""
+REPLACEMENTS_MAX = 3
+"""New producers in a row without a commit between them; then the process ends."""
+
+
+class Service:
+    """Runs the tasks that the group gives to this process."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        new_task: Callable[[int, Index | None], Task],
+        observer: Observer,
+        clock: Clock,
+        *,
+        latency: float,
+        standbys: Standbys | None = None,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begin with no task.
+
+        Args:
+            membership: says which tasks are ours.
+            new_task: makes a task by its number, with the open index of its standby if any.
+            observer: hears what happens.
+            clock: for pauses.
+            latency: seconds a batch may be waited for, for all tasks together.
+            standbys: what to do with no task; None: wait.
+            look: called once a turn; it may end the process (`watching.TopicsWatch.look`).
+        """
+        self._membership, self._new_task = membership, new_task
+        self._observer, self._clock = observer, clock
+        self._patience = max(latency, IDLE_SECONDS)
+        self._standbys = standbys or Standbys()
+        self._look = look
+        self._tasks: dict[int, Task] = {}
+        self._replaced: dict[int, int] = {}
+        self._rebuilt: set[int] = set()
+        self._wait = STANDBY_SECONDS
+
+    def run(self, stopping: Callable[[], bool]) -> None:
+        """Work until *stopping*, then finish the batch and leave the group.
+
+        Raises:
+            Stop: the process must end, and why.
+        """
+        try:
+            while not stopping():
+                self.turn()
+            self._observer.enter(State.DRAINING)
+        finally:
+            self.close()
+
+    def turn(self) -> None:
+        """Poll the membership once, and advance every task by one piece."""
+        self._look()
+        self._take(self._poll(self._wait))
+        # What one task goes through may cost us another: that one is closed already.
+        tasks = list(self._tasks.values())
+        steps = [self._advance(task) for task in tasks if self._is_ours(task)]
+        self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=0.0)
+        if Step.MOVED in steps:
+            self._wait = 0.0
+        if not self._tasks:
+            self._wait = self._stand_by()
+        self._observer.enter(*self._state())
+
+    def _stand_by(self) -> float:
+        """Let a standby do a piece; return how long the membership may be waited for."""
+        if self._membership.member().generation < 0:
+            return STANDBY_SECONDS  # what we are about to get need not be read twice
+        with _stops():
+            busy = self._standbys.advance()
+        return 0.0 if busy else STANDBY_SECONDS / max(1, len(self._standbys))
+
+    def _poll(self, timeout: float) -> Moves:
+        try:
+            return self._membership.poll(timeout)
+        except Retriable as error:
+            self._observer.note(str(error))
+            return Moves()
+        except LogError as error:
+            raise as_stop(error) from error
+        finally:
+            self._observer.spent("membership")
+
+    def _take(self, moves: Moves) -> None:
+        """Drop what is gone, begin what is gained; the same task again begins anew."""
+        if not moves:
+            return
+        self._observer.rebalanced(moves)
+        for number in sorted((moves.gone | moves.gained) & self._tasks.keys()):
+            self._drop(number)
+        for number in sorted(moves.gained):
+            # Its tail has ended before step 1 begins: nothing else writes this index from here on.
+            self._tasks[number] = self._new_task(number, self._standbys.release(number))
+            self._replaced[number] = 0
+            self._rebuilt.discard(number)
+        if self._tasks:
+            self._standbys.close()
+        partitions = sum(len(task.plan.partitions) for task in self._tasks.values())
+        self._observer.owning([task.plan.label for task in self._tasks.values()], partitions)
+
+    def _is_ours(self, task: Task) -> bool:
+        return self._tasks.get(task.plan.number) is task
+
+    def _drop(self, number: int) -> None:
+        task = self._tasks.pop(number)
+        self._observer.note(f"{task.plan.label} is no longer ours")
+        task.close()
+
+    def _advance(self, task: Task) -> Step:
+        number = task.plan.number
+        try:
+            with _stops():
+                step = task.advance(self._patience / max(1, len(self._tasks)))
+        except Fenced as error:
+            return self._fenced(task, error)
+        except LogError as error:
+            return self._replace(task, error)
+        except IndexDamaged as error:
+            return self._rebuild(task, error)
+        finally:
+            self._observer.alive()  # ten tasks that wait for a coordinator are no stuck loop
+        if step is Step.MOVED:
+            self._replaced[number] = 0
+        return step
+
+    def _replace(self, task: Task, error: LogError) -> Step:
+        """Answer an unknown outcome: a new producer, and everything from step 1.
+
+        One that was only too slow is tried again with less (`pace.py`), however often.
+        """
+        number = task.plan.number
+        self._replaced[number] += not task.outlived
+        if self._replaced[number] > REPLACEMENTS_MAX:
+            raise as_stop(error) from error
+        self._observer.loudly(f"{task.plan.label} begins again with a new producer: {error}")
+        task.restart()
+        return Step.RETRY
+
+    def _rebuild(self, task: Task, error: IndexDamaged) -> Step:
+        """Answer damage that only a read found: as at an opening, but once in a task's life.
+
+        A disk that damages it again needs a person, not a loop of restores.
+        """
+        number = task.plan.number
+        if number in self._rebuilt:
+            raise SchemeMismatch(f"{error}; it was restored once already: look at the disk")
+        self._rebuilt.add(number)
+        task.rebuild(str(error))
+        return Step.RETRY
+
+    def _fenced(self, task: Task, error: Fenced) -> Step:
+        """Find out whether somebody took over, or only the transaction was too old.
+
+        The broker's answer is the same. If the group threw us out, or if it happens again and
+        again, another process has our place: this one ends, and its restart stands by.
+        """
+        number = task.plan.number
+        self._observer.enter(State.FENCED, str(error))
+        for _ in range(FENCE_POLLS):
+            moves = self._poll(RETRY_SECONDS)
+            if number in moves.gone:
+                raise FencedStop(f"{task.plan.label} was taken over by another process: {error}")
+            self._take(moves)
+            if not self._is_ours(task):
+                return Step.RETRY  # begun anew; what moved with others says nothing of this one
+        if self._replaced[number] >= REPLACEMENTS_MAX and not task.outlived:
+            raise FencedStop(
+                f"{task.plan.label}: somebody else uses this transactional id again and again: "
+                f"{error}; is there a second cluster of processes with the same kafka.group?"
+            )
+        return self._replace(task, error)
+
+    def _state(self) -> tuple[State, str]:
+        """Return what the process is doing: the task furthest from working speaks for all."""
+        if not self._tasks:
+            if self._membership.member().generation < 0:
+                return State.STARTING, "joining the group"
+            return self._standbys.doing
+        worst = max(self._tasks.values(), key=lambda task: _WORRY.index(task.state))
+        return worst.state, worst.detail
+
+    def close(self) -> None:
+        """Close every task, then leave the group: the next owner must find us gone."""
+        try:
+            self._standbys.close()
+            for number in list(self._tasks):
+                self._tasks.pop(number).close()
+        finally:
+            self._membership.close()
+            self._observer.spent("stop")
+
+
+@contextmanager
+def _stops() -> Iterator[None]:
+    """Turn what a person has to look at into the end of the process.
+
+    A directory that is in use, and a system that refuses (file descriptors, input/output), may be
+    well again with the next start: a supervisor should try. All else needs a person.
+    """
+    try:
+        yield
+    except (Denied, InputLost) as error:
+        raise as_stop(error) from error
+    except (DiskFull, IndexLocked, IndexUnavailable) as error:
+        raise Temporary(str(error)) from error
+    except IndexDamaged:
+        raise  # it can be made again
+    except IndexFault as error:
+        raise SchemeMismatch(str(error)) from error
+
+
+_WAITS = {
+    Step.RETRY: RETRY_SECONDS,
+    Step.DISK_FULL: PAUSED_SECONDS,
+    Step.TRIPPED: PAUSED_SECONDS,
+}
+_WORRY = (
+    State.RUNNING,
+    State.RESTORING,
+    State.STARTING,
+    State.PAUSED_DEAD_LETTERS,
+    State.PAUSED_DISK,
+)

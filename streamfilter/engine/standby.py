@@ -1,0 +1,172 @@
+"""A process without a task tails the changelog, so that taking over means reading the rest.
+
+A standby keeps an index of its own as far as the changelog is committed, with the very rules of a
+start (`keeper.py`) and of a restore (`restore.py`): never ahead, never another changelog's, whole
+batches only. It reads and writes a bounded piece per turn; between two the membership is polled.
+When the task becomes ours, the tail ends first, and its index goes open into the task's start,
+which asks every question again: a standby is a way to have read most already, nothing else.
+
+A refusal ends a standby as it would end an owner, for then it could not take over. What passes
+(a broker that is away, a directory that another process holds) is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from streamfilter.engine.beginning import refuse_future
+from streamfilter.engine.keeper import Keeper
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.plan import Doing, Plan, Script, patiently
+from streamfilter.engine.ports import Bounds, Clock, Denied, Log, LogError
+from streamfilter.engine.restore import Replay
+from streamfilter.engine.store import Store
+from streamfilter.index.errors import IndexDamaged, IndexLocked
+from streamfilter.index.protocol import Index
+from streamfilter.process.health import State
+from streamfilter.similarity.sketch import Sketcher
+
+ENDLESS = 1 << 62
+"""An end that no changelog reaches: the tail's reader is never done."""
+LOOK_SECONDS = 2.0
+"""Between two looks at the changelog's bounds, which tell that it shrank."""
+AGAIN_SECONDS = 1.0
+"""Before a tail that broke begins anew."""
+
+
+class Standby:
+    """Tails one task's changelog into this process's own index."""
+
+    def __init__(
+        self, plan: Plan, log: Log, store: Store, observer: Observer, clock: Clock
+    ) -> None:
+        self._plan, self._log, self._observer, self._clock = plan, log, observer, clock
+        self._keeper = Keeper(plan, log, observer, store, None)
+        self._script = self._run()
+        self._again_at = 0.0
+        self.state, self.detail = State.STANDBY, ""
+        self.busy = False
+        """True while there is more to read at once."""
+
+    def advance(self) -> None:
+        """Do one piece: a step of the opening, or a read and its write.
+
+        Raises:
+            Stop: this process could never take over.
+            IndexFault: the index cannot be used; not that another process has it open.
+            Denied: the broker refuses us.
+        """
+        self.busy = False
+        if self._clock.monotonic() < self._again_at:
+            return
+        try:
+            doing, self.detail = next(self._script)
+        except Denied:
+            raise
+        except IndexDamaged as error:
+            self._keeper.wipe(str(error))
+            doing, self.detail = State.STANDBY, str(error)
+            self._again_at = self._clock.monotonic() + AGAIN_SECONDS
+            self._script = self._run()
+        except (LogError, IndexLocked) as error:
+            self._observer.note(f"{self._plan.label} stands by, and tries again: {error}")
+            doing, self.detail = State.STANDBY, str(error)
+            self._again_at = self._clock.monotonic() + AGAIN_SECONDS
+            self._script = self._run()
+        self.state = State.PAUSED_DISK if doing is State.PAUSED_DISK else State.STANDBY
+
+    def _run(self) -> Script[None]:
+        """Open the index as a start does, then follow the changelog."""
+        while True:
+            bounds = yield from patiently(State.STANDBY, self._log.changelog_bounds)
+            header = yield from self._keeper.header(bounds)
+            if header is not None:
+                break
+            yield State.STANDBY, "the changelog is empty still"
+        identity = yield from self._keeper.identity(header)
+        index = yield from self._keeper.open(identity, bounds, empty=False)
+        self._observer.identified(identity.index_id, identity.scheme_fingerprint)
+        yield from self._tail(index, Sketcher(self._plan.scheme, seed=identity.seed), bounds)
+
+    def _tail(self, index: Index, sketcher: Sketcher, bounds: Bounds) -> Script[None]:
+        """Apply what is committed as it comes, and look now and then whether it still can be."""
+        names, known = self._plan.names, index.progress.changelog_offset
+        from_known = known >= bounds.start
+        reader = self._log.read_changelog(known if from_known else bounds.start, ENDLESS)
+        replay = Replay(index, sketcher, reader, names, from_known=from_known)
+        look_at = self._clock.monotonic() + LOOK_SECONDS
+        try:
+            for waiting in replay.follow():
+                remaining = max(0, bounds.end - reader.position)
+                self._observer.tailing(index, remaining)
+                self.busy = remaining > 0 and not waiting
+                yield State.PAUSED_DISK if waiting else State.STANDBY, waiting
+                if self._clock.monotonic() >= look_at:
+                    bounds = yield from patiently(State.STANDBY, self._log.changelog_bounds)
+                    refuse_future(names, index.progress, bounds, empty=False)
+                    look_at = self._clock.monotonic() + LOOK_SECONDS
+        finally:
+            reader.close()
+
+    def release(self) -> Index | None:
+        """End the tail; return the index, open, or None if it never was."""
+        self._script.close()
+        self._log.close()
+        index, self._keeper.index = self._keeper.index, None
+        return index
+
+    def close(self) -> None:
+        """End the tail and close the index."""
+        index = self.release()
+        if index is not None:
+            index.close()
+
+
+class Standbys:
+    """One standby for every task of the group, while this process owns none."""
+
+    def __init__(self, numbers: Sequence[int] = (), new: Callable[[int], Standby] | None = None):
+        """Begin with none.
+
+        Args:
+            numbers: the tasks; none: this process stands by with nothing in its hands.
+            new: makes a standby for a task.
+        """
+        self._numbers, self._new = tuple(numbers), new
+        self._standbys: dict[int, Standby] = {}
+        self._turn = 0
+
+    @property
+    def doing(self) -> Doing:
+        """Return what the standby that is furthest from well is doing."""
+        worst = State.STANDBY, ""
+        for each in self._standbys.values():
+            if each.state is not State.STANDBY or (each.detail and not worst[1]):
+                worst = each.state, each.detail
+        return worst
+
+    def advance(self) -> bool:
+        """Let one of them do a piece; return True if it has more to do at once."""
+        if self._new is None or not self._numbers:
+            return False
+        number = self._numbers[self._turn % len(self._numbers)]
+        self._turn += 1
+        if number not in self._standbys:
+            self._standbys[number] = self._new(number)
+        standby = self._standbys[number]
+        standby.advance()
+        return standby.busy
+
+    def __len__(self) -> int:
+        """Return how many tasks are stood by for."""
+        return len(self._numbers)
+
+    def release(self, number: int) -> Index | None:
+        """End the tail of a task that is ours now; return its index, open, or None."""
+        standby = self._standbys.pop(number, None)
+        return None if standby is None else standby.release()
+
+    def close(self) -> None:
+        """End all tails: a process with a task has no time for others."""
+        while self._standbys:
+            self._standbys.popitem()[1].close()

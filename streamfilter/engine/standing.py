@@ -1,0 +1,131 @@
+"""How far a task has come, and how far a batch takes it: pure arithmetic on offsets and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from streamfilter.engine import changelog
+from streamfilter.engine.changelog import Batch
+from streamfilter.index.protocol import Additions, Changes, Progress
+from streamfilter.model import BatchMark, Positions, Record, Span
+
+FUTURE_MILLISECONDS_MAX = 3_600_000
+"""A record's timestamp counts at most an hour ahead of the clock, or one mad producer would age
+the whole index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The counters of one task; they belong to one producer and die with it."""
+
+    positions: Positions
+    """Next offset to take, for every input partition: what each transaction commits."""
+    known: Positions
+    """Next offset never judged, for every input partition. Below it, a record is re-read."""
+    next_batch: int = 0
+    next_ordinal: int = 0
+    highest_timestamp: int = -1
+
+    @classmethod
+    def of(cls, progress: Progress, *, positions: Positions, known: Positions) -> Standing:
+        """Return the standing of an index with *progress*, about to go on at *positions*."""
+        return cls(
+            positions,
+            known,
+            progress.next_batch,
+            progress.next_ordinal,
+            progress.highest_timestamp,
+        )
+
+    def after(
+        self,
+        records: Sequence[Record],
+        judged: int,
+        now: int,
+        *,
+        reread: bool,
+        reached: Positions | None = None,
+    ) -> tuple[Standing, Batch | None]:
+        """Return the standing after *records*, and the batch that tells of it (None: re-read).
+
+        Args:
+            records: a batch that is all new or all re-read.
+            judged: how many of them are documents.
+            now: milliseconds since the epoch.
+            reread: whether they were judged before; then only the positions move.
+            reached: where what comes after new records begins, if they are all that is held.
+        """
+        ends = {record.source.partition: record.source.offset + 1 for record in records}
+        positions = self.positions | ends
+        if reread:
+            return replace(self, positions=positions), None
+        limit = now + FUTURE_MILLISECONDS_MAX
+        latest = max((min(record.timestamp, limit) for record in records), default=-1)
+        new = replace(self, positions=positions)
+        return new._told(new._past(reached or {}), judged, latest)
+
+    def passed(self, reached: Positions) -> tuple[Standing, Batch | None]:
+        """Return the standing at *reached*, with no record on the way there.
+
+        What lies between are markers and aborted records. A batch tells of it as of any other, so
+        that the changelog says what the group's offsets say; None if all that was judged before.
+        """
+        after = self._past(reached)
+        return self._told(after, 0, -1) if after.known != self.known else (after, None)
+
+    def _past(self, reached: Positions) -> Standing:
+        """Return this standing moved forward to *reached*, and known up to its positions."""
+        positions = {p: max(offset, reached.get(p, offset)) for p, offset in self.positions.items()}
+        known = {p: max(offset, positions[p]) for p, offset in self.known.items()}
+        return replace(self, positions=positions, known=known)
+
+    def opened(self) -> tuple[Standing, Batch]:
+        """Return the first batch of a changelog: nothing judged, all start offsets told."""
+        return self._told(self, 0, -1)
+
+    def _told(self, at: Standing, judged: int, latest: int) -> tuple[Standing, Batch]:
+        """Return the standing *at* those positions, and the batch that takes us there."""
+        spans = tuple(Span(p, self.known[p], at.known[p]) for p in sorted(at.known))
+        after = replace(
+            at,
+            next_batch=self.next_batch + 1,
+            next_ordinal=self.next_ordinal + judged,
+            highest_timestamp=max(self.highest_timestamp, latest),
+        )
+        mark = BatchMark(self.next_batch, self.next_ordinal, after.next_ordinal, spans)
+        return after, Batch(mark, after.highest_timestamp)
+
+
+def progress_after(batch: Batch, *, offset: int, record_hash: bytes) -> Progress:
+    """Return what an index remembers after *batch*, whose record stands at *offset*."""
+    return Progress(
+        changelog_offset=offset,
+        record_hash=record_hash,
+        positions=batch.positions,
+        next_batch=batch.mark.number + 1,
+        next_ordinal=batch.mark.next_ordinal,
+        highest_timestamp=batch.highest_timestamp,
+    )
+
+
+def values_of(additions: Additions | None, batch: Batch | None) -> list[bytes]:
+    """Return a batch's changelog records, its mark last; a re-read batch has none."""
+    if batch is None:
+        return []
+    documents = changelog.encode_changelog_documents(additions.documents) if additions else []
+    return [*documents, changelog.encode_batch(batch)]
+
+
+def places_of(additions: Additions | None) -> list[tuple[int, int]]:
+    """Return partition and offset of each record whose document is in the changelog's records."""
+    if additions is None:
+        return []
+    documents = additions.documents
+    return list(zip(documents.partitions.tolist(), documents.offsets.tolist(), strict=True))
+
+
+def changes_of(additions: Additions | None, batch: Batch, *, offset: int, value: bytes) -> Changes:
+    """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
+    progress = progress_after(batch, offset=offset, record_hash=changelog.record_hash(value))
+    return Changes(progress, additions, (batch.stored_mark,))

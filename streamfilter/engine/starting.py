@@ -1,0 +1,131 @@
+"""Steps 1 to 6 of a task, a little at a time.
+
+    1   a producer of our own: fences every predecessor, ends its transaction
+    2   the group's committed offsets, stable only
+    3   after 2: the changelog's bounds, read uncommitted
+    4   do they and the index fit together (`beginning.py`), and whose index is it
+    5   the index catches up with the changelog (`restore.py`)
+    6   consume from the positions; a fresh task first opens its changelog
+
+It is a script because a long restore must not cost us the task it restores: between two pieces
+the membership is polled. What it yields is what the process is doing, and, if it waits for
+something, for what. It is run whole for every new producer: one that was replaced may have been
+replaced by somebody else meanwhile, and whatever we counted ourselves is then wrong.
+"""
+
+from __future__ import annotations
+
+from streamfilter.engine import beginning
+from streamfilter.engine.changelog import encode_header
+from streamfilter.engine.keeper import Keeper
+from streamfilter.engine.plan import Plan, Script, patiently
+from streamfilter.engine.ports import Bounds
+from streamfilter.engine.restore import Replay
+from streamfilter.engine.standing import Standing
+from streamfilter.engine.store import Store
+from streamfilter.engine.succession import Succession
+from streamfilter.engine.transactor import Parts, Step, Transactor
+from streamfilter.index.protocol import Index
+from streamfilter.killpoints import kill_point
+from streamfilter.model import Positions
+from streamfilter.process.health import State
+from streamfilter.similarity.sketch import Sketcher
+
+
+class Starter:
+    """One start of one task."""
+
+    def __init__(self, plan: Plan, parts: Parts, store: Store, index: Index | None) -> None:
+        """Prepare a start; an *index* that is still open from the last one is used again."""
+        self._plan, self._parts = plan, parts
+        self._log, self._observer = parts.log, parts.observer
+        self._keeper = Keeper(plan, parts.log, parts.observer, store, index)
+
+    def wipe(self, why: str) -> None:
+        """Remove the index that is there, loudly."""
+        self._keeper.wipe(why)
+
+    @property
+    def index(self) -> Index | None:
+        """Return the index if it is open, whoever stops the start."""
+        return self._keeper.index
+
+    def run(self) -> Script[Transactor]:
+        """Do all six steps; return what does the others."""
+        log, names = self._log, self._plan.names
+        yield from patiently(
+            State.STARTING, lambda: log.open_producer(watched=self._parts.refusals.watching)
+        )
+        kill_point("start.producer")
+        committed = yield from patiently(State.STARTING, log.committed)
+        remembered, present = yield from patiently(State.STARTING, log.input_ids)
+        accept = self._plan.accept_positions
+        for message in beginning.refuse_other_input(names, remembered, present, accept=accept):
+            self._observer.loudly(message)
+        kill_point("start.committed")
+        # Only now: what was committed before those offsets lies before this end.
+        bounds = yield from patiently(State.STARTING, log.changelog_bounds)
+        kill_point("start.bounds")
+        header = yield from self._keeper.header(bounds)
+        if header is None:
+            beginning.refuse_lost_changelog(names, committed)
+        identity = yield from self._keeper.identity(header)
+        index = yield from self._keeper.open(identity, bounds, empty=header is None)
+        sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
+        self._observer.identified(identity.index_id, identity.scheme_fingerprint)
+        kill_point("start.identity")
+        if header is None:
+            positions = yield from patiently(State.STARTING, log.start_positions, self._plan.start)
+            standing = Standing(positions, positions)
+        else:
+            yield from self._catch_up(index, sketcher, bounds)
+            standing = yield from self._standing(index, committed)
+        log.assign(standing.positions)
+        kill_point("start.assigned")
+        succession = Succession(log, self._parts.clock, names, end=bounds.end)
+        transactor = Transactor(self._parts, index, sketcher, standing, succession)
+        if header is None:
+            # Abortable as any other: the membership is polled, and it is tried again.
+            header_record = encode_header(identity.encode(), group=names.group)
+            while transactor.open_changelog(header_record) is Step.RETRY:
+                yield State.STARTING, "the first transaction was aborted"
+        return transactor
+
+    def _catch_up(self, index: Index, sketcher: Sketcher, bounds: Bounds) -> Script[None]:
+        """Do step 5."""
+        known = index.progress.changelog_offset
+        from_known = known >= bounds.start
+        reader = self._log.read_changelog(known if from_known else bounds.start, bounds.end)
+        replay = Replay(index, sketcher, reader, self._plan.names, from_known=from_known)
+        begun = bounds.end - reader.position
+        self._observer.note(f"{self._plan.label} restores {begun} changelog offsets")
+        try:
+            for waiting in replay.run():
+                self._observer.restoring(max(0, bounds.end - reader.position))
+                state = State.PAUSED_DISK if waiting else State.RESTORING
+                yield state, waiting
+        finally:
+            reader.close()
+        self._observer.restoring(0)
+        self._observer.note(f"{self._plan.label} restored: {len(index)} documents")
+
+    def _standing(self, index: Index, committed: Positions) -> Script[Standing]:
+        """Return where to go on, by the group's offsets and the changelog's positions."""
+        plan = self._plan
+        begin = beginning.reconcile(
+            plan.names,
+            committed,
+            dict(index.progress.positions or {}),
+            plan.partitions,
+            accept=plan.accept_positions,
+        )
+        earliest = yield from patiently(State.STARTING, self._log.start_positions, "earliest")
+        latest = yield from patiently(State.STARTING, self._log.start_positions, "latest")
+        positions = beginning.refuse_lost_input(
+            plan.names, begin.positions, earliest, latest, accept=plan.accept_positions
+        )
+        for message in begin.loudly:
+            self._observer.loudly(message)
+        known = {p: max(offset, positions[p]) if plan.accept_positions else offset
+                 for p, offset in begin.known.items()}  # fmt: skip
+        return Standing.of(index.progress, positions=positions, known=known)

@@ -1,0 +1,156 @@
+"""One task: the owner of one index, from its start (`starting.py`) into the loop (`transactor.py`).
+
+A task is its input partitions, its changelog partition, its transactional id and its index. It
+never waits by itself: `advance` does one piece and returns, so that its owner can poll the
+membership between any two.
+"""
+
+from __future__ import annotations
+
+from streamfilter.engine.plan import Plan, Script
+from streamfilter.engine.progress import Progress
+from streamfilter.engine.starting import Starter
+from streamfilter.engine.store import Store
+from streamfilter.engine.transactor import Parts, Step, Transactor
+from streamfilter.index.protocol import Index
+from streamfilter.killpoints import kill_point
+from streamfilter.model import Positions
+from streamfilter.process.health import State
+
+LAG_SECONDS = 1.0
+"""Between two looks at the lag: it asks the client about every partition."""
+MEASURE_SECONDS = 10.0
+"""Between two looks at the disk: it costs a walk through the directory."""
+
+
+class Task:
+    """Drives one task."""
+
+    def __init__(self, plan: Plan, parts: Parts, store: Store, index: Index | None = None) -> None:
+        """Prepare step 1; an open *index* is what a standby has brought up to date."""
+        self.plan, self._parts, self._store = plan, parts, store
+        self._starter: Starter | None = Starter(plan, parts, store, index)
+        self._script: Script[Transactor] | None = None
+        self._transactor: Transactor | None = None
+        self._progress = Progress(parts.log, parts.clock, seconds=parts.bounds.stuck_seconds)
+        self.state, self.detail = State.STARTING, ""
+        self._measure_at = self._lag_at = 0.0
+        self._stood_at: Positions = {}
+        self.restart()
+
+    @property
+    def _index(self) -> Index | None:
+        return self._starter.index if self._starter else None
+
+    @property
+    def outlived(self) -> bool:
+        """Return whether the last transaction failed for want of time, and for no other reason."""
+        return self._parts.pace.outlived
+
+    def restart(self) -> None:
+        """Begin again with step 1; the index stays open, for it is a prefix of the changelog."""
+        outlived = self.outlived
+        self._begin()
+        if not outlived:  # which may happen again and again, and is no progress
+            self._progress.moved()
+
+    def _begin(self) -> None:
+        self._transactor, self._parts.pace.outlived = None, False
+        self._starter = Starter(self.plan, self._parts, self._store, self._index)
+        self._script = self._starter.run()
+        self.state, self.detail = State.STARTING, ""
+
+    def rebuild(self, why: str) -> None:
+        """Remove the index, and begin again: it is restored from the changelog."""
+        assert self._starter is not None
+        if self._script is not None:
+            self._script.close()
+        self._transactor = None  # what it owed is committed, and in the changelog
+        self._starter.wipe(why)
+        self.restart()
+
+    def advance(self, timeout: float) -> Step:
+        """Do one piece of the start, or one step of the loop that waits *timeout* for records."""
+        if self._parts.pace.resting:
+            self.detail = f"{self._parts.pace.failures} transactions in a row have failed"
+            return Step.RETRY
+        if self._script is not None:
+            return self._advance_start(self._script)
+        assert self._transactor is not None
+        step = self._transactor.step(timeout)
+        self.state, self.detail = self._shown(step)
+        self._look_for_progress(step, self._transactor)
+        if step is Step.REPLACE:
+            self._show(self._transactor)
+            self._begin()  # which is no progress: it may be for a transaction that always fails
+        elif step is not Step.IDLE or self._parts.clock.monotonic() >= self._lag_at:
+            self._show(self._transactor)
+        return step
+
+    def _advance_start(self, script: Script[Transactor]) -> Step:
+        try:
+            self.state, self.detail = next(script)
+            restoring = self.state is State.RESTORING
+            self._parts.observer.spent("restore" if restoring else "start")
+        except StopIteration as end:
+            self._parts.observer.spent("start")
+            self._transactor, self._script = end.value, None
+            self.state, self.detail = State.RUNNING, ""
+            self._show(end.value)
+            return Step.STARTED
+        if self.state is State.PAUSED_DISK:
+            return Step.DISK_FULL
+        return Step.RETRY if self.detail else Step.STARTED
+
+    def _look_for_progress(self, step: Step, transactor: Transactor) -> None:
+        """Say so if what there is to move is not moved; a rest on purpose is none of it."""
+        positions = transactor.standing.positions
+        did = step not in (Step.IDLE, Step.RETRY, Step.REPLACE)
+        if did or positions != self._stood_at:
+            self._progress.moved()
+        self._stood_at = positions
+        reason = self._progress.reason(positions)
+        self._parts.observer.stuck(self.plan.label, reason)
+
+    def _shown(self, step: Step) -> tuple[State, str]:
+        if step is Step.DISK_FULL:
+            return State.PAUSED_DISK, "free some space; it goes on by itself"
+        if step is Step.TRIPPED:
+            return State.PAUSED_DEAD_LETTERS, self._parts.breaker.reason
+        return State.RUNNING, ""
+
+    def _show(self, transactor: Transactor) -> None:
+        index, parts = self._index, self._parts
+        if index is None:
+            return
+        positions, topic = transactor.standing.positions, self.plan.names.topic
+        now = parts.clock.monotonic()
+        lag = self._lag(transactor) if now >= self._lag_at else None
+        self._lag_at = now + LAG_SECONDS if lag is not None else self._lag_at
+        parts.observer.standing(index, positions, lag, topic)
+        if now >= self._measure_at:
+            parts.observer.occupying(index, self._store.usage(index))
+            self._measure_at = now + MEASURE_SECONDS
+
+    def _lag(self, transactor: Transactor) -> Positions:
+        """Return how many offsets each partition's end is ahead of what is committed.
+
+        Not of what was taken: if nothing is committed any more, what waits here waits too.
+        """
+        begin = transactor.waits_from
+        return {p: max(0, end - begin[p]) for p, end in self._parts.log.ends().items()}
+
+    def close(self) -> None:
+        """Release everything; an open transaction is aborted."""
+        kill_point("close.begun")
+        if self._script is not None:
+            self._script.close()
+        self._script = self._transactor = None
+        self._parts.log.close()
+        index = self._index
+        self._starter = None
+        if index is not None:
+            index.close()
+        self._parts.observer.stuck(self.plan.label, "")
+        self._parts.observer.left(self.plan.partitions, self.plan.names.topic)
+        kill_point("close.done")

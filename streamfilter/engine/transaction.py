@@ -1,0 +1,228 @@
+"""One Kafka transaction, steps 10 to 12: all of it or nothing, and which of the two it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.pace import Pace
+from streamfilter.engine.patience import Patience
+from streamfilter.engine.ports import (
+    Abortable,
+    Clock,
+    Fenced,
+    Log,
+    Member,
+    Outgoing,
+    RecordsRefused,
+)
+from streamfilter.engine.refusals import Item, Place, Refusals, place_of
+from streamfilter.engine.succession import Succession
+from streamfilter.killpoints import kill_point
+from streamfilter.model import Positions, Record
+
+MARKERS_SECONDS = 0.005
+"""After a commit the broker still writes its markers. A transaction that begins meanwhile is told
+so, and librdkafka then sleeps for 20 ms at least: measured on one node, 30 to 60 ms from end to
+end at once after the last one, and 14 to 20 ms after this pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one transaction carries."""
+
+    leaving: Sequence[Outgoing] = ()
+    values: Sequence[bytes] = ()
+    """Of the changelog: first documents', then what belongs to the whole batch."""
+    documents: Sequence[Place] = ()
+    """Which record each document's value is made of."""
+    records: Sequence[Record] = ()
+    """Of the input: what all of it is made of."""
+    share: Callable[[], float] = lambda: 0.0
+    """Says how much of a full batch that is."""
+
+    @property
+    def items(self) -> list[Item]:
+        """Return everything to produce, in the order of producing."""
+        owners = [*self.documents, *[None] * (len(self.values) - len(self.documents))]
+        return [
+            *(Item(out, place_of(out.source)) for out in self.leaving),
+            *(Item(value, place) for value, place in zip(self.values, owners, strict=True)),
+        ]
+
+
+class Transactions:
+    """Runs the transactions of one producer."""
+
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        observer: Observer,
+        succession: Succession,
+        refusals: Refusals,
+        pace: Pace,
+        *,
+        transaction_seconds: float,
+        socket_seconds: float,
+    ) -> None:
+        """Begin with a producer that `Log.open_producer` has just made.
+
+        Args:
+            log: where transactions go.
+            clock: for patience, which is a transaction's lifetime.
+            observer: hears of every transaction's outcome.
+            succession: knows what may stand before a transaction of ours in the changelog.
+            refusals: learns which records brokers refuse.
+            pace: learns how much the way to the brokers takes.
+            transaction_seconds: the broker aborts what is older.
+            socket_seconds: an end that took longer may have an EndTxn under way still.
+        """
+        self._log, self._clock, self._observer = log, clock, observer
+        self._succession, self._refusals, self._pace = succession, refusals, pace
+        self._sent: list[Item] = []
+        self._patience = Patience(clock, transaction_seconds, alive=observer.alive)
+        self._socket_seconds = socket_seconds
+        self._committed_at = clock.monotonic()
+        self.worn = False
+        """True when the producer must be replaced before the next transaction.
+
+        librdkafka has no KIP-890: after a commit or an abort that failed first or took long, an
+        EndTxn may still be under way and would end a later transaction of the same producer. A
+        late commit tears it; a late abort loses its outputs, for the offsets, sent after it,
+        begin a transaction of their own, and that one is committed.
+
+        What was not delivered when a transaction was aborted may be under way too, and librdkafka
+        gives its sequence numbers to the next transaction's records. If the old ones arrive before
+        the abort, the broker takes the new ones for repetitions, says that it has them, and they
+        are among the aborted: committed and lost (seen: 25 records, a broker unreachable for 15 s
+        while the coordinator was not). A new producer has another epoch.
+        """
+        self._delivered = True
+        """False while records of the open transaction may be under way."""
+        self._learned = False
+        """True when the last one failed, and showed which records failed it."""
+
+    @property
+    def idle_seconds(self) -> float:
+        """Return how long ago the last commit was."""
+        return self._clock.monotonic() - self._committed_at
+
+    def run(self, load: Load, positions: Positions, member: Member) -> int | None:
+        """Run one transaction; return the last changelog record's offset, None if aborted."""
+        begun = self._clock.monotonic()
+        outcome = "failed"
+        try:
+            offset = self._send_and_commit(load, positions, member)
+            outcome = "aborted" if offset is None else "committed"
+        except Fenced:
+            outcome = "fenced"
+            raise
+        finally:
+            seconds = self._clock.monotonic() - begun
+            self._observer.transaction(outcome, seconds)
+            self._learn_pace(load, seconds, committed=outcome == "committed")
+        if offset is not None:
+            self._committed_at = self._clock.monotonic()
+        return offset
+
+    def _send_and_commit(self, load: Load, positions: Positions, member: Member) -> int | None:
+        try:
+            offset = self._send(load, positions, member)
+            self._commit()
+            self._succession.committed(offset)
+        except Abortable as error:
+            self._abort(error, load)
+            return None
+        return offset
+
+    def _learn_pace(self, load: Load, seconds: float, *, committed: bool) -> None:
+        if committed:
+            self._pace.committed(load.share, seconds)
+            return
+        if not self._learned:  # else the next one is another one, and may come at once
+            self._pace.failed(load.share, seconds)
+        if self._pace.outlived and len(load.records) == 1:
+            (record,) = load.records
+            self._observer.loudly(
+                f"{record.source.topic}/{record.source.partition} at {record.source.offset} has "
+                f"{len(record.value or b'')} bytes, and was not delivered in {seconds:.0f} s: the "
+                "way to the brokers is too slow for it; raise kafka.transaction_timeout, or a quota"
+            )
+
+    def _abort(self, error: Abortable, load: Load) -> None:
+        """End the transaction, after learning from what failed it."""
+        learned = ""
+        self.worn |= not self._delivered
+        if isinstance(error, RecordsRefused):
+            learned = self._refusals.learn(self._sent or load.items, error.blame)
+            self._learned = error.blame is not None
+            self.worn = True  # what comes next needs a watched producer, or the records anew
+        told = f"{error}; {learned}" if learned else str(error)
+        self._observer.loudly(f"transaction aborted, to be tried again: {told}")
+        self._end(self._log.abort)
+        kill_point("transaction.aborted")
+
+    def _send(self, load: Load, positions: Positions, member: Member) -> int:
+        """Do steps 10 and 11; return the last changelog record's offset."""
+        log = self._log
+        pause = self._committed_at + MARKERS_SECONDS - self._clock.monotonic()
+        if pause > 0:
+            self._clock.sleep(pause)
+        self._patience.call(log.begin)
+        kill_point("transaction.begun")
+        self._delivered = self._learned = False
+        self._sent = []
+        if self._refusals.watching:
+            self._produce_watched(load)
+        else:
+            self._produce(load)
+        kill_point("transaction.produced")
+        # Before the offsets: what is produced waits out the last commit's markers by itself,
+        # while the offsets' call would sleep for its whole back-off.
+        offset = self._patience.call(log.flush)
+        self._delivered = True
+        self._succession.check(offset, count=len(load.values))
+        kill_point("transaction.flushed")
+        self._patience.call(log.send_offsets, positions, member)
+        kill_point("transaction.offsets")
+        return offset
+
+    def _produce(self, load: Load) -> None:
+        half = len(load.leaving) // 2
+        self._log.produce(load.leaving[:half])
+        kill_point("transaction.producing")
+        self._log.produce(load.leaving[half:])
+        kill_point("transaction.outputs")
+        self._log.produce_changelog(load.values)
+
+    def _produce_watched(self, load: Load) -> None:
+        """Produce piece by piece, so that a refusal falls upon one of them."""
+        for piece in self._refusals.pieces(load.items):
+            self._sent += piece
+            self._log.produce([item.out for item in piece if isinstance(item.out, Outgoing)])
+            self._log.produce_changelog([item.out for item in piece if isinstance(item.out, bytes)])
+            self._patience.call(self._log.flush)
+            kill_point("transaction.producing")
+
+    def _commit(self) -> None:
+        """Do step 12."""
+        self._end(self._log.commit)
+        kill_point("transaction.committed")
+
+    def _end(self, call: Callable[[], None]) -> None:
+        """Commit or abort, again and again while the answer is open."""
+        begun = self._clock.monotonic()
+        tries = 0
+
+        def once() -> None:
+            nonlocal tries
+            tries += 1
+            call()
+
+        try:
+            self._patience.call(once)
+        finally:
+            slow = self._clock.monotonic() - begun > self._socket_seconds
+            self.worn |= tries > 1 or slow

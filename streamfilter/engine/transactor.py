@@ -1,0 +1,344 @@
+"""The loop of one task: the law that survives a crash at any line.
+
+    7   take a batch, in the order of judgement
+    8   ask for our place in the group, and refuse to go on without one
+    9   read, sketch, judge: reads the index, changes nothing
+    10  begin; produce outputs; produce the changelog's records; flush
+    11  send the next offsets of ALL input partitions, as our member
+    12  commit
+    13  only then write the index: entries, marks, positions and the changelog's offset at once
+
+Kafka keeps all of 10-12 or nothing, and what it keeps includes everything that 13 will write.
+So whatever happens between two lines, the index holds a prefix of the committed changelog, and
+restore (`restore.py`) makes up the rest. Nothing may be judged while a write of 13 is owed.
+
+A batch is all new or all re-read. A record below the known positions was judged before (an
+operator rewound the group): it is judged again as of its own batch, forwarded again, and its
+offsets are committed, but it adds nothing to the changelog or the index.
+
+An abortable error drops the transaction and returns RETRY: the caller polls the membership
+first, and only if nothing moved is the same batch tried again. A retriable error repeats the
+very call. Anything else rises: a new producer means to start over with step 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from streamfilter.documents.reader import Reader
+from streamfilter.engine.ahead import Ahead
+from streamfilter.engine.auditing import Auditing
+from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.changelog import encode_batch
+from streamfilter.engine.intake import Intake
+from streamfilter.engine.observer import Moved, Observer
+from streamfilter.engine.outgoing import Forwarder
+from streamfilter.engine.pace import Pace
+from streamfilter.engine.patience import Watch
+from streamfilter.engine.ports import (
+    Clock,
+    InputLost,
+    Log,
+    Member,
+    Worker,
+)
+from streamfilter.engine.processing import fitting, read, written
+from streamfilter.engine.refusals import Refusals
+from streamfilter.engine.standing import Standing, changes_of, places_of, values_of
+from streamfilter.engine.succession import Succession
+from streamfilter.engine.transaction import Load, Transactions
+from streamfilter.engine.worker import Inline
+from streamfilter.index.errors import DiskFull
+from streamfilter.index.protocol import Applied, Changes, Index
+from streamfilter.killpoints import kill_point
+from streamfilter.matching.audit import OFF, Audit, Rates
+from streamfilter.matching.batch import Decided, Prepared, Rules, decide
+from streamfilter.matching.pipeline import accept
+from streamfilter.model import Positions, Record
+from streamfilter.similarity.sketch import Sketcher
+
+IDLE_COMMIT_SECONDS = 3_600.0
+"""No member subscribes to the input, so the broker would let its offsets expire."""
+PASS_SECONDS = 5.0
+"""After so long without a commit the positions move past markers and aborted records. A batch takes
+those along that are before it; these are for an input that rests, so that retention, when it has
+removed all we judged, has not passed us."""
+
+
+class Step(Enum):
+    """How a step of the loop ended."""
+
+    STARTED = "started"
+    """A piece of a task's start is done; nothing was moved."""
+    MOVED = "moved"
+    IDLE = "idle"
+    RETRY = "retry"
+    """Nothing was committed: poll the membership, then step again."""
+    DISK_FULL = "disk full"
+    """Committed, but not written: only the write may be tried again."""
+    TRIPPED = "tripped"
+    """The breaker holds: no records are taken."""
+    REPLACE = "replace"
+    """Moved, but the producer must be replaced before the next transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of a batch and of patience."""
+
+    documents: int
+    size: int
+    """Bytes."""
+    latency: float
+    """Seconds that a batch is waited for."""
+    transaction_seconds: float
+    socket_seconds: float
+    """A commit that took longer may have an EndTxn under way still."""
+    stuck_seconds: float = 300.0
+    """Nothing moved for so long although another consumer gets records: stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a transactor is put together from."""
+
+    log: Log
+    member: Callable[[], Member]
+    clock: Clock
+    observer: Observer
+    reader: Reader
+    forwarder: Forwarder
+    rules: Rules
+    bounds: Bounds
+    breaker: Breaker
+    pace: Pace
+    refusals: Refusals = field(default_factory=Refusals)
+    worker: Worker = field(default_factory=Inline)
+    rates: Rates = OFF
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """Step 13 of a committed transaction."""
+
+    changes: Changes
+    moved: Moved | None
+
+
+class Transactor:
+    """Moves batches of one task, exactly once."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        index: Index,
+        sketcher: Sketcher,
+        standing: Standing,
+        succession: Succession,
+    ) -> None:
+        self._parts, self._index, self._sketcher = parts, index, sketcher
+        self._clock = parts.clock
+        self.standing = standing
+        audit = Audit(parts.rates, parts.rules.policy, index, sketcher.keys_of)
+        self._auditing = Auditing(audit, parts.clock, parts.observer, share=parts.rates.time)
+        bounds = parts.bounds
+        intake = Intake(
+            parts.log,
+            parts.clock,
+            documents=bounds.documents,
+            size=bounds.size,
+            latency=bounds.latency,
+            share=lambda: parts.pace.share,
+        )
+        self._share_of = intake.share_of
+        self._batches = Ahead(intake, parts.worker, self._prepare)
+        self._transactions = Transactions(
+            parts.log,
+            parts.clock,
+            parts.observer,
+            succession,
+            parts.refusals,
+            parts.pace,
+            transaction_seconds=bounds.transaction_seconds,
+            socket_seconds=bounds.socket_seconds,
+        )
+        self._held: Sequence[Record] = []
+        self._reached: Positions = {}
+        """Where begins what is neither committed nor held; unknown after a commit."""
+        self._polled = 0.0
+        """Seconds that the next batch was waited for."""
+        self._owed: _Owed | None = None
+
+    def step(self, timeout: float) -> Step:
+        """Move one batch, or what of the last one is still to be done."""
+        if self._owed is not None:
+            return self._apply()
+        if self._transactions.worn:
+            return Step.REPLACE
+        if self._parts.breaker.tripped:
+            return Step.TRIPPED
+        if not self._held:
+            watch = Watch(self._clock, self._parts.observer.spent)
+            taken = self._batches.next(timeout)
+            self._held, self._reached = taken.records, taken.reached
+            watch.lap("poll")
+            self._polled += watch.seconds["poll"]
+        if not self._held:
+            return self._commit_idle()
+        kill_point("batch.consumed")
+        accepted = accept(self.standing.known, self._held)
+        step = Step.MOVED
+        if accepted.reread:
+            step = self._move(accepted.reread, reread=True)
+        if accepted.new and step is Step.MOVED:
+            self._held = accepted.new
+            step = self._move(accepted.new, reread=False)
+        return step
+
+    def _move(self, records: Sequence[Record], *, reread: bool) -> Step:
+        """Take *records* through steps 8 to 13."""
+        self._check_order(records)
+        member = self._parts.member()
+        if member.generation < 0 or not member.member_id:
+            return Step.RETRY  # the classic coordinator would not fence such a one
+        kill_point("batch.member")
+        watch = Watch(self._clock, self._parts.observer.spent)
+        decided = self._decide(records, watch, reread=reread)
+        leaving = written(decided, self._parts.forwarder)
+        kill_point("batch.decided")
+        after, batch = self.standing.after(
+            records,
+            len(decided.prepared.rows),
+            self._clock.wall_milliseconds(),
+            reread=reread,
+            reached=self._reached if len(records) == len(self._held) else None,
+        )
+        additions = decided.judgement.additions if decided.judgement else None
+        values = values_of(additions, batch)
+        watch.lap("produce")
+        self._batches.look()
+        watch.lap("poll")
+        load = Load(leaving, values, places_of(additions), records, lambda: self._share_of(records))
+        offset = self._transactions.run(load, after.positions, member)
+        if offset is None:
+            return Step.RETRY
+        watch.lap("commit")
+        watch.seconds["poll"] += self._polled
+        self._polled = 0.0
+        first_ordinal, self.standing, self._held = self.standing.next_ordinal, after, []
+        self._reached = {}
+        self._parts.breaker.add(len(records), decided.prepared.rejected)
+        if self._parts.refusals.committed(records):
+            self._parts.observer.note("deliveries are watched no more")
+            self._transactions.worn = True  # a producer that is not watched sends faster
+        stages = {**decided.prepared.seconds, **watch.seconds}
+        moved = Moved(decided, leaving, len(values), stages, first_ordinal)
+        if batch is None:
+            self._parts.observer.moved(moved, Applied())
+            return self._moved()
+        self._owed = _Owed(changes_of(additions, batch, offset=offset, value=values[-1]), moved)
+        return self._apply()
+
+    def _check_order(self, records: Sequence[Record]) -> None:
+        """Refuse records from before where we asked to begin: a seek that got lost."""
+        for record in records:
+            position = self.standing.positions[record.source.partition]
+            if record.source.offset < position:
+                raise InputLost(
+                    f"{record.source.topic}/{record.source.partition} gave offset "
+                    f"{record.source.offset} after {position} was asked for"
+                )
+
+    def _decide(self, records: Sequence[Record], watch: Watch, *, reread: bool) -> Decided:
+        standing = self.standing
+        prepared = self._batches.prepared(records)
+        watch.skip("prepare")  # that is timed by itself
+        decided = decide(
+            prepared,
+            self._index,
+            self._parts.rules,
+            number=standing.next_batch,
+            first_ordinal=standing.next_ordinal,
+            reread=reread,
+        )
+        watch.lap("judge")
+        return decided
+
+    def _prepare(self, records: Sequence[Record]) -> Prepared:
+        """Read and sketch *records*: by the worker, so it touches nothing that changes."""
+        watch = Watch(self._clock)
+        parts = self._parts
+        readings = read(records, parts.reader, parts.forwarder, parts.refusals.known)
+        watch.lap("read")
+        prepared = fitting(records, readings, self._sketcher, parts.forwarder)
+        watch.lap("sketch")
+        return replace(prepared, seconds=watch.seconds)
+
+    def _apply(self) -> Step:
+        """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""
+        owed = self._owed
+        assert owed is not None
+        watch = Watch(self._clock, self._parts.observer.spent)
+        try:
+            applied = self._index.apply(owed.changes)
+        except DiskFull as error:
+            self._parts.observer.note(str(error))
+            return Step.DISK_FULL
+        kill_point("index.applied")
+        self._owed = None
+        if owed.moved is not None:
+            watch.lap("apply")
+            stages = {**owed.moved.stages, **watch.seconds}
+            self._parts.observer.moved(replace(owed.moved, stages=stages), applied)
+            self._auditing.moved(owed.moved)
+            watch.skip("audit")
+        return self._moved()
+
+    def _moved(self) -> Step:
+        return Step.REPLACE if self._transactions.worn else Step.MOVED
+
+    def open_changelog(self, header: bytes) -> Step:
+        """Write a fresh changelog's first transaction: whose it is, and where it begins."""
+        if self._transactions.worn:
+            return Step.REPLACE
+        member = self._parts.member()
+        if member.generation < 0 or not member.member_id:
+            return Step.RETRY
+        after, batch = self.standing.opened()
+        values = [header, encode_batch(batch)]
+        offset = self._transactions.run(Load(values=values), after.positions, member)
+        if offset is None:
+            return Step.RETRY
+        self.standing = after
+        self._owed = _Owed(changes_of(None, batch, offset=offset, value=values[-1]), None)
+        return self._apply()
+
+    def _commit_idle(self) -> Step:
+        """Keep the committed offsets alive, and abreast of the log, while nothing comes."""
+        self._auditing.look()
+        self._parts.observer.spent("audit")
+        after, batch = self.standing.passed(self._reached)
+        seconds = PASS_SECONDS if after != self.standing else IDLE_COMMIT_SECONDS
+        if self._transactions.idle_seconds < seconds:
+            return Step.IDLE
+        member = self._parts.member()
+        if member.generation < 0 or not member.member_id:
+            return Step.RETRY
+        values = values_of(None, batch)
+        offset = self._transactions.run(Load(values=values), after.positions, member)
+        if offset is None:
+            return Step.RETRY
+        self.standing = after
+        if batch is None:
+            return self._moved()
+        self._owed = _Owed(changes_of(None, batch, offset=offset, value=values[-1]), None)
+        return self._apply()
+
+    @property
+    def waits_from(self) -> Positions:
+        """Return where records may wait that are not committed: taken ones, and those to come."""
+        if self._held:
+            return self.standing.positions
+        return self.standing.passed(self._reached)[0].positions

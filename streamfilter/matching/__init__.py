@@ -1,0 +1,4 @@
+"""Matching.
+
+Candidates, verification, verdict, evidence; true with Kafka replaced by a text file.
+"""

@@ -1,0 +1,176 @@
+"""One micro-batch from records to outcomes: the one path of `run` and of `filter`.
+
+`prepare` (sketching) needs no index, so the next batch may be prepared while this one is written.
+`decide` reads the index and changes nothing. The values between them are all there is to hand
+over; what is done about an outcome is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamfilter.index.protocol import I64, Index
+from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.model import (
+    Decision,
+    Document,
+    ErrorCode,
+    Malformed,
+    Reading,
+    Record,
+    Unjudged,
+)
+from streamfilter.similarity.sketch import Sketcher, Sketches
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How the documents of one index are judged."""
+
+    policy: MatchPolicy
+    bucket_cap: int
+    locate: Locate
+    """The index stores a source as two numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A batch that was read and sketched. Only what is no document keeps its reading."""
+
+    records: Sequence[Record]
+    others: dict[int, Unjudged | Malformed]
+    """By row of ``records``: what is not to be judged."""
+    rows: Sequence[int]
+    """The rows of ``records`` that are documents, rising."""
+    batch: Batch
+    sketches: Sketches | None
+    """None when nothing is to be judged."""
+    seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """What it took to prepare it, by stage; perhaps while the batch before was committed."""
+
+    @property
+    def rejected(self) -> int:
+        """Return how many records could not be read."""
+        return sum(isinstance(each, Malformed) for each in self.others.values())
+
+    @property
+    def ids(self) -> dict[int, str]:
+        """Return the id of each document, by its row of ``records``."""
+        return dict(zip(self.rows, self.batch.ids, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A batch whose every record has its outcome."""
+
+    prepared: Prepared
+    judgement: Judgement | None
+    outcomes: Sequence[Decision | Unjudged | Malformed]
+    """One for each record, in their order."""
+
+
+def prepare(
+    records: Sequence[Record],
+    readings: list[Reading],
+    sketcher: Sketcher,
+    *,
+    partition: int | None = None,
+) -> Prepared:
+    """Sketch the documents of a batch: nothing after this sees text.
+
+    Args:
+        records: in the order of judgement.
+        readings: one for each; a text that breaks the sketcher becomes Malformed here.
+        sketcher: of the index's scheme and seed.
+        partition: the number by which the index knows the input of all *records*; None: each
+            record's own partition.
+    """
+    sketches = _sketch(readings, sketcher)
+    rows = [row for row, reading in enumerate(readings) if isinstance(reading, Document)]
+    documents = [records[row] for row in rows]
+    batch = Batch(
+        ids=[reading.id for reading in readings if isinstance(reading, Document)],
+        partitions=_partitions(documents, partition),
+        offsets=np.array([each.source.offset for each in documents], np.int64),
+        timestamps=np.array([each.timestamp for each in documents], np.int64),
+    )
+    others = {row: each for row, each in enumerate(readings) if not isinstance(each, Document)}
+    return Prepared(records, others, rows, batch, sketches)
+
+
+def _partitions(documents: Sequence[Record], partition: int | None) -> I64:
+    if partition is not None:
+        return np.full(len(documents), partition, np.int64)
+    return np.array([each.source.partition for each in documents], np.int64)
+
+
+def _sketch(readings: list[Reading], sketcher: Sketcher) -> Sketches | None:
+    """Sketch the documents; one that breaks the sketcher becomes Malformed in *readings*.
+
+    A text that raises would raise again after every restart. The machine's trouble is not the
+    text's: that rises.
+    """
+    texts = [reading.text for reading in readings if isinstance(reading, Document)]
+    if not texts:
+        return None
+    try:
+        return sketcher.sketch(texts)
+    except (MemoryError, OSError):
+        raise
+    except Exception:
+        broken = [row for row, each in enumerate(readings) if _breaks(each, sketcher)]
+        if not broken:
+            raise
+        for row in broken:
+            message = "the text cannot be sketched; please report it"
+            readings[row] = Malformed(ErrorCode.INTERNAL, message, stage="sketch")
+        return _sketch(readings, sketcher)
+
+
+def _breaks(reading: Reading, sketcher: Sketcher) -> bool:
+    if not isinstance(reading, Document):
+        return False
+    try:
+        sketcher.sketch([reading.text])
+    except (MemoryError, OSError):
+        raise
+    except Exception:
+        return True
+    return False
+
+
+def decide(
+    prepared: Prepared,
+    index: Index,
+    rules: Rules,
+    *,
+    number: int,
+    first_ordinal: int,
+    reread: bool,
+) -> Decided:
+    """Judge the documents of *prepared*: reads *index*, changes nothing.
+
+    A re-read batch is judged as of the batches that judged it first, and adds nothing.
+    """
+    judgement = None
+    if prepared.sketches is not None:
+        batch = prepared.batch
+        judgement = judge(
+            batch,
+            prepared.sketches,
+            index=index,
+            policy=rules.policy,
+            locate=rules.locate,
+            number=number,
+            first_ordinal=first_ordinal,
+            as_of=index.marks_covering(batch.partitions, batch.offsets) if reread else None,
+            bucket_cap=rules.bucket_cap,
+        )
+    outcomes: dict[int, Decision | Unjudged | Malformed] = dict(prepared.others)
+    if judgement is not None:
+        outcomes |= zip(prepared.rows, judgement.decisions, strict=True)
+    return Decided(prepared, judgement, [outcomes[row] for row in range(len(prepared.records))])

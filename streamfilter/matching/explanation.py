@@ -1,0 +1,269 @@
+"""Why a text would get its verdict: each step of the pipeline, taken apart for one document.
+
+Nothing is decided here: the verdict is `decision`'s, what became of each candidate is
+`verification`'s, and both are told in the words of `finding`. So `explain` and `compare` cannot
+say anything else than what the filter does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import I64, U64, Additions, Buckets, Changes, Documents, Progress
+from streamfilter.matching.candidates import Candidates, collect, hits_of
+from streamfilter.matching.decision import SHORT, UNIQUE, decide, keys_that_count
+from streamfilter.matching.finding import Fate, Finding
+from streamfilter.matching.pipeline import Batch, Locate, judge
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.search import BEHIND_ALL, Readable
+from streamfilter.matching.verification import Outcome, Verifier
+from streamfilter.model import Decision, Source, Verdict
+from streamfilter.similarity.sketch import Sketcher, Sketches
+
+NOWHERE: Locate = partial(Source, "")
+"""For whoever does not ask where a match came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A band key that earlier documents had, too."""
+
+    band: int
+    """From 0; the last column is the fingerprint of the whole text."""
+    documents: int
+    whole_text: bool
+    full: bool
+    """True if later documents of this key are listed under longer ones."""
+    longer: int = 0
+    """Documents met under this key with more slots of the text: the key's own bucket is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One candidate and what became of it."""
+
+    id: str
+    ordinal: int
+    partition: int
+    offset: int
+    bands: tuple[int, ...]
+    finding: Finding
+    why: str
+    """In words: the comparison that decided."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Return whether it is a match."""
+        return self.finding.confirmed
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All steps of one verdict."""
+
+    shingles: int
+    """Distinct ones; 0: shorter than one shingle."""
+    sample: int
+    """How many of them are kept for verification."""
+    columns: int
+    """Band keys, without that of the whole text."""
+    buckets: tuple[Bucket, ...]
+    candidates: tuple[Step, ...]
+    """The most similar first; the best match of a duplicate before all others."""
+    decision: Decision
+    reason: str
+    """In words."""
+
+
+def explain(
+    index: Readable,
+    sketches: Sketches,
+    *,
+    policy: MatchPolicy,
+    bucket_cap: int,
+    before: int = BEHIND_ALL,
+    locate: Locate = NOWHERE,
+) -> Explanation:
+    """Explain the one document in *sketches* against the documents *before* an ordinal."""
+    present = keys_that_count(sketches, sketches.keys.shape[1], policy)
+    buckets = index.probe(sketches.keys, present, sketches.signatures)
+    met_in = _met_in(buckets, before)
+    candidates = collect(hits_of(buckets))
+    candidates = candidates.where(candidates.ordinals < before)
+    stored = index.fetch(np.unique(candidates.ordinals))
+    outcome = Verifier(stored, sketches, policy, first_ordinal=BEHIND_ALL).verify(candidates)
+    decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)
+    steps = _steps(outcome, stored, _bands_of(met_in, sketches.keys.shape[1] - 1))
+    return Explanation(
+        shingles=int(sketches.set_sizes[0]),
+        sample=len(sketches.tokens),
+        columns=sketches.keys.shape[1] - 1,
+        buckets=_hits(met_in, bucket_cap, sketches.keys.shape[1] - 1),
+        candidates=steps,
+        decision=decision,
+        reason=_reason(decision, steps, int(outcome.missing.sum())),
+    )
+
+
+def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
+    def describe(ordinals: I64) -> list[tuple[str, Source]]:
+        rows = np.searchsorted(stored.ordinals, ordinals).tolist()
+        return [
+            (stored.ids[row], locate(int(stored.partitions[row]), int(stored.offsets[row])))
+            for row in rows
+        ]
+
+    stands = np.ones(len(outcome.candidates), np.bool_)
+    return dict(decide(outcome, stands, describe=describe)).get(0, UNIQUE)
+
+
+def _met_in(buckets: Buckets, before: int) -> tuple[list[tuple[int, int]], ...]:
+    """Return (column, ordinal) of whom the one row met, by the length of the key they share."""
+    found = [(buckets.cells, buckets.ordinals)]
+    found += [(np.repeat(each.cells, each.counts), each.ordinals) for each in buckets.deeper]
+    return tuple(
+        [
+            (column, ordinal)
+            for column, ordinal in zip(cells.tolist(), ordinals.tolist(), strict=True)
+            if ordinal < before
+        ]
+        for cells, ordinals in found
+    )
+
+
+def _hits(met_in: tuple[list[tuple[int, int]], ...], cap: int, last: int) -> tuple[Bucket, ...]:
+    shortest = Counter(column for column, _ in met_in[0])
+    longer = Counter(column for level in met_in[1:] for column, _ in level)
+    return tuple(
+        Bucket(band, shortest[band], band == last, shortest[band] >= cap, longer[band])
+        for band in sorted(shortest | longer)
+    )
+
+
+def _bands_of(met_in: tuple[list[tuple[int, int]], ...], last: int) -> dict[int, tuple[int, ...]]:
+    """Return for each ordinal the bands in which it was met."""
+    found: dict[int, tuple[int, ...]] = {}
+    for column, ordinal in sorted(pair for level in met_in for pair in level):
+        if column < last:
+            found[ordinal] = (*found.get(ordinal, ()), column)
+    return found
+
+
+def _steps(
+    outcome: Outcome, stored: Documents, bands: dict[int, tuple[int, ...]]
+) -> tuple[Step, ...]:
+    """Return the candidates that are still there: matches first, as the evidence has them."""
+    pairs = outcome.candidates
+    order = np.lexsort((pairs.ordinals, -outcome.similarity, ~outcome.confirmed))
+    return tuple(
+        _step(stored, int(pairs.ordinals[pair]), bands, outcome.finding(pair))
+        for pair in order.tolist()
+        if not outcome.missing[pair]
+    )
+
+
+def _step(
+    stored: Documents, ordinal: int, bands: dict[int, tuple[int, ...]], finding: Finding
+) -> Step:
+    row = int(np.searchsorted(stored.ordinals, ordinal))
+    return Step(
+        id=stored.ids[row],
+        ordinal=ordinal,
+        partition=int(stored.partitions[row]),
+        offset=int(stored.offsets[row]),
+        bands=bands.get(ordinal, ()),
+        finding=finding,
+        why=finding.why,
+    )
+
+
+def _reason(decision: Decision, steps: tuple[Step, ...], missing: int) -> str:
+    """Return in words why it is this decision."""
+    if decision.reason is not None:
+        return "the text is shorter than one shingle and is not judged (input.short_text)"
+    if decision.verdict is Verdict.EXACT_DUPLICATE:
+        return "an earlier document has the same text"
+    if decision.match is not None:
+        return f"of {decision.match.document_id}: {steps[0].why}"
+    if not steps and not missing:
+        return "no earlier document shares a band"
+    told = f"{len(steps)} documents were met, and none is similar enough"
+    skipped = sum(step.finding.fate is Fate.SKIPPED for step in steps)
+    if skipped:
+        told += f"; {skipped} of them were not compared (verify.max_candidates)"
+    return f"{told}; {missing} more are no longer in the index" if missing else told
+
+
+def beside(sketches: Sketches, keys: U64, stored: Documents, their_keys: U64,
+           *, policy: MatchPolicy) -> Step:  # fmt: skip
+    """Compare the one document in *sketches* with the one in *stored*, met or not."""
+    shared = tuple(np.flatnonzero(keys[0, :-1] == their_keys[0, :-1]).tolist())
+    signed = bool(sketches.set_sizes[0] and stored.set_sizes[0])
+    pair = Candidates(
+        np.zeros(1, np.int64), stored.ordinals, np.array([len(shared)]),
+        keys[:, -1] == their_keys[:, -1],
+    )  # fmt: skip
+    ordinal = int(stored.ordinals[0])
+    # Of a pair that meets we tell what the filter does; of one that does not, what it would be.
+    verifier = Verifier(stored, sketches, policy, first_ordinal=BEHIND_ALL)
+    finding = verifier.verify(pair, every=not (signed and shared)).finding(0)
+    step = _step(stored, ordinal, {ordinal: shared if signed else ()}, finding)
+    if finding.fate is Fate.SAME_TEXT:
+        return step
+    unmet = replace(finding, fate=Fate.UNMET)
+    if not signed:
+        why = "one of the two is shorter than one shingle: only an equal text would match"
+        return replace(step, finding=replace(unmet, similarity=0.0, estimate=0.0), why=why)
+    if not shared:
+        why = f"they share no band, so they never meet; {finding.why}"
+        return replace(step, finding=unmet, why=why)
+    return replace(step, why=f"they meet; {finding.why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What the filter makes of a text that arrives after another one, and of nothing else."""
+
+    remembered: bool
+    """False: the first is too short to be judged, and nothing meets it."""
+    step: Step
+    """The two beside each other, met or not."""
+    explanation: Explanation
+
+
+def one_after_the_other(
+    one: str, other: str, sketcher: Sketcher, *, policy: MatchPolicy, bucket_cap: int
+) -> Pair:
+    """Judge *one*, then explain *other*: exactly what a filter with an empty index does."""
+    first, second = sketcher.sketch([one]), sketcher.sketch([other])
+    stored = _as_stored(first, policy)
+    index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=bucket_cap)
+    remembered = bool(keys_that_count(first, first.keys.shape[1], policy).any())
+    if remembered:
+        index.apply(Changes(Progress(next_batch=1, next_ordinal=1), stored))
+    return Pair(
+        remembered=remembered,
+        step=beside(second, second.keys, stored.documents, first.keys, policy=policy),
+        explanation=explain(index, second, policy=policy, bucket_cap=bucket_cap),
+    )
+
+
+def _as_stored(sketches: Sketches, policy: MatchPolicy) -> Additions:
+    """Return the first document of an index, also a short one that none would keep."""
+    nothing = np.zeros(1, np.int64)
+    judgement = judge(
+        Batch(["the first"], nothing, nothing, nothing - 1),
+        sketches,
+        index=MemoryIndex(slots=sketches.signatures.shape[1]),
+        policy=replace(policy, short_text="exact_only"),
+        locate=NOWHERE,
+        number=0,
+        first_ordinal=0,
+    )
+    assert judgement.additions is not None, "nothing is before it"
+    return judgement.additions

@@ -1,0 +1,164 @@
+"""What became of one pair, why, and in words: said once, for evidence, `explain` and the others.
+
+`verification` finds it, `decision` makes a verdict of a document's findings, and whoever tells a
+verdict takes its method, its numbers and its reason from here, so that none can differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.similarity.doubt import (
+    EQUAL_BY_CHANCE,
+    chance_below,
+    chance_below_of_slots,
+)
+
+
+class Fate(StrEnum):
+    """What became of a candidate."""
+
+    SAME_TEXT = "same_text"
+    MATCH = "match"
+    """Similar enough."""
+    CONTAINED = "contained"
+    """Not similar enough, but so much of one text is in the other."""
+    BELOW = "below_threshold"
+    HOPELESS = "hopeless"
+    """Not compared: the signatures say that the sets cannot reach it."""
+    SKIPPED = "not_compared"
+    """Not compared: others looked more similar, and ``max_candidates`` were compared."""
+    UNASKED = "not_asked"
+    """Not compared: an equal text had decided already."""
+    UNMET = "unmet"
+    """They share no key: no filter ever compares them."""
+    MISSING = "missing"
+    """The index no longer has its record."""
+
+
+CONFIRMED = frozenset({Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One pair of a document and a candidate, under a policy."""
+
+    policy: MatchPolicy
+    fate: Fate
+    similarity: float
+    """Of the sets if they were compared, else the signatures' estimate."""
+    exact: bool
+    """True where the similarity is no estimate."""
+    sample: int
+    """Independent trials behind an estimated similarity: tokens looked at, or slots' worth."""
+    wanted: float
+    """The similarity from which this pair counts."""
+    estimate: float | None
+    """What the signatures say; None where they were not asked."""
+    containment: float | None
+    """Share of one set that is in the other; None: the policy does not ask."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Return whether the pair is a match."""
+        return self.fate in CONFIRMED
+
+    @property
+    def method(self) -> str:
+        """Return how a match was found, as the evidence spells it."""
+        if self.fate is Fate.SAME_TEXT:
+            return "exact_text"
+        if self.policy.method != "exact":
+            return self.policy.method
+        measure = "containment" if self.fate is Fate.CONTAINED else "jaccard"
+        return f"{'exact' if self.exact else 'sampled'}_{measure}"
+
+    @property
+    def p_false_positive(self) -> float:
+        """Return the probability that a match is below what was wanted after all."""
+        if self.exact:
+            return 0.0
+        if self.fate is Fate.CONTAINED:
+            return self._contains_less()
+        below = chance_below if self.policy.method == "exact" else chance_below_of_slots
+        return below(self.wanted, self.similarity, self.sample)
+
+    def _contains_less(self) -> float:
+        """Return the probability that less is contained than the policy wants.
+
+        What was looked at of the union holds the contained set's share of it: so many trials.
+        """
+        assert self.containment is not None
+        assert self.policy.containment is not None
+        agreed = self.similarity * self.sample
+        trials = max(round(agreed / self.containment), 1) if self.containment else 1
+        return chance_below(self.policy.containment, self.containment, trials)
+
+    @property
+    def why(self) -> str:
+        """Return in words what decided about the pair."""
+        match self.fate:
+            case Fate.SAME_TEXT:
+                return "the whole text is equal after normalisation"
+            case Fate.MATCH | Fate.BELOW:
+                return self._compared()
+            case Fate.CONTAINED:
+                return f"{self._contained()}; {self._compared()}"
+            case Fate.HOPELESS:
+                return (
+                    f"not compared: the signatures' estimate {self.similarity:.4f} is hopelessly "
+                    f"far below {self._threshold()}"
+                )
+            case Fate.SKIPPED:
+                return f"not compared: verify.max_candidates is {self.policy.max_candidates}"
+            case Fate.UNASKED:
+                return "not compared: an equal text had decided already"
+        return "the index no longer has it"
+
+    def _compared(self) -> str:
+        """Return what the similarity says, and the containment where it was too small as well."""
+        if self.policy.method == "sketch":
+            agreed, wanted = str(self._agreeing()), f"the {self.policy.agree} that are wanted"
+            said = f"{agreed} of {self.policy.of} slots agree: that {self._verb()} {wanted}"
+        else:
+            measure = "score" if self.policy.method == "fields" else "similarity"
+            reached, _ = _told_apart(self.similarity, self.wanted)
+            said = f"{measure} {reached} {self._verb()} {self._threshold()}"
+        if self.fate is Fate.BELOW and self.policy.containment is not None:
+            said += f"; {self._contained()}"
+        return said
+
+    def _verb(self) -> str:
+        return "reaches" if self.similarity >= self.wanted else "misses"
+
+    def _threshold(self) -> str:
+        _, wanted = _told_apart(self.similarity, self.wanted)
+        if self.policy.method == "sketch":
+            return f"{self.policy.agree} of {self.policy.of} agreeing slots"
+        if self.wanted != self.policy.threshold:
+            return f"the threshold {wanted} of so short a text (verify.short_threshold)"
+        return f"the threshold {wanted}"
+
+    def _agreeing(self) -> int:
+        """Return how many slots agree: chance equalities were taken off, and are put back."""
+        share = self.similarity + (1.0 - self.similarity) * EQUAL_BY_CHANCE
+        return round(share * self.policy.of)
+
+    def _contained(self) -> str:
+        assert self.containment is not None
+        assert self.policy.containment is not None
+        share, wanted = _told_apart(self.containment, self.policy.containment)
+        verb = "reaches" if self.containment >= self.policy.containment else "misses"
+        whose = "the shorter" if self.policy.contained == "shorter" else "the arriving"
+        return f"{share} of {whose} text is in the other and {verb} verify.containment {wanted}"
+
+
+def _told_apart(value: float, limit: float) -> tuple[str, str]:
+    """Return both as text, to so many digits that the text says which of them is larger."""
+    for digits in (4, 6, 9):
+        told = f"{value:.{digits}f}", f"{limit:.{max(digits, 6)}g}"
+        if (float(told[0]) >= float(told[1])) == (value >= limit):
+            return told
+    return repr(value), repr(limit)

@@ -1,0 +1,160 @@
+"""The overlay: the buckets that documents of one micro-batch share among themselves.
+
+Documents of a batch meet each other as if each had been written before the next one came. Only
+keys that occur twice in the batch matter: each is a group of entries, the rows that have it, in
+order. Which rows are unique is what the judging is about to find out; given a guess, the overlay
+says who would then be listed where, with the same caps and longer keys as in the index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.longer import DEPTH, cap_at, longer
+from streamfilter.index.protocol import Buckets
+from streamfilter.matching.candidates import Hits, ranks
+
+I64 = NDArray[np.int64]
+U8 = NDArray[np.uint8]
+U64 = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
+
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Equal keys of one length, each of which at least two rows of the batch have."""
+
+    keys: U64
+    """(e,) the entries' keys, group by group."""
+    cells: I64
+    """(e,) row * columns + column of each entry; rows rise within a group."""
+    rows: I64
+    groups: I64
+    """(e,) rising."""
+    begins: I64
+    """(g,) first entry of each group."""
+    room: I64
+    """(g,) how many of them its bucket can list besides those of the index."""
+
+    @classmethod
+    def of(cls, keys: U64, cells: I64, *, columns: int, room: I64) -> Groups:
+        """Group equal *keys* (m,) of the rising *cells*, each with its bucket's *room*."""
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        equal = ordered[1:] == ordered[:-1]
+        shared = np.zeros(len(ordered), np.bool_)
+        shared[1:] |= equal
+        shared[:-1] |= equal
+        chosen = order[shared]
+        heads = np.concatenate(([True], keys[chosen][1:] != keys[chosen][:-1]))[: len(chosen)]
+        begins = np.flatnonzero(heads)
+        return cls(
+            keys[chosen], cells[chosen], cells[chosen] // columns, np.cumsum(heads) - 1,
+            begins, room[chosen[begins]],
+        )  # fmt: skip
+
+    def crowded(self) -> I64:
+        """Return the entries of groups that may turn some of their rows away, by cell."""
+        sizes = np.diff(np.append(self.begins, len(self.rows)))
+        entries = np.flatnonzero((sizes > self.room)[self.groups])
+        return entries[np.argsort(self.cells[entries])]
+
+    def listed(self, joining: I64) -> Flags:
+        """Return which of the rising entries *joining* find room."""
+        groups = self.groups[joining]
+        return np.asarray(ranks(groups) < self.room[groups])
+
+    def meetings(self, members: I64, asked: I64) -> tuple[I64, I64]:
+        """Return the pairs (entry of *asked*, entry of *members*) of a group, the latter earlier.
+
+        Both are rising entries.
+        """
+        stride = int(self.rows.max(initial=0)) + 1
+        places = self.groups[members] * stride + self.rows[members]
+        wanted = self.groups[asked]
+        starts = np.searchsorted(places, wanted * stride)
+        counts = np.searchsorted(places, wanted * stride + self.rows[asked]) - starts
+        before = np.cumsum(counts) - counts
+        which = np.repeat(starts - before, counts) + np.arange(counts.sum())
+        return np.repeat(asked, counts), members[which]
+
+
+class Overlay:
+    """Who of the batch meets whom of the batch, given which rows are unique."""
+
+    def __init__(
+        self, keys: U64, present: Flags, signatures: U8, buckets: Buckets, *, cap: int
+    ) -> None:
+        """Group equal *keys* (n, c) where *present*; *buckets* are what the index has of them."""
+        self._columns = keys.shape[1]
+        cells = np.flatnonzero(present)
+        room = cap - buckets.counts.reshape(-1)[cells].astype(np.int64)
+        self._levels = [Groups.of(keys.reshape(-1)[cells], cells, columns=self._columns, room=room)]
+        for depth in range(1, DEPTH + 1):
+            level = self._one_longer(signatures, buckets, depth, cap_at(cap, depth))
+            if not len(level.cells):
+                break
+            self._levels.append(level)
+
+    def _one_longer(self, signatures: U8, buckets: Buckets, depth: int, cap: int) -> Groups:
+        """Return the groups of those who may be turned away by the last level's buckets."""
+        above, columns = self._levels[-1], self._columns
+        entries = above.crowded()
+        entries = entries[above.cells[entries] % columns < columns - 1]
+        cells = above.cells[entries]
+        rows, at = np.divmod(cells, columns)
+        room = np.full(len(cells), cap)
+        if len(cells) and depth <= len(buckets.deeper):
+            known = buckets.deeper[depth - 1]
+            place = np.searchsorted(known.cells, cells).clip(max=len(known.cells) - 1)
+            room -= np.where(known.cells[place] == cells, known.counts[place], 0)
+        keys = above.keys[entries]
+        if len(cells):
+            keys = longer(keys, signatures[rows], at, bands=columns - 1, depth=depth)
+        return Groups.of(keys, cells, columns=columns, room=room)
+
+    def hits(self, unique: Flags, asked: Flags, *, first_ordinal: int) -> Hits:
+        """Return the hits of *asked* rows among the earlier rows, if those in *unique* are."""
+        rows: list[I64] = []
+        ordinals: list[I64] = []
+        whole: list[Flags] = []
+        away: I64 | None = None
+        for level in self._levels:
+            joins = unique[level.rows]
+            if away is not None:
+                joins &= np.isin(level.cells, away)
+            joining = np.flatnonzero(joins)
+            found = level.listed(joining)
+            one, other = level.meetings(joining[found], np.flatnonzero(asked[level.rows]))
+            rows.append(level.rows[one])
+            ordinals.append(level.rows[other] + first_ordinal)
+            whole.append(level.cells[one] % self._columns == self._columns - 1)
+            away = level.cells[joining[~found]]
+            if not len(away):
+                break
+        return Hits(np.concatenate(rows), np.concatenate(ordinals), np.concatenate(whole))
+
+    def unsettled(self, changed: Flags, undecided: Flags) -> Flags:
+        """Return which *undecided* rows may still change, if *changed* are not as was guessed.
+
+        Who is listed in a bucket depends on the rows that share its shortest key, and on no
+        others: those behind a changed one may change, too, and unsettle others.
+        """
+        shortest = self._levels[0]
+        unsettled = np.zeros(len(undecided), np.bool_)
+        if not shortest.begins.size:
+            return unsettled
+        while True:
+            doubtful = (changed | unsettled)[shortest.rows]
+            firsts = np.minimum.reduceat(np.where(doubtful, shortest.rows, NEVER), shortest.begins)
+            touched = shortest.rows[shortest.rows > firsts[shortest.groups]]
+            before = int(unsettled.sum())
+            unsettled[touched] = True
+            unsettled &= undecided
+            if int(unsettled.sum()) == before:
+                return unsettled

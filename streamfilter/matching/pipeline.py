@@ -1,0 +1,300 @@
+"""Sketch, match, decide: one micro-batch at a time, with the outcome of one document at a time.
+
+The pipeline reads an index, changes nothing, and returns values; it neither logs nor measures
+nor reads a clock. It would be true with Kafka replaced by a text file, and `streamfilter
+filter` is exactly that. Whole micro-batches are judged as columns: every undecided document is
+judged at once against the index and the batch's earlier documents, those of them that are
+guessed to be unique; a verdict stands when all that it depends on came out as guessed, and the
+others take another round with the better guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.entities.held_out import NO_POOLS, HeldOut, partners, pools_of
+from streamfilter.index.protocol import Additions, Buckets, Documents, Index
+from streamfilter.index.selection import buckets_at
+from streamfilter.matching.candidates import Candidates, collect, hits_of, merge
+from streamfilter.matching.decision import SHORT, UNIQUE, decide, keys_that_count
+from streamfilter.matching.overlay import Overlay
+from streamfilter.matching.verification import MatchPolicy, Outcome, Verifier
+from streamfilter.model import (
+    BatchMark,
+    Decision,
+    Positions,
+    Record,
+    Source,
+    Verdict,
+)
+from streamfilter.similarity.sketch import Sketches
+
+__all__ = ["Accepted", "Batch", "Counts", "Judgement", "MatchPolicy", "accept", "decide", "judge"]
+
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+Locate = Callable[[int, int], Source]
+"""(partition, offset) as the index numbers them → the source a person knows."""
+
+WIDTH_MIN, WIDTH_GROWTH = 64, 4
+"""A round looks at this many rows, or at so many times what the last one settled. Nearly always
+that is all. Texts made from one template depend on each other in a chain, and looking at all of
+them every time would cost the square of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The records of a batch, split by whether their position was judged before."""
+
+    new: list[Record]
+    reread: list[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The documents of one micro-batch in the order of judgement (partition, offset)."""
+
+    ids: Sequence[str]
+    partitions: I64
+    offsets: I64
+    timestamps: I64
+    """Milliseconds since the epoch; -1 when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What happened while judging, for the metrics."""
+
+    candidates: I64
+    """(n,) distinct candidates of each document."""
+    confirmed: NDArray[np.float64]
+    """Similarities of the verified pairs that reached the threshold."""
+    rejected: NDArray[np.float64]
+    """Similarities of those that did not: the false positives of the LSH step."""
+    skipped: int = 0
+    """Candidates beyond ``max_candidates``."""
+    missing: int = 0
+    """Candidates whose record the index no longer has."""
+    held_out: HeldOut = NO_POOLS
+    """Of records: differences of the field that took no part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The outcome of a micro-batch: a decision per document, and what the index should add."""
+
+    decisions: list[Decision]
+    additions: Additions | None
+    counts: Counts
+
+
+def accept(next_positions: Positions, records: Sequence[Record]) -> Accepted:
+    """Split *records* by position: at or after their partition's next position is new.
+
+    Pure, and the same live and in replay. A partition without a position is all new.
+    """
+    new: list[Record] = []
+    reread: list[Record] = []
+    for record in records:
+        known = next_positions.get(record.source.partition, 0)
+        (new if record.source.offset >= known else reread).append(record)
+    return Accepted(new, reread)
+
+
+def judge(
+    batch: Batch,
+    sketches: Sketches,
+    *,
+    index: Index,
+    policy: MatchPolicy,
+    locate: Locate,
+    number: int,
+    first_ordinal: int,
+    as_of: Sequence[BatchMark | None] | None = None,
+    bucket_cap: int = 8,
+) -> Judgement:
+    """Decide every document of *batch* as if they had come one at a time.
+
+    ``as_of`` is None for new documents (document i gets ordinal ``first_ordinal + i``). For a
+    re-read batch it is ``index.marks_covering(batch.partitions, batch.offsets)``: each document
+    then meets only documents with a smaller place (batch, partition, offset), and nothing is
+    added to the index.
+    """
+    present = keys_that_count(sketches, sketches.keys.shape[1], policy)
+    buckets = index.probe(sketches.keys, present, sketches.signatures)
+    known = collect(hits_of(buckets))
+    stored = index.fetch(np.unique(known.ordinals))
+    if as_of is not None:
+        known = known.where(_earlier(known, stored, batch, as_of))
+    alone = as_of is not None
+    shared = np.zeros_like(present) if alone else present
+    overlay = Overlay(sketches.keys, shared, sketches.signatures, buckets, cap=bucket_cap)
+    undecided: Flags = np.asarray(present.any(axis=1))
+    judging = _Judging(batch, sketches, stored, policy, locate, first_ordinal, undecided)
+    judging.leave_short(~undecided, policy)
+    judging.meet(known)
+    width = len(undecided)
+    while undecided.any():
+        looked = _first(undecided, width)
+        settled = looked & ~judging.round(overlay, looked)
+        undecided &= ~settled
+        width = max(WIDTH_MIN, WIDTH_GROWTH * int(settled.sum()))
+    additions = None if alone else judging.additions(buckets, number)
+    others = stored
+    if sketches.payloads:  # of records
+        asked = partners(first_ordinal, 0 if alone else len(batch.ids))
+        others = index.fetch(np.unique(asked))
+    return Judgement(judging.decisions, additions, judging.counts(others))
+
+
+def _first(undecided: Flags, width: int) -> Flags:
+    """Return the first *width* of the *undecided* rows: they depend on no later one."""
+    rows = np.flatnonzero(undecided)
+    if len(rows) <= width:
+        return undecided
+    looked = np.zeros_like(undecided)
+    looked[rows[:width]] = True
+    return looked
+
+
+def _earlier(
+    known: Candidates, stored: Documents, batch: Batch, as_of: Sequence[BatchMark | None]
+) -> Flags:
+    """Return which candidates have a smaller place than the re-read document that met them."""
+    firsts = np.array([mark.first_ordinal if mark else 0 for mark in as_of], np.int64)
+    nexts = np.array([mark.next_ordinal if mark else 0 for mark in as_of], np.int64)
+    rows, ordinals = known.rows, known.ordinals
+    before = ordinals < firsts[rows]
+    same_batch = ~before & (ordinals < nexts[rows])
+    if same_batch.any():
+        at = np.searchsorted(stored.ordinals, ordinals).clip(max=max(len(stored) - 1, 0))
+        theirs, ours = stored.partitions[at], batch.partitions[rows]
+        smaller = (theirs < ours) | ((theirs == ours) & (stored.offsets[at] < batch.offsets[rows]))
+        before |= same_batch & smaller & (stored.ordinals[at] == ordinals)
+    return before
+
+
+class _Judging:
+    """The verdicts of one micro-batch while its rounds go on."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        sketches: Sketches,
+        stored: Documents,
+        policy: MatchPolicy,
+        locate: Locate,
+        first_ordinal: int,
+        judged: Flags,
+    ) -> None:
+        self.decisions: list[Decision] = [UNIQUE] * len(batch.ids)
+        self._batch, self._sketches, self._stored = batch, sketches, stored
+        self._verifier = Verifier(stored, sketches, policy, first_ordinal=first_ordinal)
+        self._locate, self._first = locate, first_ordinal
+        self._unique = judged.copy()
+        """Right of the rows that are settled, a guess of the others: all that look like nobody."""
+        self._candidates = np.zeros(len(batch.ids), np.int64)
+        self._outcomes: list[tuple[Outcome, Flags]] = []
+
+    def leave_short(self, short: Flags, policy: MatchPolicy) -> None:
+        """Decide the texts that have nothing to be judged by."""
+        for row in np.flatnonzero(short).tolist():
+            self.decisions[row] = SHORT[policy.short_text]
+
+    def meet(self, known: Candidates) -> None:
+        """Take the candidates that the index has, and keep those that can have a say."""
+        self._candidates += np.bincount(known.rows, minlength=len(self._candidates))
+        self._known = self._verifier.shortlist(known)
+        self._unique &= ~self._known.likely
+        self._candidates -= np.bincount(
+            self._known.candidates.rows, minlength=len(self._candidates)
+        )
+
+    def round(self, overlay: Overlay, undecided: Flags) -> Flags:
+        """Judge all *undecided* rows, keep what stands, and return what remains undecided."""
+        own = collect(overlay.hits(self._unique, undecided, first_ordinal=self._first))
+        known = self._known.candidates
+        outcome = self._verifier.verify(merge(known.where(undecided[known.rows]), own))
+        unique = undecided.copy()
+        unique[outcome.candidates.rows[outcome.confirmed]] = False
+        unsettled = overlay.unsettled(undecided & (unique != self._unique), undecided)
+        self._keep(outcome, undecided & ~unsettled)
+        self._unique = np.where(undecided, unique, self._unique)
+        return unsettled
+
+    def _keep(self, outcome: Outcome, settled: Flags) -> None:
+        """Turn the settled rows' confirmed pairs into decisions, and remember the counts."""
+        stands = settled[outcome.candidates.rows]
+        skipped = self._known.skipped
+        for row, decision in decide(outcome, stands, describe=self._describe, skipped=skipped):
+            self.decisions[row] = decision
+        self._candidates += np.bincount(
+            outcome.candidates.rows[stands], minlength=len(self._candidates)
+        )
+        self._outcomes.append((outcome, stands))
+
+    def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
+        """Return ids and sources of candidates: stored ones, or of this very batch."""
+        rows = ordinals - self._first
+        own, places = rows >= 0, np.searchsorted(self._stored.ordinals, ordinals)
+        rows = np.where(own, rows, places)
+        return [
+            _told(self._batch if ours else self._stored, row, self._locate)
+            for ours, row in zip(own.tolist(), rows.tolist(), strict=True)
+        ]
+
+    def additions(self, buckets: Buckets, number: int) -> Additions | None:
+        """Return what the index should add: the unique documents, and the buckets just read."""
+        rows = np.flatnonzero(self._unique)
+        if not rows.size:
+            return None
+        sketches, batch = self._sketches, self._batch
+        sizes = np.diff(sketches.token_starts)[rows]
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        gather = np.repeat(sketches.token_starts[rows] - starts[:-1], sizes)
+        documents = Documents(
+            ordinals=self._first + rows,
+            ids=[batch.ids[row] for row in rows.tolist()],
+            batches=np.full(len(rows), number, np.int64),
+            partitions=batch.partitions[rows],
+            offsets=batch.offsets[rows],
+            timestamps=batch.timestamps[rows],
+            fingerprints=sketches.fingerprints[rows],
+            signatures=sketches.signatures[rows],
+            set_sizes=sketches.set_sizes[rows],
+            tokens=sketches.tokens[gather + np.arange(starts[-1])],
+            token_starts=starts,
+            payloads=[sketches.payloads[row] for row in rows.tolist()] if sketches.payloads else (),
+        )
+        return Additions(documents, sketches.keys[rows], buckets_at(buckets, rows))
+
+    def counts(self, others: Documents) -> Counts:
+        """Return what happened, counted once for each document; *others* are random ones."""
+        similar = [o.similarity[s & o.confirmed] for o, s in self._outcomes]
+        rejected = [o.similarity[s & o.rejected] for o, s in self._outcomes]
+        known = self._known
+        asked = np.array([each.verdict is not Verdict.EXACT_DUPLICATE for each in self.decisions])
+        if len(known.rejected):
+            rejected.append(known.rejected[asked[known.rejected_rows]])
+        skipped = sum(int((s & o.skipped).sum()) for o, s in self._outcomes)
+        return Counts(
+            candidates=self._candidates,
+            confirmed=np.concatenate([*similar, np.zeros(0)]),
+            rejected=np.concatenate([*rejected, np.zeros(0)]),
+            skipped=skipped + int(known.skipped.sum(where=asked)),
+            missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
+            held_out=pools_of(
+                self.decisions, self._sketches.payloads, self._stored, others, self._first
+            ),
+        )
+
+
+def _told(documents: Batch | Documents, row: int, locate: Locate) -> tuple[str, Source]:
+    """Return id and source of one document."""
+    source = locate(int(documents.partitions[row]), int(documents.offsets[row]))
+    return documents.ids[row], source

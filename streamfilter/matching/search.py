@@ -1,0 +1,99 @@
+"""Search: the near-duplicates of one document among those that an index remembers.
+
+The filter asks whether a document may pass; here the question is who is like it. So every
+candidate is compared, none is cut off by ``max_candidates``, and each says how it fared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags
+from streamfilter.matching.candidates import Candidates, collect, hits_of
+from streamfilter.matching.finding import Finding
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.verification import Outcome, Sketched, Verifier
+
+
+class Readable(Protocol):
+    """The reading half of an index."""
+
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys*, and with *signatures* what full ones turned away."""
+
+    def fetch(self, ordinals: I64) -> Documents:
+        """Return the documents under *ordinals*."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One earlier document that shares a key with the text that was asked for."""
+
+    ordinal: int
+    id: str
+    partition: int
+    offset: int
+    bands: int
+    """Band keys that the two share."""
+    finding: Finding
+
+
+BEHIND_ALL = 1 << 62
+"""An ordinal behind every stored document: none of them is of the asker's own batch."""
+
+
+def present_keys(sketched: Sketched, columns: int) -> Flags:
+    """Return (n, *columns*): which keys are looked up; a text without shingles has its last only.
+
+    Whatever the policy makes of short texts: a search finds equal ones.
+    """
+    present = np.repeat(sketched.set_sizes[:, None] > 0, columns, axis=1)
+    present[:, -1] = True
+    return present
+
+
+def candidates_of(index: Readable, sketched: Sketched, keys: U64) -> Candidates:
+    """Return the stored documents that share a key with each row of *sketched*."""
+    present = present_keys(sketched, keys.shape[1])
+    return collect(hits_of(index.probe(keys, present, sketched.signatures)))
+
+
+def compared(
+    sketched: Sketched, candidates: Candidates, stored: Documents, *, policy: MatchPolicy
+) -> Outcome:
+    """Compare each of the *candidates* that *stored* (rising ordinals) still holds."""
+    verifier = Verifier(stored, sketched, policy, first_ordinal=BEHIND_ALL)
+    return verifier.verify(candidates, every=True)
+
+
+def search(
+    index: Readable, sketched: Sketched, keys: U64, *, policy: MatchPolicy
+) -> list[list[Found]]:
+    """Return for each row its candidates: most similar first, then the oldest."""
+    candidates = candidates_of(index, sketched, keys)
+    stored = index.fetch(np.unique(candidates.ordinals))
+    outcome = compared(sketched, candidates, stored, policy=policy)
+    found: list[list[Found]] = [[] for _ in range(len(keys))]
+    order = np.lexsort((candidates.ordinals, -outcome.similarity, candidates.rows))
+    for pair in order.tolist():
+        if not outcome.missing[pair]:
+            found[candidates.rows[pair]].append(_found(outcome, pair, stored))
+    return found
+
+
+def _found(outcome: Outcome, pair: int, stored: Documents) -> Found:
+    ordinal = int(outcome.candidates.ordinals[pair])
+    row = int(np.searchsorted(stored.ordinals, ordinal))
+    return Found(
+        ordinal=ordinal,
+        id=stored.ids[row],
+        partition=int(stored.partitions[row]),
+        offset=int(stored.offsets[row]),
+        bands=int(outcome.candidates.bands[pair]),
+        finding=outcome.finding(pair),
+    )

@@ -1,0 +1,389 @@
+"""Verification: from candidates to confirmed matches, and what became of each other one.
+
+Those whose signature estimate is hopeless are rejected; of the others the ``max_candidates``
+that look most similar are compared on their sets. An equal content fingerprint, all 128 bits of
+it, decides before anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.protocol import U8, U32, Documents
+from streamfilter.matching.candidates import Candidates, ranks
+from streamfilter.matching.finding import Fate, Finding
+from streamfilter.matching.policy import MatchPolicy
+from streamfilter.similarity.exact import Samples, jaccard
+from streamfilter.similarity.minhash import estimate, independent_trials
+
+__all__ = ["MatchPolicy", "Outcome", "Verifier"]
+
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+PAIRS_AT_ONCE = 4_096
+"""Signatures compared at a time: half a megabyte each side stays in the processor's cache."""
+
+WORD = 8
+LANES = np.uint64(0x0101010101010101)
+"""Times this, the top byte of a word is the sum of its bytes."""
+
+NO_SIZES: I64 = np.zeros(1, np.int64)
+"""For the policies that do not ask."""
+
+
+class Sketched(Protocol):
+    """Columns that can be compared: `Sketches` of texts, or `Documents` of an index."""
+
+    @property
+    def fingerprints(self) -> U8:
+        """(n, 16) content fingerprints."""
+
+    @property
+    def signatures(self) -> U8:
+        """(n, k) 8-bit slots."""
+
+    @property
+    def set_sizes(self) -> I64:
+        """(n,) distinct tokens."""
+
+    @property
+    def tokens(self) -> U32:
+        """All samples, one after the other."""
+
+    @property
+    def token_starts(self) -> I64:
+        """(n + 1,) where each sample begins."""
+
+    @property
+    def payloads(self) -> Sequence[bytes]:
+        """Of records, what they are compared by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Candidates with their fate: confirmed, rejected, skipped or missing.
+
+    The other candidates of a document that has an equal text have none: nobody asked.
+    """
+
+    policy: MatchPolicy
+    candidates: Candidates
+    similarity: F64
+    """(p,) of the sets where they were compared, else the signature's estimate."""
+    whole: Flags
+    """(p,) True where the similarity is exact, False where it is estimated."""
+    sample: I64
+    """(p,) independent trials behind an estimated similarity: tokens looked at, or slots' worth."""
+    equal_text: Flags
+    confirmed: Flags
+    rejected: Flags
+    skipped: Flags
+    """(p,) hopeful, but beyond ``max_candidates``."""
+    missing: Flags
+    """(p,) the index no longer has the candidate's record."""
+    compared: Flags
+    """(p,) whose similarity is more than the signatures' estimate, if the method looks further."""
+    estimated: F64
+    """(p,) what the signatures say; 0 where they were not asked."""
+    wanted: F64 | float
+    """(p,) the similarity from which each pair counts, or one for all."""
+    containment: F64 | None = None
+    """(p,) share of one set that is in the other; None: the policy does not ask."""
+
+    def finding(self, pair: int) -> Finding:
+        """Return what became of one pair, and why."""
+        fate, containment = self._fate(pair), self.containment
+        asked = fate not in (Fate.UNASKED, Fate.MISSING)
+        estimated = 1.0 if fate is Fate.SAME_TEXT else float(self.estimated[pair])
+        return Finding(
+            policy=self.policy,
+            fate=fate,
+            similarity=float(self.similarity[pair]),
+            exact=bool(self.whole[pair]),
+            sample=int(self.sample[pair]),
+            wanted=self._wanted(pair),
+            estimate=estimated if asked else None,
+            containment=None if containment is None else float(containment[pair]),
+        )
+
+    def _wanted(self, pair: int) -> float:
+        return float(self.wanted[pair] if isinstance(self.wanted, np.ndarray) else self.wanted)
+
+    def _fate(self, pair: int) -> Fate:
+        if self.missing[pair]:
+            return Fate.MISSING
+        if self.equal_text[pair]:
+            return Fate.SAME_TEXT
+        if self.confirmed[pair]:
+            enough = self.similarity[pair] >= self._wanted(pair)
+            return Fate.MATCH if enough else Fate.CONTAINED
+        if self.skipped[pair]:
+            return Fate.SKIPPED
+        if not self.rejected[pair]:
+            return Fate.UNASKED
+        looked = self.compared[pair] or self.policy.method in ("signature", "sketch")
+        return Fate.BELOW if looked else Fate.HOPELESS
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is known of candidates before sets are compared: columns of one value for each."""
+
+    at: I64
+    """Row among stored + own documents."""
+    known: Flags
+    equal_text: Flags
+    near: Flags
+    """Worth an estimate: there, and of a document that has no equal text."""
+    estimated: F64
+    hopeful: Flags
+    chosen: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """Of the candidates that the index has, those that can have a say at all."""
+
+    candidates: Candidates
+    rejected_rows: I64
+    rejected: F64
+    """Estimates of the hopeless ones."""
+    skipped: I64
+    """(n,) of each row, how many are hopeful, but beyond ``max_candidates`` already here."""
+    likely: Flags
+    """(n,) which rows look like duplicates, by the estimates alone."""
+
+
+class Verifier:
+    """Compares documents of a micro-batch with candidates: stored ones, and the batch's own.
+
+    A pair is compared once, however many rounds ask for it.
+    """
+
+    def __init__(
+        self, stored: Documents, sketches: Sketched, policy: MatchPolicy, *, first_ordinal: int
+    ) -> None:
+        self.policy = policy
+        self._stored, self._sketches, self._first = stored, sketches, first_ordinal
+        self._ours = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
+        theirs = Samples(stored.tokens, stored.token_starts, stored.set_sizes)
+        self._all = _joined(theirs, self._ours)
+        self._signatures = np.concatenate((stored.signatures, sketches.signatures))
+        self._compared: tuple[I64, F64, Flags, I64] = (
+            np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool), np.zeros(0, np.int64),
+        )  # fmt: skip
+
+    def shortlist(self, candidates: Candidates) -> Shortlist:
+        """Leave out those of *candidates* that more of them cannot bring back.
+
+        In a flood a document meets hundreds, and every round would look at all of them again.
+        """
+        look = self._look(candidates)
+        kept = look.chosen | look.equal_text | ~look.known
+        rejected = look.near & ~look.hopeful
+        skipped = candidates.rows[look.hopeful & ~look.chosen]
+        likely = np.zeros(len(self._sketches.set_sizes), np.bool_)
+        alike = look.equal_text | (look.chosen & (look.estimated >= self.policy.threshold))
+        likely[candidates.rows[alike]] = True
+        return Shortlist(
+            candidates.where(kept), candidates.rows[rejected], look.estimated[rejected],
+            np.bincount(skipped, minlength=len(likely)), likely,
+        )  # fmt: skip
+
+    def _look(self, candidates: Candidates, *, every: bool = False) -> _Look:
+        """Look at everything but the sets."""
+        at, known = self._positions(candidates.ordinals)
+        equal_text = self._equal_texts(candidates, at, known, every=every)
+        near = known & ~equal_text
+        if not every:
+            exact_rows = np.zeros(len(self._sketches.set_sizes), bool)
+            exact_rows[candidates.rows[equal_text]] = True
+            near &= ~exact_rows[candidates.rows]
+        estimated = np.zeros(len(candidates))
+        estimated[near] = self._estimates(candidates.rows[near], at[near])
+        slots = self._sketches.signatures.shape[1]
+        sizes = self._sizes(candidates.rows, at)
+        hopeful = chosen = near
+        if not every:
+            hopeful = near & self.policy.hopeful(estimated, *sizes, slots=slots)
+            chosen = _most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
+        return _Look(at, known, equal_text, near, estimated, hopeful, chosen)
+
+    def verify(self, candidates: Candidates, *, every: bool = False) -> Outcome:
+        """Compare as many of *candidates* as the policy allows; or *every* one of them.
+
+        To judge a document, an equal text is enough, the oldest one; then nobody asks the others.
+        Who searches wants to hear of all.
+        """
+        look = self._look(candidates, every=every)
+        at, equal_text, near = look.at, look.equal_text, look.near
+        hopeful, chosen, estimated = look.hopeful, look.chosen, look.estimated
+        sizes = self._sizes(candidates.rows, at)
+        similarity, whole, sample = self._similarities(candidates.rows, at, chosen, estimated)
+        wanted = self.policy.wanted(*sizes)
+        enough: Flags = similarity >= wanted
+        containment = self.policy.containments(similarity, *sizes)
+        if containment is not None and self.policy.containment is not None:
+            enough |= containment >= self.policy.containment
+        confirmed = chosen & enough
+        similarity[equal_text], whole[equal_text] = 1.0, True
+        if containment is not None:
+            containment[equal_text] = 1.0
+        return Outcome(
+            self.policy, candidates, similarity, whole, sample, equal_text,
+            confirmed=confirmed | equal_text,
+            rejected=(chosen & ~confirmed) | (near & ~hopeful),
+            skipped=hopeful & ~chosen,
+            missing=~look.known,
+            compared=chosen,
+            estimated=estimated,
+            wanted=wanted,
+            containment=containment,
+        )  # fmt: skip
+
+    def _sizes(self, rows: I64, at: I64) -> tuple[I64, I64]:
+        """Return the sizes of both sets of each pair, if the policy asks for them."""
+        if not self.policy.by_size:
+            return NO_SIZES, NO_SIZES
+        return self._ours.set_sizes[rows], self._all.set_sizes[at]
+
+    def _positions(self, ordinals: I64) -> tuple[I64, Flags]:
+        """Return each candidate's row among stored + own documents, and whether it is there."""
+        stored = len(self._stored)
+        at = np.searchsorted(self._stored.ordinals, ordinals).astype(np.int64)
+        own = ordinals >= self._first
+        inside = np.minimum(at, max(stored - 1, 0))
+        known = own.copy()
+        if stored:
+            known |= self._stored.ordinals[inside] == ordinals
+        return np.where(own, stored + ordinals - self._first, inside), known
+
+    def _column(self, name: str, at: I64) -> NDArray[np.uint8]:
+        """Return the rows *at* of a byte column over stored + own documents."""
+        stored, own = getattr(self._stored, name), getattr(self._sketches, name)
+        ours = at >= len(stored)
+        rows = np.empty((len(at), own.shape[1]), np.uint8)
+        rows[ours] = own[at[ours] - len(stored)]
+        rows[~ours] = stored[at[~ours]]
+        return rows
+
+    def _payload(self, at: int) -> bytes:
+        """Return the payload of row *at* of stored + own documents."""
+        stored = len(self._stored)
+        return self._stored.payloads[at] if at < stored else self._sketches.payloads[at - stored]
+
+    def _equal_texts(self, candidates: Candidates, at: I64, known: Flags, *, every: bool) -> Flags:
+        """Return who has the very same normalised text: *every* one, or the oldest of each row."""
+        equal = candidates.same_text & known
+        asked = np.flatnonzero(equal)
+        ours = self._sketches.fingerprints[candidates.rows[asked]]
+        equal[asked] = (ours == self._column("fingerprints", at[asked])).all(axis=1)
+        if every:
+            return equal
+        hits = np.flatnonzero(equal)
+        order = hits[np.lexsort((candidates.ordinals[hits], candidates.rows[hits]))]
+        equal[order[ranks(candidates.rows[order]) > 0]] = False
+        return equal
+
+    def _estimates(self, rows: I64, at: I64) -> F64:
+        slots = self._slots()
+        ours, theirs = self._sketches.signatures[:, :slots], self._signatures[:, :slots]
+        equal = np.empty(len(rows), np.int64)
+        for begin in range(0, len(rows), PAIRS_AT_ONCE):
+            these = slice(begin, begin + PAIRS_AT_ONCE)
+            equal[these] = _trues(ours[rows[these]] == theirs[at[these]])
+        return estimate(equal, slots)
+
+    def _slots(self) -> int:
+        return self.policy.slots_of(self._sketches.signatures.shape[1])
+
+    def _similarities(
+        self, rows: I64, at: I64, chosen: Flags, estimated: F64
+    ) -> tuple[F64, Flags, I64]:
+        """Return similarity, whole?, sample of each pair; only *chosen* ones are compared."""
+        similarity, whole = estimated.copy(), np.zeros(len(rows), bool)
+        if self.policy.method not in ("exact", "fields"):
+            return similarity, whole, self._trials(rows, at, estimated)
+        sample = np.full(len(rows), self._slots(), np.int64)
+        if not chosen.any():
+            return similarity, whole, sample
+        keys = rows[chosen] * len(self._all.set_sizes) + at[chosen]
+        self._compare(keys)
+        found = np.searchsorted(self._compared[0], keys)
+        similarity[chosen], whole[chosen], sample[chosen] = (
+            column[found] for column in self._compared[1:]
+        )
+        if self.policy.sample_modulus > 1:
+            whole[chosen] = False
+        return similarity, whole, sample
+
+    def _trials(self, rows: I64, at: I64, estimated: F64) -> I64:
+        """Return how many independent slots the estimate of each pair is worth."""
+        both = self._ours.set_sizes[rows] + self._all.set_sizes[at]
+        return independent_trials(
+            self._slots(), slots=self._sketches.signatures.shape[1], unions=both / (1 + estimated)
+        )
+
+    def _compare(self, keys: I64) -> None:
+        """Compare the pairs in *keys* that were not compared before."""
+        fresh = np.setdiff1d(keys, self._compared[0], assume_unique=True)
+        if not fresh.size:
+            return
+        rows, at = np.divmod(fresh, len(self._all.set_sizes))
+        if self.policy.method == "fields":
+            from streamfilter.entities.scoring import compare_records  # rapidfuzz: 20 ms
+
+            result = compare_records(
+                [self._sketches.payloads[row] for row in rows.tolist()],
+                [self._payload(place) for place in at.tolist()],
+                self.policy.fields,
+            )
+        else:
+            result = jaccard(self._ours, rows, self._all, at)
+        columns = (fresh, result.similarity, result.whole, result.union)
+        order = np.argsort(np.concatenate((self._compared[0], fresh)), kind="stable")
+        joined = zip(self._compared, columns, strict=True)
+        a, b, c, d = (np.concatenate(pair)[order] for pair in joined)
+        self._compared = (a, b, c, d)
+
+
+def _trues(flags: Flags) -> I64:
+    """Return how many of each row are True: for a sum of bytes numpy widens each to eight."""
+    if flags.shape[1] % WORD or flags.shape[1] > 255:
+        return np.asarray(flags.sum(axis=1), np.int64)
+    lanes = np.ascontiguousarray(flags).view(np.uint64).sum(axis=1)  # eight sums side by side
+    return np.asarray(lanes * LANES >> np.uint64(56), np.int64)
+
+
+def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:
+    """Return the *hopeful* pairs, but of each row at most as many, those of the best estimates.
+
+    Shared bands say less than the whole signature: eight variants of a text may well share more
+    bands with a copy of it than the text itself does, and would be compared in its place.
+    """
+    asked = np.flatnonzero(hopeful)
+    if ranks(candidates.rows[asked]).max(initial=0) < most:
+        return hopeful
+    # Stable, so that among equal estimates the order of the candidates holds.
+    order = asked[np.lexsort((-estimated[asked], candidates.rows[asked]))]
+    chosen = np.zeros(len(candidates), np.bool_)
+    chosen[order[ranks(candidates.rows[order]) < most]] = True
+    return chosen
+
+
+def _joined(first: Samples, second: Samples) -> Samples:
+    """Return the samples of both, *first*'s rows before *second*'s."""
+    if not len(first.set_sizes):
+        return second
+    return Samples(
+        np.concatenate((first.tokens, second.tokens)),
+        np.concatenate((first.starts, second.starts[1:] + first.starts[-1])),
+        np.concatenate((first.set_sizes, second.set_sizes)),
+    )

@@ -1,0 +1,93 @@
+"""What one committed batch moved, as one value: exactly one outcome for every record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.protocol import Applied
+from streamfilter.matching.pipeline import Counts
+from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What one committed batch moved; counted as one."""
+
+    verdicts: Mapping[Verdict, int]
+    passthrough: Mapping[Reason, int] = field(default_factory=dict)
+    dropped: Mapping[Reason, int] = field(default_factory=dict)
+    dead_letters: Mapping[ErrorCode, int] = field(default_factory=dict)
+    produced: Mapping[str, int] = field(default_factory=dict)
+    """Records written, by destination (`catalogue.DESTINATIONS`)."""
+    consumed_bytes: int = 0
+    counts: Sequence[Counts] = ()
+    matched: Values = field(default_factory=lambda: np.zeros(0))
+    """Similarities of the confirmed matches of near-duplicates."""
+    wrong: float = 0.0
+    """Sum of the duplicate verdicts' probabilities of being wrong."""
+    applied: Applied = field(default_factory=Applied)
+    """What the index's write did."""
+    ages_seconds: Values | None = None
+    """Per record, from its timestamp to now."""
+
+    @classmethod
+    def of(
+        cls,
+        outcomes: Iterable[Decision | Unjudged | Malformed],
+        *,
+        counts: Sequence[Counts] = (),
+        produced: Mapping[str, int] | None = None,
+        consumed_bytes: int = 0,
+        applied: Applied | None = None,
+        ages_seconds: Values | None = None,
+    ) -> BatchReport:
+        """Count *outcomes*, exactly one for every record of the batch."""
+        tally = _Tally()
+        for outcome in outcomes:
+            tally.take(outcome)
+        return cls(
+            verdicts=tally.verdicts,
+            passthrough=tally.unjudged[Verdict.PASSTHROUGH],
+            dropped=tally.unjudged[Verdict.DROPPED],
+            dead_letters=tally.codes,
+            produced=produced or {},
+            consumed_bytes=consumed_bytes,
+            counts=counts,
+            matched=np.array(tally.matched, np.float64),
+            wrong=tally.wrong,
+            applied=applied or Applied(),
+            ages_seconds=ages_seconds,
+        )
+
+
+class _Tally:
+    """Counts outcomes one by one."""
+
+    def __init__(self) -> None:
+        self.verdicts = dict.fromkeys(Verdict, 0)
+        self.unjudged: dict[Verdict, dict[Reason, int]] = {
+            Verdict.PASSTHROUGH: dict.fromkeys(Reason, 0),
+            Verdict.DROPPED: dict.fromkeys(Reason, 0),
+        }
+        self.codes = dict.fromkeys(ErrorCode, 0)
+        self.matched: list[float] = []
+        self.wrong = 0.0
+
+    def take(self, outcome: Decision | Unjudged | Malformed) -> None:
+        if isinstance(outcome, Malformed):
+            self.verdicts[Verdict.REJECTED] += 1
+            self.codes[outcome.code] += 1
+            return
+        self.verdicts[outcome.verdict] += 1
+        if outcome.reason is not None and outcome.verdict in self.unjudged:
+            self.unjudged[outcome.verdict][outcome.reason] += 1
+        if isinstance(outcome, Decision) and outcome.verdict in DUPLICATES:
+            if outcome.verdict is Verdict.NEAR_DUPLICATE:
+                self.matched += [match.similarity for match in outcome.matches]
+            self.wrong += outcome.p_false_positive

@@ -1,0 +1,218 @@
+"""Every metric, declared once: name, kind, meaning, and all the label values it can ever have.
+
+The series exist from the start (a counter that appears with its first error hides that error
+from every ``rate``), and there can be no others: the number of series is known here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from streamfilter.matching.audit_sample import DOUBTS
+from streamfilter.matching.audit_scan import CAUSES
+from streamfilter.model import ErrorCode, Reason, Verdict
+from streamfilter.process.health import Cause, State
+
+PREFIX = "streamfilter_"
+
+STAGES = ("poll", "read", "sketch", "judge", "produce", "commit", "apply")
+"""The steps of one batch, in their order; ``judge`` probes, verifies and decides."""
+
+DESTINATIONS = ("unique", "duplicates", "dead_letter", "changelog")
+TOLD = tuple(f"{edge:g}" for edge in DOUBTS)
+POOLS = ("matched", "identical", "random")
+VERIFICATIONS = ("confirmed", "rejected", "skipped", "missing")
+TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
+REBALANCES = ("assigned", "revoked", "lost")
+PAUSES = ("disk", "dead_letters")
+WITHHELD = (Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE, Verdict.DROPPED)
+
+AUDITED = ("true_positive", "false_positive", "false_negative", "true_negative")
+"""What `audit` says of a sampled verdict; its docstring defines each."""
+
+ACTIVITIES = ("start", "restore", "membership", "poll", "prepare", "judge", "produce", "commit",
+              "apply", "audit", "report", "stop")  # fmt: skip
+"""What the engine's one thread can be doing. ``membership`` includes standing by and pausing,
+``prepare`` is reading and sketching or waiting for the worker that does, ``report`` is counting."""
+
+CLIENTS = ("owner", "data", "restore", "producer")
+"""librdkafka's clients by their role (`kafka.clients`)."""
+
+ROCKSDB = (
+    ("estimate_num_keys", "Keys in all families, about; one written again counts again."),
+    ("live_sst_files_size", "Bytes of the table files in use."),
+    ("cur_size_all_mem_tables", "Bytes in write buffers that are not flushed yet."),
+    ("write_buffer_usage", "Bytes that the write buffer manager counts."),
+    ("block_cache_usage", "Bytes in the block cache."),
+    ("block_cache_pinned_usage", "Bytes of it that cannot be evicted."),
+    ("estimate_table_readers_mem", "Bytes of table readers outside of the block cache."),
+    ("estimate_pending_compaction_bytes", "Bytes to be rewritten before the levels are in shape."),
+    ("num_files_at_level0", "Files of the newest level; writers slow down from 20 on."),
+    ("num_immutable_mem_table", "Write buffers waiting for their flush."),
+    ("num_running_compactions", "Compactions under way."),
+    ("num_running_flushes", "Flushes under way."),
+    ("actual_delayed_write_rate", "Bytes a second that writers are slowed down to; 0: not slowed."),
+    ("is_write_stopped", "1 while RocksDB takes no writes."),
+    ("background_errors", "Errors of background work since the index was opened."),
+    ("front_bytes", "Bytes of the filter in RAM before RocksDB (memory.miss_filter)."),
+    ("front_keys", "Keys that the filter knows."),
+    ("front_pass_rate", "Share of never-written keys that the filter lets through to RocksDB."),
+)
+"""The properties of all open indexes together: name, meaning."""
+
+
+class Kind(StrEnum):
+    """How a value behaves."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    UNKNOWN_GAUGE = "unknown gauge"
+    """A gauge that is NaN until it was measured: a lag of 0 would be a lie."""
+    HISTOGRAM = "histogram"
+    INFO = "info"
+    """A gauge that is always 1; its labels are the information."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric; ``values`` are all values of its single label, or empty."""
+
+    name: str
+    kind: Kind
+    help: str
+    label: str = ""
+    values: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
+    """Label names of an INFO metric."""
+
+    @property
+    def full_name(self) -> str:
+        """Return the name as it is scraped."""
+        return PREFIX + self.name
+
+
+def _counter(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) -> Metric:
+    return Metric(name, Kind.COUNTER, help, label, values)
+
+
+def _gauge(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) -> Metric:
+    return Metric(name, Kind.GAUGE, help, label, values)
+
+
+def _unknown(name: str, help: str) -> Metric:
+    return Metric(name, Kind.UNKNOWN_GAUGE, help)
+
+
+def _histogram(
+    name: str, help: str, buckets: tuple[float, ...], label: str = "", values: tuple[str, ...] = ()
+) -> Metric:
+    assert all(low < high for low, high in pairwise(buckets)), name
+    return Metric(name, Kind.HISTOGRAM, help, label, values, buckets)
+
+
+SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+AGES = (0.01, 0.03, 0.06, 0.1, 0.3, 1.0, 3.0, 10.0, 60.0, 600.0, 3600.0)
+COUNTS = (0.0, 1.0, 2.0, 5.0, 10.0, 50.0, 200.0)
+SIMILARITIES = tuple(step / 20 for step in range(1, 21))
+BATCHES = (1.0, 10.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0)
+
+# fmt: off
+# ruff: noqa: E501 (a table: one metric, one line)
+CATALOGUE: tuple[Metric, ...] = (
+    # flow: records_consumed = the sum of documents over all verdicts, in every scrape
+    _counter("records_consumed_total", "Input records whose transaction was committed."),
+    _counter("consumed_bytes_total", "Bytes of their values."),
+    _counter("documents_total", "Input records by verdict.", "verdict", tuple(Verdict)),
+    _counter("passthrough_total", "Records forwarded unjudged, by reason.", "reason", tuple(Reason)),
+    _counter("dropped_total", "Records withheld unjudged by configuration, by reason.", "reason", tuple(Reason)),
+    _counter("dead_letters_total", "Unreadable records by error code.", "code", tuple(ErrorCode)),
+    _counter("records_produced_total", "Records written, by destination.", "destination", DESTINATIONS),
+    _counter("shadow_withheld_total", "Records forwarded only because output.mode is shadow: divert would withhold them.", "verdict", WITHHELD),
+    # candidates and their verification
+    _counter("candidates_total", "Earlier documents that share a band with a new one."),
+    _histogram("candidates_per_document", "Candidates of one document; a rising tail means bands are too loose.", COUNTS),
+    _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step.", "outcome", VERIFICATIONS),
+    _histogram("candidate_similarity", "Verified similarity of candidates.", SIMILARITIES, "outcome", VERIFICATIONS[:2]),
+    _counter("matches_total", "Confirmed matches of near-duplicates."),
+    _counter("matches_expected_total", "The same, each weighted by 1/P(similarity) that the bands find it: matches/expected is what the bands promise, not recall (clusters, full buckets)."),
+    _counter("false_positive_probability_sum_total", "Expected number of wrong duplicate verdicts."),
+    _counter("longer_keys_total", "Band keys of forwarded documents that were listed under a longer key: the bucket was full."),
+    _counter("bucket_overflows_total", "Keys of forwarded documents that were listed nowhere: the bucket was full, and those of all longer keys."),
+    _counter("faintly_listed_documents_total", "Forwarded documents listed for fewer than four of their bands: many copies will not meet them."),
+    _counter("unlisted_documents_total", "Those of them listed for no band at all: no near-duplicate ever meets them."),
+    # the audit: sampled arrivals against the whole index, by brute force on the sets
+    _counter("audit_arrivals_total", "Arrivals that were audited."),
+    _counter("audit_comparisons_total", "Pairs of an audited arrival and a document remembered before it that were compared."),
+    _counter("audit_results_total", "Audited verdicts by result.", "result", AUDITED),
+    _counter("audit_missed_total", "Audited arrivals that were missed, by why.", "cause", CAUSES),
+    _counter("reliability_verdicts_total", "Audited near-duplicates by the probability of being wrong that they told (up to).", "told", TOLD),
+    _counter("reliability_told_total", "Sum of those probabilities: so many of them were expected to be wrong.", "told", TOLD),
+    _counter("reliability_wrong_total", "How many of them are wrong: the match that the evidence names is not similar enough.", "told", TOLD),
+    # records only (input.format: fields, input.held_out)
+    _counter("held_out_pairs_total", "Pairs of records by pool: near-duplicates, records with all fields equal, random ones.", "pool", POOLS),
+    _counter("held_out_difference_total", "Sum of their differences in the held-out field (days, for dates).", "pool", POOLS),
+    _unknown("held_out_valid_share", "Estimated share of true matches among the near-duplicate records, since the start; NaN while a pool has under two pairs, or the pools contradict each other (random ones closer than identical or matched ones). Too low where identical records are one submission sent twice."),
+    _unknown("held_out_valid_share_lower", "Lower end of its 95 % interval."),
+    _unknown("held_out_valid_share_upper", "Upper end of its 95 % interval."),
+    _unknown("audit_recall", "Share withheld of the arrivals that had an original of another text, of the latest rounds; NaN too where only a bound is known."),
+    _unknown("audit_recall_lower", "Lower end of its 95 % interval; NaN where the index forgets: misses may be overlooked."),
+    _unknown("audit_recall_upper", "Upper end of its 95 % interval."),
+    _unknown("audit_recall_equal", "The same of the arrivals whose very text was remembered."),
+    _unknown("audit_recall_equal_lower", "Lower end of its 95 % interval; NaN where the index forgets."),
+    _unknown("audit_recall_equal_upper", "Upper end of its 95 % interval."),
+    _unknown("audit_precision", "Share of the audited near-duplicate verdicts that are right, of the latest rounds."),
+    _unknown("audit_precision_lower", "Lower end of its 95 % interval."),
+    _unknown("audit_precision_upper", "Upper end of its 95 % interval."),
+    # time
+    _histogram("batch_documents", "Records in a batch.", BATCHES),
+    _histogram("stage_seconds", "Time of one batch in each stage.", SECONDS, "stage", STAGES),
+    _counter("activity_seconds_total", "What the engine's thread spends its time on; all together 1 s a second.", "activity", ACTIVITIES),
+    _histogram("end_to_end_seconds", "From a record's timestamp to its committed output.", AGES),
+    # consumer and transactions
+    _unknown("consumer_lag_records", "Offsets from what is committed to the end of the input, all partitions together."),
+    _unknown("consumer_lag_seconds", "Age of what the input's furthest behind partition waits for: since the timestamp of its last committed record; 0 when caught up."),
+    _gauge("assigned_partitions", "Input partitions this process reads."),
+    _gauge("paused_partitions", "Input partitions paused, by reason.", "reason", PAUSES),
+    _counter("rebalances_total", "Ownership changes.", "event", REBALANCES),
+    _unknown("last_commit_timestamp_seconds", "Unix time of the last committed transaction."),
+    _counter("transactions_total", "Transactions by outcome.", "outcome", TRANSACTIONS),
+    _histogram("transaction_seconds", "From begin to the commit's return.", SECONDS),
+    # index
+    _gauge("index_documents", "Documents in the index."),
+    _unknown("index_bytes", "Bytes of the index on disk."),
+    _unknown("index_oldest_timestamp_seconds", "Timestamp of the first document that the index remembers."),
+    _counter("index_expired_total", "Documents that the index has forgotten by retention."),
+    _unknown("changelog_offset", "Changelog offset the index has applied."),
+    _gauge("restore_remaining_records", "Changelog records still to be applied before work starts."),
+    _unknown("disk_free_bytes", "Free bytes on the index's disk."),
+    *(_unknown(f"rocksdb_{name}", help) for name, help in ROCKSDB),
+    # librdkafka's own statistics, every kafka.common statistics.interval.ms (5 s)
+    _counter("kafka_requests_total", "Requests sent to brokers.", "client", CLIENTS),
+    _counter("kafka_responses_total", "Responses received from brokers.", "client", CLIENTS),
+    _counter("kafka_sent_bytes_total", "Bytes sent to brokers.", "client", CLIENTS),
+    _counter("kafka_received_bytes_total", "Bytes received from brokers.", "client", CLIENTS),
+    _counter("kafka_sent_messages_total", "Records sent, as librdkafka counts them.", "client", CLIENTS),
+    _counter("kafka_received_messages_total", "Records received, as librdkafka counts them.", "client", CLIENTS),
+    _counter("kafka_request_errors_total", "Requests and responses that failed in transmission.", "client", CLIENTS),
+    _counter("kafka_request_retries_total", "Requests that were sent again.", "client", CLIENTS),
+    _counter("kafka_request_timeouts_total", "Requests that no broker answered in time.", "client", CLIENTS),
+    _counter("kafka_connects_total", "Connections tried.", "client", CLIENTS),
+    _counter("kafka_disconnects_total", "Connections that ended, by whomever.", "client", CLIENTS),
+    _gauge("kafka_brokers_up", "Brokers with a working connection.", "client", CLIENTS),
+    _gauge("kafka_queued_records", "Records in local queues: fetched or to be sent.", "client", CLIENTS),
+    _gauge("kafka_queued_bytes", "Bytes in local queues.", "client", CLIENTS),
+    _gauge("kafka_requests_in_flight", "Requests that wait for their response.", "client", CLIENTS),
+    _gauge("kafka_round_trip_seconds", "Mean round trip of the slowest broker in the last interval; 0: nothing was asked.", "client", CLIENTS),
+    _gauge("kafka_round_trip_p99_seconds", "99th percentile of the same.", "client", CLIENTS),
+    _gauge("kafka_throttle_seconds", "Mean time that a quota held responses back, of the worst broker.", "client", CLIENTS),
+    # meta
+    _counter("stalls_total", "Times that the process stopped being live: the loop did not turn, or moved nothing although there was something to move.", "cause", tuple(Cause)),
+    _gauge("state", "1 for what the process is doing now.", "state", tuple(State)),
+    Metric("build_info", Kind.INFO, "Versions.", labels=("version", "python")),
+    Metric("scheme_info", Kind.INFO, "What shapes the index.", labels=("scheme", "slots", "bands", "rows", "threshold")),
+    Metric("output_info", Kind.INFO, "Where duplicates go.", labels=("mode", "duplicates_mode")),
+)
+# fmt: on

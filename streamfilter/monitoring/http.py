@@ -1,0 +1,199 @@
+"""The process's window, on a socket: read-only and bounded. What it shows is `pages`.
+
+Plain HTTP/1.0 from the standard library, one thread a request, at most a few at once, each with
+a deadline for the whole of it. Who comes when all places are taken gets the place of the one who
+has kept us waiting longest: clients that connect and say nothing, or a byte a minute, must not
+keep the probes out, or the orchestrator kills a process that works.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any
+
+from streamfilter.monitoring.pages import Pages
+from streamfilter.stops import ConfigError, Problem
+
+REQUESTS_MAX = 16  # at once; a scraper, two probes and a person need four
+REQUEST_SECONDS_MAX = 10.0
+READ_SECONDS_MAX = 5.0
+LEAVING_SECONDS_MAX = 1.0  # until the thread of a connection that we hung up on has noticed
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""A browser that finds a script in a document's text, by whatever mistake of ours, runs it not."""
+
+
+class Server:
+    """Serves `Pages` from a daemon thread until closed."""
+
+    def __init__(self, host: str, port: int, *, pages: Pages) -> None:
+        """Listen at once, so that a port in use is known before any work begins.
+
+        Raises:
+            ConfigError: if the address cannot be had.
+        """
+        try:
+            self._server = _Bounded(host, port, pages)
+        except (OSError, UnicodeError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or "not an address"
+            cure = "choose a free one with --set http.port=…; 0 takes any"
+            problem = Problem("http.port", f"cannot listen on {host}:{port}: {reason}", cure)
+            raise ConfigError([problem]) from None
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="http",
+            daemon=True,
+        )  # fmt: skip
+        self._thread.start()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Return the host and port in use."""
+        host, port = self._server.socket.getsockname()[:2]
+        return str(host), int(port)
+
+    def close(self) -> None:
+        """Stop listening. Requests under way end by themselves or with the process."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=2.0)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+@dataclass(slots=True, eq=False)
+class _Visit:
+    """A connection that takes one of the places."""
+
+    connection: socket.socket
+    since: float
+    heard: bool = False
+    """Its request came whole: now it waits for us, not we for it."""
+    ended: bool = False
+
+    def end(self) -> None:
+        """Hang up; whoever reads or writes on it sees the end at once."""
+        self.ended = True
+        try:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it ended by itself
+
+
+class _Bounded(ThreadingHTTPServer):
+    """At most `REQUESTS_MAX` at once, each within its deadline; the slowest makes room."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int, pages: Pages) -> None:
+        self.pages = pages
+        self._visits: dict[Any, _Visit] = {}
+        self._changed = threading.Condition()
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        """Bind without the standard library's look-up of our own name, which can take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
+
+    def service_actions(self) -> None:
+        """Hang up on whoever is past the deadline; called ten times a second."""
+        with self._changed:
+            for visit in self._visits.values():
+                if time.monotonic() - visit.since > REQUEST_SECONDS_MAX and not visit.ended:
+                    visit.end()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._admitted(request):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread to be had: this request goes unanswered, later ones not
+            self._gone(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._gone(request)
+
+    def heard(self, request: Any) -> None:
+        """Note that *request* came whole: it makes room only when nobody else can."""
+        with self._changed:
+            self._visits[request].heard = True
+
+    def _admitted(self, request: Any) -> bool:
+        """Give *request* a place, at need that of who has kept us waiting longest."""
+        with self._changed:
+            if not self._room():
+                staying = [visit for visit in self._visits.values() if not visit.ended]
+                if staying:
+                    min(staying, key=lambda visit: (visit.heard, visit.since)).end()
+                if not self._changed.wait_for(self._room, timeout=LEAVING_SECONDS_MAX):
+                    return False
+            self._visits[request] = _Visit(request, time.monotonic())
+            return True
+
+    def _room(self) -> bool:
+        return len(self._visits) < REQUESTS_MAX
+
+    def _gone(self, request: Any) -> None:
+        with self._changed:
+            del self._visits[request]
+            self._changed.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Stay silent: a client that went away is no event, and its bytes are not ours to log."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads one request (the standard library bounds its line and headers), answers, hangs up."""
+
+    server: _Bounded
+    timeout = READ_SECONDS_MAX
+    server_version = "streamfilter"
+    sys_version = ""
+    error_message_format = "%(code)d %(message)s\n"
+    error_content_type = "text/plain; charset=utf-8"
+
+    def do_GET(self) -> None:
+        """Answer with headers and body."""
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        """Answer with headers only."""
+        self._answer(with_body=False)
+
+    def _answer(self, *, with_body: bool) -> None:
+        self.server.heard(self.connection)
+        code, content_type, body = self.server.pages.answer(
+            self.path, self.headers.get("Accept", "")
+        )
+        self.send_response(code)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Write nothing: a probe every few seconds would drown the log."""

@@ -1,0 +1,34 @@
+"""The table of metrics in deploy/README.md, from the catalogue.
+
+Printed by `python -m streamfilter.monitoring.metrics_reference`.
+"""
+
+from __future__ import annotations
+
+from streamfilter.monitoring.catalogue import CATALOGUE, PREFIX, Kind, Metric
+
+KINDS = {Kind.UNKNOWN_GAUGE: "gauge, NaN until known", Kind.INFO: "gauge, always 1"}
+
+
+def table() -> str:
+    """Return the table as Markdown, a metric a line."""
+    head = [f"| metric (`{PREFIX}…`) | kind | meaning |", "|---|---|---|"]
+    return "\n".join([*head, *map(_row, CATALOGUE)]) + "\n"
+
+
+def _row(metric: Metric) -> str:
+    kind = KINDS.get(metric.kind, metric.kind.value)
+    return f"| `{metric.name}{_labels(metric)}` | {kind} | {metric.help} |"
+
+
+def _labels(metric: Metric) -> str:
+    if metric.labels:
+        return "{" + ",".join(metric.labels) + "}"
+    if not metric.label:
+        return ""
+    # A bar would end the cell, even inside of code.
+    return "{" + metric.label + "=" + " ".join(metric.values) + "}"
+
+
+if __name__ == "__main__":
+    print(table(), end="")

@@ -1,0 +1,108 @@
+"""What each path answers: metrics, probes, the status, and a page for people. Knows no sockets.
+
+Nothing here asks the broker or the index; it shows what the loop last reported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+import streamfilter
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.monitoring.showcase import Showcase, Shown
+from streamfilter.process.health import Health
+from streamfilter.process.logs import MASKER
+
+Answer = tuple[int, str, bytes]
+"""Status code, content type, body."""
+
+STATIC = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The table of paths."""
+
+    health: Health
+    metrics: Metrics
+    showcase: Showcase = field(default_factory=Showcase)
+    shown: Shown = field(default_factory=Shown)
+
+    @property
+    def _table(self) -> dict[str, Callable[[str], Answer]]:
+        return {
+            "/metrics": self._scrape,
+            "/livez": self._live,
+            "/readyz": self._ready,
+            "/status": self._status,
+        }
+
+    def answer(self, path: str, accept: str = "") -> Answer:
+        """Return the answer for *path*, whatever its query."""
+        path = path.partition("?")[0]
+        if path in STATIC:
+            name, content_type = STATIC[path]
+            return 200, content_type, files(__package__).joinpath("page", name).read_bytes()
+        page = self._table.get(path)
+        if page is None:
+            known = sorted([*STATIC, *self._table])
+            return _json(404, {"error": "no such page", "pages": known})
+        return page(accept)
+
+    def _scrape(self, accept: str) -> Answer:
+        content_type, body = self.metrics.expose(accept)
+        return 200, content_type, body
+
+    def _live(self, accept: str) -> Answer:
+        live = self.health.liveness
+        told = {
+            "live": live.alive,
+            "reason": live.reason,
+            "heartbeat_age_seconds": round(live.age_seconds, 3),
+            "bound_seconds": live.bound_seconds,
+        }
+        return _json(200 if live.alive else 503, told)
+
+    def _ready(self, accept: str) -> Answer:
+        status, ready = self.health.status, self.health.ready
+        told = {"ready": ready, "state": status.state, "detail": status.detail}
+        return _json(200 if ready else 503, told)
+
+    def _status(self, accept: str) -> Answer:
+        status, live = self.health.status, self.health.liveness
+        told = {
+            "version": streamfilter.__version__,
+            "state": status.state,
+            "detail": status.detail,
+            "ready": self.health.ready,
+            "live": live.alive,
+            "uptime_seconds": round(self.health.uptime_seconds, 1),
+            "scheme": status.scheme,
+            "index_id": status.index_id,
+            "tasks": list(status.tasks),
+            "positions": dict(status.positions),
+            "lag": dict(status.lag),
+            "verdicts": self.metrics.verdicts(),
+            "index_documents": status.documents,
+            "restore_remaining_records": status.restore_remaining,
+            "mode": self.shown.mode,
+            "threshold": self.shown.threshold,
+            "quality": self.metrics.quality(),
+            "similarities": self.metrics.similarities(),
+            "show_payloads": self.shown.payloads,
+            "latest": self.showcase.told(),
+        }
+        return _json(200, told)
+
+
+def _json(code: int, value: object) -> Answer:
+    # A reason may be a library's words, and those may quote a setting.
+    body = MASKER.mask(json.dumps(value, indent=2, ensure_ascii=True)).encode() + b"\n"
+    return code, "application/json", body

@@ -1,0 +1,284 @@
+"""How good the verdicts of this process are: figures, and what each of them is worth.
+
+A figure is an interval only where its assumptions hold; else it says that it is a bound, or that
+nothing is known, and why. The audit's rounds (`matching.audit`) are kept while they are the
+latest that together hold `SAMPLED_MIN` chosen arrivals: a figure over the whole life of a process
+would hide that a change of the input made it worse an hour ago.
+
+*Recall* is withheld / (withheld + missed), of equal texts and of different ones apart. What was
+withheld is known. What was missed is estimated among the unique ones of the rounds' arrivals by
+the chosen of them, which were chosen at random: `population.bounds` is exact for that, however the
+duplicates are clustered. It speaks of the arrivals of those rounds. Where verdicts rest on
+estimates, the share of right ones is bounded likewise, each at 97.5 %, which together is 95 %.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.matching.audit_sample import BINS, DOUBTS, Kind, bins_of, doubts_of
+from streamfilter.matching.audit_scan import CAUSES, Round
+from streamfilter.similarity.estimators import Curve, expected_pairs
+from streamfilter.similarity.population import LEVEL, bounds
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+SAMPLED_MIN = 4_000
+"""Chosen arrivals that the window holds, if there were so many."""
+
+CHANCE_MIN = 1e-6
+"""No found pair stands for more than a million: containment may confirm what hardly ever meets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """An estimate, or one end of it, or nothing; and in words what it cannot tell."""
+
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    why: str = ""
+    """Why an end is missing; empty for an interval."""
+
+    @property
+    def says(self) -> str:
+        """Return ``interval``, ``upper bound``, ``lower bound`` or ``not known``."""
+        ends = self.lower is not None, self.upper is not None
+        words = {(True, True): "interval", (False, True): "upper bound"}
+        return (words | {(True, False): "lower bound"}).get(ends, "not known")
+
+    def told(self) -> dict[str, Any]:
+        """Return it for ``/status``."""
+        numbers = {"value": self.value, "lower": self.lower, "upper": self.upper}
+        shown = {name: None if x is None else round(x, 6) for name, x in numbers.items()}
+        return {"says": self.says, **shown, "why": self.why}
+
+
+class Quality:
+    """The quality of one process's verdicts; not safe for several threads."""
+
+    def __init__(self) -> None:
+        self.curve: Curve | None = None
+        """The S-curve of the scheme; without one nothing is weighted."""
+        self.exact = True
+        """Whether verdicts rest on sets: then whatever is withheld is rightly withheld."""
+        self.blind = ""
+        """Why nothing here can know the truth; empty: it can."""
+        self._found, self._expected = 0, 0.0
+        self._verdicts, self._wrong = 0, 0.0
+        self._window: deque[Round] = deque()
+
+    def matched(self, similarity: F64) -> float:
+        """Take the confirmed matches of near-duplicates; return how many pairs they stand for."""
+        if self.curve is None or not similarity.size:
+            return 0.0
+        pairs = expected_pairs(np.maximum(self.curve(similarity), CHANCE_MIN))
+        self._found += len(similarity)
+        self._expected += pairs
+        return pairs
+
+    def withheld(self, verdicts: int, wrong: float) -> None:
+        """Take a number of duplicate verdicts and how many of them are expected to be wrong."""
+        self._verdicts += verdicts
+        self._wrong += wrong
+
+    def audited(self, found: Round) -> None:
+        """Take what a round found; the oldest that the window need not hold goes."""
+        self._window.append(found)
+        sizes = [len(each.hashes) for each in self._window]
+        while sum(sizes) - sizes[0] >= SAMPLED_MIN:
+            self._window.popleft()
+            del sizes[0]
+
+    def window(self) -> Window:
+        """Return the rounds that the figures of the audit speak of."""
+        return Window.of(tuple(self._window), exact=self.exact, blind=self.blind)
+
+    def recall_by_weights(self) -> Figure:
+        """Return the share that the bands promise for similarities like those found: no recall."""
+        if not self._found:
+            return Figure(why="no near-duplicate was found yet")
+        return Figure(self._found / self._expected, why=WEIGHTS_BLIND)
+
+    def precision_by_chances(self) -> Figure:
+        """Return the share of right verdicts if each is wrong as often as it told."""
+        if not self._verdicts:
+            return Figure(why="nothing was withheld yet")
+        share = max(0.0, 1 - self._wrong / self._verdicts)
+        return Figure(share, why=PRIOR) if self._wrong else Figure(share, share, share)
+
+    def told(self) -> dict[str, Any]:
+        """Return all of it for ``/status``."""
+        window = self.window()
+        return {
+            "audit_recall": window.recall().told(),
+            "audit_recall_equal": window.recall_equal().told(),
+            "audit_precision": window.precision().told(),
+            "recall_by_weights": self.recall_by_weights().told(),
+            "precision_by_chances": self.precision_by_chances().told(),
+            "matches": self._found,
+            "matches_expected": round(self._expected, 2),
+            "wrong_expected": round(self._wrong, 4),
+            **window.told(),
+        }
+
+
+WEIGHTS_BLIND = (
+    "the number is what the bands promise for pairs like those found; it does not see what full "
+    "buckets and verify.max_candidates lose, nor that a missed copy becomes an original which its "
+    "siblings meet less often"
+)
+PRIOR = (
+    "the number is as right as the fixed prior of p_false_positive is for this stream: see how "
+    "often verdicts were wrong that told so, and the audited precision"
+)
+SAMPLED = (
+    "similarity.shingle.sample_modulus keeps a part of the shingles: nothing here knows whole sets"
+)
+FORGOTTEN = "the index forgot documents before they were looked at: misses of those are not seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some rounds, thinned to one common chance of being chosen."""
+
+    exact: bool
+    blind: str
+    population: dict[Kind, int]
+    withheld: I64
+    doubted: I64
+    kinds: NDArray[np.int8]
+    similarity: F64
+    equal: NDArray[np.bool_]
+    originals: I64
+    doubts: F64
+    named: NDArray[np.int8]
+    causes: NDArray[np.int8]
+    forgotten: int
+
+    @classmethod
+    def of(cls, rounds: Sequence[Round], *, exact: bool, blind: str = "") -> Window:
+        """Pool *rounds*: of each, those that its strictest limit would have chosen."""
+        limit = np.uint64(min((each.limit for each in rounds), default=0))
+        kept = [each.hashes <= limit for each in rounds]
+
+        def column(name: str, kind: type) -> NDArray[Any]:
+            columns = zip(rounds, kept, strict=True)
+            chosen = [getattr(each, name)[rows] for each, rows in columns]
+            return np.concatenate([np.zeros(0, kind), *chosen])
+
+        return cls(
+            exact, blind,
+            {kind: sum(each.population.get(kind, 0) for each in rounds) for kind in Kind},
+            sum((each.withheld for each in rounds), np.zeros(BINS, np.int64)),
+            sum((each.doubted for each in rounds), np.zeros(len(DOUBTS), np.int64)),
+            column("kinds", np.int8), column("similarity", np.float64), column("equal", np.bool_),
+            column("originals", np.int64), column("doubts", np.float64), column("named", np.int8),
+            column("causes", np.int8),
+            sum(each.forgotten for each in rounds),
+        )  # fmt: skip
+
+    def _count(self, kind: Kind, chosen: NDArray[np.bool_]) -> tuple[float, int, int]:
+        """Return how many of *kind* there are like the *chosen*: estimated, at least, at most."""
+        of_kind = self.kinds == kind
+        sample, found = int(of_kind.sum()), int((of_kind & chosen).sum())
+        population = self.population[kind]
+        level = LEVEL if self.exact else (1 + LEVEL) / 2
+        ends = bounds(found, sample=sample, population=population, level=level)
+        return (population * found / sample if sample else 0.0), *ends
+
+    def _right(self) -> tuple[float, int, int]:
+        """Return how many of the near-duplicates are right."""
+        if self.exact:
+            withheld = self.population[Kind.NEAR]
+            return float(withheld), withheld, withheld
+        return self._count(Kind.NEAR, self.similarity > 0)
+
+    def recall(self) -> Figure:
+        """Return the share found of the arrivals that had an original of another text."""
+        if self.blind:
+            return Figure(why=self.blind)
+        return self._recall(self._right(), (self.similarity > 0) & ~self.equal)
+
+    def recall_equal(self) -> Figure:
+        """Return the share found of the arrivals whose very text was there."""
+        known = self.population[Kind.EXACT]
+        return self._recall((float(known), known, known), self.equal)
+
+    def _recall(self, right: tuple[float, int, int], missed: NDArray[np.bool_]) -> Figure:
+        """Return right / (right + missed), of which only the latter is a matter of chance."""
+        found, fewest, most = right
+        if not np.count_nonzero(self.kinds == Kind.UNIQUE):
+            return Figure(why="no unique document was audited yet")
+        lost, least_lost, most_lost = self._count(Kind.UNIQUE, missed)
+        if found + lost == 0:
+            return Figure(why="no duplicate was seen yet")
+        lower = fewest / (fewest + most_lost) if fewest else 0.0
+        upper = most / (most + least_lost) if most else 0.0
+        if self.forgotten:
+            return Figure(upper=upper, why=FORGOTTEN)
+        return Figure(found / (found + lost), lower, upper)
+
+    def precision(self) -> Figure:
+        """Return the share of near-duplicate verdicts that are right, by a second look."""
+        if self.blind:
+            return Figure(why=self.blind)
+        sample, population = int((self.kinds == Kind.NEAR).sum()), self.population[Kind.NEAR]
+        if not sample:
+            return Figure(why="no near-duplicate was audited yet")
+        found = int(((self.kinds == Kind.NEAR) & (self.similarity > 0)).sum())
+        fewest, most = bounds(found, sample=sample, population=population)
+        return Figure(found / sample, fewest / population, most / population)
+
+    def by_similarity(self) -> list[dict[str, Any]]:
+        """Return recall by ranges of the similarity to the best original, as far as any is."""
+        missed = (self.kinds == Kind.UNIQUE) & (self.similarity > 0) & ~self.equal
+        lost_bins, rows = bins_of(self.similarity), []
+        if self.blind:
+            return []
+        for place in range(BINS):
+            here = missed & (lost_bins == place)
+            withheld = int(self.withheld[place])
+            if withheld or here.any():
+                figure = self._recall((float(withheld), withheld, withheld), here)
+                row = {"from": place / BINS, "withheld": withheld, "recall": figure.told()}
+                rows.append(row | {"missed_sampled": int(here.sum())})
+        return rows
+
+    def reliability(self) -> list[dict[str, Any]]:
+        """Return by ranges of the told probability of being wrong how often that was so."""
+        known = (self.kinds == Kind.NEAR) & (self.named >= 0)
+        ranges, rows = doubts_of(self.doubts), []
+        for place, edge in enumerate(() if self.blind else DOUBTS):
+            here = known & (ranges == place)
+            sample, population = int(here.sum()), int(self.doubted[place])
+            if sample:
+                wrong = int((self.named[here] == 0).sum())
+                fewest, most = bounds(wrong, sample=sample, population=population)
+                figure = Figure(wrong / sample, fewest / population, most / population)
+                told = round(float(self.doubts[here].mean()), 6)
+                rows.append({"up_to": edge, "told": told, "verdicts": sample} | figure.told())
+        return rows
+
+    def told(self) -> dict[str, Any]:
+        """Return what stands beside the figures on ``/status``."""
+        unique = self.kinds == Kind.UNIQUE
+        missed = unique & (self.similarity > 0)
+        share = self.population[Kind.UNIQUE] / max(int(unique.sum()), 1)
+        losses = {name: int((self.causes == i).sum()) for i, name in enumerate(CAUSES)}
+        return {
+            "audit_population": {kind.name.lower(): self.population[kind] for kind in Kind},
+            "audit_decided": len(self.kinds),
+            "audit_missed_sampled": int(missed.sum()),
+            "audit_missed_originals": len(np.unique(self.originals[missed])),
+            "audit_lost": {name: round(count * share, 1) for name, count in losses.items()},
+            "audit_by_similarity": self.by_similarity(),
+            "reliability": self.reliability(),
+        }

@@ -1,0 +1,1 @@
+"""The process, not the filter: logs, signals, limits, the watchdog, systemd."""

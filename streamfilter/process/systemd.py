@@ -1,0 +1,74 @@
+"""What systemd wants to know of a ``Type=notify`` service: ready, alive, stopping, and a status.
+
+Datagrams to the socket that NOTIFY_SOCKET names; without it nothing happens. The watchdog is fed
+as long as the loop's heartbeat is young, whatever the broker does: like ``/livez``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Mapping
+
+from streamfilter.process.health import Health, State
+from streamfilter.process.logs import MASKER
+
+TURN_SECONDS_MAX = 1.0
+TURNS_PER_WATCHDOG = 3  # systemd recommends two: one may come late
+
+
+class Notifier:
+    """Tells systemd about *health* from a thread of its own, while entered."""
+
+    def __init__(self, health: Health, environment: Mapping[str, str] = os.environ) -> None:
+        """Look for systemd in *environment*; a watchdog meant for another process is not ours."""
+        self._health = health
+        self._address = environment.get("NOTIFY_SOCKET", "")
+        mine = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        self._watchdog = int(environment.get("WATCHDOG_USEC", "0")) / 1e6 if mine else 0.0
+        self._ready, self._told = False, ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="systemd", daemon=True)
+
+    def __enter__(self) -> Notifier:
+        if self._address:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._address:
+            self._stop.set()
+            self._thread.join(timeout=2 * TURN_SECONDS_MAX)
+            self._send("STOPPING=1")
+
+    def _watch(self) -> None:
+        turn = min(TURN_SECONDS_MAX, self._watchdog / TURNS_PER_WATCHDOG or TURN_SECONDS_MAX)
+        while not self._stop.is_set():
+            if lines := self._lines():
+                self._send("\n".join(lines))
+            self._stop.wait(turn)
+
+    def _lines(self) -> list[str]:
+        """Return what is new: a process that waits for its broker is not ready yet."""
+        status, lines = self._health.status, []
+        if not self._ready and status.state is not State.STARTING:
+            self._ready = True
+            lines.append("READY=1")
+        said = MASKER.mask(" ".join(f"{status.state} {status.detail}".split()))
+        if said != self._told:
+            self._told = said
+            lines.append(f"STATUS={said}")
+        if self._watchdog and self._health.liveness.alive:
+            lines.append("WATCHDOG=1")
+        return lines
+
+    def _send(self, message: str) -> None:
+        # "@" stands for the zero byte that an abstract address begins with.
+        address = "\0" + self._address[1:] if self._address[0] == "@" else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as speaker:
+                speaker.settimeout(TURN_SECONDS_MAX)
+                speaker.sendto(message.encode(), address)
+        except OSError:
+            return  # nobody listens: a missing watchdog beat is systemd's to judge, not ours

@@ -1,0 +1,71 @@
+"""The texts are part of the product: their commands, links and tables are held to the code."""
+
+import re
+
+import pytest
+
+from streamfilter.monitoring.metrics_reference import table
+from tests.support.texts import ROOT, TEXTS, section
+
+README_LINES_MAX = 220
+LINKS = sorted(
+    (home, target)
+    for home, text in TEXTS.items()
+    for target in set(re.findall(r"\]\(([^)\s]+)\)", text))
+    if not re.match(r"[a-z]+:", target)
+)
+
+
+def anchors(text: str) -> set[str]:
+    """Return what a link into *text* may name: its headings, as a page spells them, and anchors."""
+    headings = (line.lstrip("#").strip().lower() for line in re.findall(r"^#+ .*$", text, re.M))
+    slugs = {re.sub(r"[^\w\- ]", "", heading).strip(" ").replace(" ", "-") for heading in headings}
+    slugs |= {slug + "-" for slug in slugs}  # "when …" leaves a space behind
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize(("home", "target"), LINKS)
+def test_every_link_leads_somewhere(home, target):
+    path, _, anchor = target.partition("#")
+    file = ((ROOT / home).parent / path).resolve() if path else ROOT / home
+    assert file.exists(), target
+    if anchor:
+        assert anchor in anchors(file.read_text(encoding="utf-8")), target
+
+
+@pytest.mark.parametrize("title", ["Try it", "Test it"])
+def test_the_first_code_block_of_a_command_section_is_one_line(title):
+    block = re.search(r"^```\n(.*?)^```", section(title), re.M | re.S)
+    assert block
+    assert len(block.group(1).splitlines()) == 1
+
+
+def test_the_readme_is_read_in_one_sitting():
+    assert len(TEXTS["README.md"].splitlines()) <= README_LINES_MAX
+
+
+def test_the_table_of_metrics_is_the_catalogue():
+    assert table() in section("Metrics")
+
+
+def test_the_rooms_that_are_told_of_are_those_that_are_there():
+    told = set(
+        re.findall(
+            r"`(\w+)/?`",
+            "".join(
+                line.split("|")[1]
+                for line in section("Rooms").splitlines()
+                if line.startswith("| `")
+            ),
+        )
+    )
+    package = ROOT / "streamfilter"
+    rooms = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
+    files = {path.stem for path in package.glob("*.py")} - {"__init__"}
+    assert told == rooms | files
+
+
+@pytest.mark.parametrize("home", sorted(TEXTS))
+def test_nothing_is_left_to_be_filled_in(home):
+    assert "@@" not in TEXTS[home]
+    assert "TODO" not in TEXTS[home]
