@@ -47,6 +47,11 @@ def growth(name: str, *by: str, matching: tuple[str, ...] = ()) -> str:
     return summed(f"increase({series(name, *matching)}[{RANGE}])", *by)
 
 
+def steps(name: str, *by: str) -> str:
+    """Return a rare counter's growth at each point of what is shown."""
+    return summed(f"increase({series(name)}[{RATE}])", *by)
+
+
 def share(part: str, whole: str) -> str:
     """Return *part* / *whole*; no data (not NaN) while there is no *whole*."""
     return f"{part} / ({whole} > 0)"

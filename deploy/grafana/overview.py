@@ -13,6 +13,7 @@ from deploy.grafana.expressions import (
     share,
     since,
     smallest,
+    steps,
     summed,
 )
 from deploy.grafana.panels import Chart, Form, Query, Row
@@ -98,16 +99,24 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
            Query(smallest(series("audit_precision"), "instance"), "{{instance}}"),
            Query(smallest(series("audit_precision_lower"), "instance"), "{{instance}} lower")),
           ceiling=1.0),
+    Chart("Change of the audited quality", "What speaks for recall having fallen, or for more "
+          "verdicts being wrong, pair by audited pair: 0 nothing; at 1 a change is told (a spike, "
+          "and an alert), and the sum begins anew. It tells some three times sooner than the "
+          "intervals. Does not see what the audit does not see, nor how large a change is.",
+          "none",
+          (Query(largest(series("audit_change_score"), "instance", "figure"),
+                 "{{instance}} {{figure}}"),
+           Query(steps("audit_changes_total", "figure"), "{{figure}} told")), decimals=2),
     Chart("What the bands promise", "Matches by expected matches, each weighted by the chance "
           "that the bands find a pair so similar. Not a recall: does not see full buckets, "
           "max_candidates, nor that missed copies are met less often.",
           "percentunit",
           (Query(share(rate("matches_total"), rate("matches_expected_total")), "promised"),),
-          ceiling=1.0),
+          width=6, ceiling=1.0),
     Chart("Why duplicates are missed", "Audited arrivals that were missed, by cause, over the "
           "time shown: bands too selective, full buckets, verify.max_candidates, signatures "
           "that looked too unlike. Does not see those that were not chosen: multiply.", "short",
-          (Query(growth("audit_missed_total", "cause"), "{{cause}}"),), Form.STACKED, width=8),
+          (Query(growth("audit_missed_total", "cause"), "{{cause}}"),), Form.STACKED, width=6),
     Chart("Reliability of the doubt", "Of audited near-duplicates whose evidence told a "
           "probability of being wrong up to that of the legend: the share that was told on "
           "average, and the share that is wrong, over the time shown. Far apart: the fixed prior "
@@ -116,11 +125,11 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
                        growth("reliability_verdicts_total", "told")), "{{told}} told"),
            Query(share(growth("reliability_wrong_total", "told"),
                        growth("reliability_verdicts_total", "told")), "{{told}} wrong")),
-          width=8, ceiling=1.0),
+          width=6, ceiling=1.0),
     Chart("Recall of equal texts, audited", "Share withheld of the arrivals whose very text was "
           "in the index. Does not see copies of what is forgotten.", "percentunit",
           (Query(smallest(series("audit_recall_equal_lower")), "at least"),
-           Query(smallest(series("audit_recall_equal")), "recall")), width=8, ceiling=1.0),
+           Query(smallest(series("audit_recall_equal")), "recall")), width=6, ceiling=1.0),
     Chart("False positives of the hashing step", "Share of the compared candidates that were "
           "not similar enough. They cost time, not rightness: verification rejects them.",
           "percentunit",

@@ -13,6 +13,7 @@ from itertools import pairwise
 from streamfilter.matching.audit_sample import DOUBTS
 from streamfilter.matching.audit_scan import CAUSES
 from streamfilter.model import ErrorCode, Reason, Verdict
+from streamfilter.monitoring.change import FIGURES
 from streamfilter.process.health import Cause, State
 
 PREFIX = "streamfilter_"
@@ -102,8 +103,8 @@ def _gauge(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) 
     return Metric(name, Kind.GAUGE, help, label, values)
 
 
-def _unknown(name: str, help: str) -> Metric:
-    return Metric(name, Kind.UNKNOWN_GAUGE, help)
+def _unknown(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) -> Metric:
+    return Metric(name, Kind.UNKNOWN_GAUGE, help, label, values)
 
 
 def _histogram(
@@ -148,6 +149,8 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("audit_comparisons_total", "Pairs of an audited arrival and a document remembered before it that were compared."),
     _counter("audit_results_total", "Audited verdicts by result.", "result", AUDITED),
     _counter("audit_missed_total", "Audited arrivals that were missed, by why.", "cause", CAUSES),
+    _counter("audit_changes_total", "Times that audited pairs told of a change: recall fell, or more verdicts are wrong.", "figure", FIGURES),
+    _unknown("audit_change_score", "What speaks for the next one: 0 nothing, 1 it is told (CUSUM of the audited pairs); NaN before the first, and where sample_modulus leaves no whole sets.", "figure", FIGURES),
     _counter("reliability_verdicts_total", "Audited near-duplicates by the probability of being wrong that they told (up to).", "told", TOLD),
     _counter("reliability_told_total", "Sum of those probabilities: so many of them were expected to be wrong.", "told", TOLD),
     _counter("reliability_wrong_total", "How many of them are wrong: the match that the evidence names is not similar enough.", "told", TOLD),

@@ -166,6 +166,10 @@ class Metrics:
             self._show("audit_recall", window.recall())
             self._show("audit_recall_equal", window.recall_equal())
             self._show("audit_precision", window.precision())
+            for figure, watch in self._quality.changes.items():
+                score = math.nan if watch.share is None else watch.share
+                self._numbers["audit_change_score", figure] = score
+                self._numbers["audit_changes_total", figure] = watch.changes
 
     def _told_and_found(self, found: Round) -> None:
         """Count how often near-duplicates were wrong, by how likely they said that they are."""

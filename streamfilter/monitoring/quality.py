@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from streamfilter.matching.audit_sample import BINS, DOUBTS, Kind, bins_of, doubts_of
 from streamfilter.matching.audit_scan import CAUSES, Round
+from streamfilter.monitoring.change import FIGURES, Watch, errors_of
 from streamfilter.similarity.estimators import Curve, expected_pairs
 from streamfilter.similarity.population import LEVEL, bounds
 
@@ -74,6 +75,8 @@ class Quality:
         self._found, self._expected = 0, 0.0
         self._verdicts, self._wrong = 0, 0.0
         self._window: deque[Round] = deque()
+        self.changes = {figure: Watch() for figure in FIGURES}
+        """What tells sooner than the window that a figure has changed."""
 
     def matched(self, similarity: F64) -> float:
         """Take the confirmed matches of near-duplicates; return how many pairs they stand for."""
@@ -96,6 +99,8 @@ class Quality:
         while sum(sizes) - sizes[0] >= SAMPLED_MIN:
             self._window.popleft()
             del sizes[0]
+        for figure, errors in ({} if self.blind else errors_of(found)).items():
+            self.changes[figure].see(errors.tolist())
 
     def window(self) -> Window:
         """Return the rounds that the figures of the audit speak of."""
@@ -126,8 +131,14 @@ class Quality:
             "matches": self._found,
             "matches_expected": round(self._expected, 2),
             "wrong_expected": round(self._wrong, 4),
+            "audit_changes": {name: self._change(watch) for name, watch in self.changes.items()},
             **window.told(),
         }
+
+    def _change(self, watch: Watch) -> dict[str, Any]:
+        score = None if watch.share is None else round(watch.share, 6)
+        why = (self.blind or UNSEEN) if score is None else ""
+        return {"score": score, "changes": watch.changes, "why": why}
 
 
 WEIGHTS_BLIND = (
@@ -142,6 +153,7 @@ PRIOR = (
 SAMPLED = (
     "similarity.shingle.sample_modulus keeps a part of the shingles: nothing here knows whole sets"
 )
+UNSEEN = "no duplicate was audited yet; with audit.arrivals 0 none ever will be"
 FORGOTTEN = "the index forgot documents before they were looked at: misses of those are not seen"
 
 

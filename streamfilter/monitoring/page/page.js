@@ -19,6 +19,7 @@ const CAUSES = {
   bands: "no key in common", full_buckets: "not listed in a full bucket",
   max_candidates: "others were compared first", estimate: "signatures too unlike",
 };
+const CHANGES = { recall: "Change, recall has fallen", wrong: "Change, more verdicts are wrong" };
 
 const at = (id) => document.getElementById(id);
 const counted = (number) => number.toLocaleString("en");
@@ -128,6 +129,9 @@ function showQuality(quality) {
   at("lost").textContent = lost.length === 0 ? "No loss was seen." : "Lost, about: " +
     lost.map(([cause, count]) => `${counted(Math.round(count))} (${CAUSES[cause] ?? cause})`).join(", ") +
     `; the ${counted(quality.audit_missed_sampled)} that were seen have ${counted(quality.audit_missed_originals)} originals.`;
+  at("changes").textContent = Object.entries(quality.audit_changes).map(([figure, { score, changes, why }]) =>
+    `${CHANGES[figure] ?? figure}: ${score === null ? "not known, " + why
+      : `told ${counted(changes)} times since the start, and ${share(score)} of the way to the next time`}.`).join(" ");
   at("quality-note").textContent =
     "Recall: how many of the duplicates are found. Precision: how many of those found are duplicates. " +
     `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random, against the whole index; ` +
