@@ -123,6 +123,7 @@ class Deduplicator:
             ValueError: a value that cannot be; the message names the cure.
             IndexFault: *path* is in use, damaged, or was made with another scheme.
         """
+        asked = MatchPolicy() if threshold is None else MatchPolicy(threshold=threshold)
         known = read_identity(Path(path)) if path is not None else None
         wanted = (
             new_scheme(threshold, shingle, scheme) if known is None or shingle or scheme else None
@@ -131,13 +132,16 @@ class Deduplicator:
         sketcher = Sketcher(scheme_of(identity.scheme), seed=identity.seed)
         if path is None:
             index: Index = MemoryIndex(slots=identity.slots, bucket_cap=BUCKET_CAP)
-            self._policy = MatchPolicy(threshold=0.8 if threshold is None else threshold)
+            self._policy = asked
         else:
             index = stored = open_index(Path(path), identity, bucket_cap=BUCKET_CAP)
+            try:
+                self._policy = noted_policy(stored, threshold, new=known is None)
+            except BaseException:  # its traceback keeps self, so nobody else would close it
+                stored.close()
+                raise
         # Not __del__: that would wait for the last cycle, and find half of the modules gone.
         self._release = weakref.finalize(self, index.close)
-        if path is not None:
-            self._policy = noted_policy(stored, threshold, new=known is None)
         self._path, self._identity = path, identity
         self._lock = threading.RLock()
         self._opened = Collection(index, sketcher, seed=identity.seed)

@@ -67,7 +67,6 @@ def noted_policy(index: RocksIndex, threshold: float | None, *, new: bool) -> Ma
         ValueError: the index was not made by a `Deduplicator`: its documents have no names.
     """
     if not new and index.fact(_FACT) is None:
-        index.close()
         raise ValueError(
             "this index belongs to filter or run, which remember no ids; look into it with "
             "`streamfilter query`, or give the Deduplicator a directory of its own"

@@ -8,6 +8,8 @@ import pytest
 
 import streamfilter
 from streamfilter import Deduplicator, DeduplicatorClosed, IndexFault, IndexLocked
+from streamfilter.collection.identity import new_scheme
+from streamfilter.index.rocks import RocksIndex
 
 TEXT = "the old mill by the river was sold to a young family from the city on monday"
 THREADS, EACH = 4, 30
@@ -24,6 +26,33 @@ def test_two_on_one_directory_are_refused_by_an_exported_name(tmp_path: Path):
     with Deduplicator(tmp_path / "memory"), pytest.raises(IndexLocked):
         Deduplicator(tmp_path / "memory")
     assert issubclass(IndexLocked, IndexFault)
+
+
+def test_an_impossible_threshold_is_refused_before_anything_is_opened_or_made(tmp_path: Path):
+    with pytest.raises(ValueError, match="threshold is 8") as refused:
+        Deduplicator(tmp_path / "new", threshold=8, scheme=new_scheme())
+    assert not (tmp_path / "new").exists()
+    Deduplicator(tmp_path / "memory").close()
+    with pytest.raises(ValueError, match="threshold is 8") as refused_again:
+        Deduplicator(tmp_path / "memory", threshold=8)
+    with Deduplicator(tmp_path / "memory", threshold=0.8) as again:
+        assert again.threshold == 0.8
+    del refused, refused_again  # kept until here: a traceback holds what was half made
+
+
+def test_one_that_could_not_be_made_releases_its_directory(tmp_path: Path, monkeypatch):
+    Deduplicator(tmp_path / "memory").close()
+
+    def full(index: RocksIndex, name: str, value: bytes) -> None:
+        raise IndexFault("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RocksIndex, "remember", full)
+        with pytest.raises(IndexFault, match="No space") as failed:
+            Deduplicator(tmp_path / "memory", threshold=0.7)
+    with Deduplicator(tmp_path / "memory") as again:
+        assert again.threshold == 0.8
+    del failed  # kept until here: its traceback holds the one that was half made
 
 
 @pytest.mark.parametrize(
