@@ -18,7 +18,7 @@ from streamfilter.index import (
     read_identity,
     wipe_index,
 )
-from streamfilter.index.directory import MARKER_NAME, Marker, write_marker
+from streamfilter.index.directory import MARKER_NAME, Lock, Marker, write_marker
 from streamfilter.index.protocol import Progress
 from tests.index.conftest import SMALL
 from tests.index.samples import SCHEME, add, buckets_of, identity, keys_of
@@ -149,6 +149,42 @@ def test_a_second_process_is_told_who_has_the_index(state: Path) -> None:
     with pytest.raises(IndexLocked, match=str(state)):
         open_index(state, identity(), memory=SMALL)
     index.close()
+
+
+def test_a_lock_is_given_back_although_a_forked_child_has_the_file_open(tmp_path: Path) -> None:
+    lock = Lock(tmp_path)
+    ours, childs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(childs)
+            os.read(ours, 1)  # until the parent closes its end
+        finally:
+            os._exit(0)
+    try:
+        lock.release()
+        Lock(tmp_path).release()
+    finally:
+        os.close(childs)
+        os.waitpid(child, 0)
+        os.close(ours)
+
+
+def test_a_forked_child_that_releases_the_lock_does_not_take_it_from_its_parent(
+    tmp_path: Path,
+) -> None:
+    lock = Lock(tmp_path)
+    child = os.fork()
+    if child == 0:
+        try:
+            lock.release()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    with pytest.raises(IndexLocked):
+        Lock(tmp_path)
+    lock.release()
+    Lock(tmp_path).release()
 
 
 def test_a_symbolic_link_is_refused_and_what_it_leads_to_untouched(
