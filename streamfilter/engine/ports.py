@@ -169,6 +169,9 @@ class Log(Protocol):
     def open_producer(self, *, watched: bool = False) -> None:
         """Replace the producer, fence every predecessor and end its transaction (step 1).
 
+        It waits shortly. After `Retriable` the next call goes on with what this one began, and
+        until one returns there is no producer to be used.
+
         *watched*: it looks at every single delivery, and `flush` says which were refused.
         """
 

@@ -1,9 +1,9 @@
 """A process's tasks: taken and dropped as the group says, each advanced in turn.
 
 One thread. Every turn polls the membership once, with no transaction open, and then lets each
-task do one piece. Whatever moved is dropped whole and begun whole. Ownership is what the
-coordinator says at the commit, not what a callback said last: a fence or a lost place shows
-there, and is asked about here.
+task do one piece; a turn that is long polls between two tasks as well. Whatever moved is dropped
+whole and begun whole. Ownership is what the coordinator says at the commit, not what a callback
+said last: a fence or a lost place shows there, and is asked about here.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ whoever waited for nothing would turn without end. A record that comes ends its 
 RETRY_SECONDS = 0.1
 """The same after an aborted transaction: a revoke is often on its way."""
 PAUSED_SECONDS = 0.5
+TURN_SECONDS = 1.0
+"""After so long without a poll of the membership there is one before the next task's piece: many
+tasks that are slow one after another would cost us the place in the group of all."""
 FENCE_POLLS = 20
 """Polls of `RETRY_SECONDS` in which a process that was fenced hears that it lost its place."""
 REPLACEMENTS_MAX = 3
@@ -86,6 +89,7 @@ class Service:
         self._replaced: dict[int, int] = {}
         self._rebuilt: set[int] = set()
         self._wait = STANDBY_SECONDS
+        self._polled_at = clock.monotonic()
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Work until *stopping*, then finish the batch and leave the group.
@@ -101,18 +105,24 @@ class Service:
             self.close()
 
     def turn(self) -> None:
-        """Poll the membership once, and advance every task by one piece."""
+        """Poll the membership, and advance every task by one piece."""
         self._look()
         self._take(self._poll(self._wait))
-        # What one task goes through may cost us another: that one is closed already.
-        tasks = list(self._tasks.values())
-        steps = [self._advance(task) for task in tasks if self._is_ours(task)]
+        steps = list(self._advance_all())
         self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=0.0)
         if Step.MOVED in steps:
             self._wait = 0.0
         if not self._tasks:
             self._wait = self._stand_by()
         self._observer.enter(*self._state())
+
+    def _advance_all(self) -> Iterator[Step]:
+        for task in list(self._tasks.values()):
+            if self._clock.monotonic() - self._polled_at >= TURN_SECONDS:
+                self._take(self._poll(0.0))
+            # What one task goes through may cost us another: that one is closed already.
+            if self._is_ours(task):
+                yield self._advance(task)
 
     def _stand_by(self) -> float:
         """Let a standby do a piece; return how long the membership may be waited for."""
@@ -131,6 +141,7 @@ class Service:
         except LogError as error:
             raise as_stop(error) from error
         finally:
+            self._polled_at = self._clock.monotonic()
             self._observer.spent("membership")
 
     def _take(self, moves: Moves) -> None:

@@ -26,6 +26,7 @@ from streamfilter.engine.bounded import bounded
 from streamfilter.engine.ports import (
     Abortable,
     Bounds,
+    LogError,
     Member,
     OutcomeUnknown,
     Outgoing,
@@ -51,6 +52,9 @@ from streamfilter.kafka.records import record_of
 from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
+INIT_SECONDS = 0.5
+"""One wait for a producer to be initialised: it goes on in the background while other tasks have
+their turn, so a short wait costs it nothing, and a long one would cost all others theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +90,42 @@ class KafkaLog:
         self._data = clients.data()
         self._reached: Positions = {}
         self._producer: Producer | None = None
+        self._initialised = False
+        self._waited = 0.0
+        """Seconds for this producer to be initialised."""
         self._in_transaction = False
         self._watched = False
         self._deliveries = Deliveries(watched=False)
         self._changelog_next = -1
 
     def open_producer(self, *, watched: bool = False) -> None:
-        """Replace the producer and fence every other with our transactional id (step 1)."""
-        self._close_producer()
-        self._watched = watched
-        with kafka_errors("initialising transactions"):
-            self._producer = self._clients.producer(watched)
-            self._producer.init_transactions(self._seconds)
+        """Replace the producer and fence every other with our transactional id (step 1).
+
+        Called again after `Retriable` it waits for the same producer: a new one would begin anew
+        with every wait, and with short waits never come to its end. What the broker gave it in the
+        meantime may be old by then. That is no harm: whoever came later has fenced it.
+        """
+        doing = "initialising transactions"
+        with kafka_errors(doing):
+            if self._initialised or self._waited >= self._seconds or watched != self._watched:
+                self._close_producer()
+            if self._producer is None:
+                self._producer, self._watched = self._clients.producer(watched), watched
+        try:
+            with kafka_errors(doing):
+                self._producer.poll(0)  # it reports what became of its brokers
+                self._waited += INIT_SECONDS
+                self._producer.init_transactions(min(INIT_SECONDS, self._seconds))
+        except Retriable:
+            raise
+        except LogError:
+            self._close_producer()
+            raise
+        self._initialised = True
 
     @property
     def _open(self) -> Producer:
-        if self._producer is None:
+        if self._producer is None or not self._initialised:
             raise OutcomeUnknown("there is no producer: init_transactions did not succeed")
         return self._producer
 
@@ -335,6 +359,7 @@ class KafkaLog:
 
     def _close_producer(self) -> None:
         producer, self._producer = self._producer, None
+        self._initialised, self._waited = False, 0.0
         if producer is None:
             return
         with suppress(KafkaException):

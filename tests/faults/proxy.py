@@ -22,6 +22,7 @@ from typing import Any
 from streamfilter.kafka.broker.node import Node
 
 ADD_OFFSETS, END_TXN, TXN_OFFSETS, PRODUCE, FETCH, HEARTBEAT = 25, 26, 28, 0, 1, 12
+INIT_PRODUCER_ID = 22
 CHUNK_BYTES = 16 * 1024
 QUEUE_CHUNKS = 64
 CALL_SECONDS = 20

@@ -165,8 +165,11 @@ class FakeMembership:
         self.moves: deque[Moves] = deque()
         self.generation = 1
         self.closed = False
+        self.polled: list[float] = []
+        """When."""
 
     def poll(self, timeout: float) -> Moves:
+        self.polled.append(self._clock.now)
         self._clock.sleep(timeout)
         return self.moves.popleft() if self.moves else Moves()
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.engine.ports import Abortable
-from streamfilter.kafka.log import Clients, KafkaLog, Place
+from streamfilter.engine.ports import Abortable, OutcomeUnknown, Retriable
+from streamfilter.kafka.log import INIT_SECONDS, Clients, KafkaLog, Place
 
 
 class Message:
@@ -47,3 +48,81 @@ def test_a_changelog_record_whose_offset_nobody_knows_costs_its_transaction() ->
     log.produce_changelog([b"batch"])
     with pytest.raises(Abortable, match="did not tell where"):
         log.flush()
+
+
+class SlowProducer:
+    """One whose coordinator does not answer for the first so many waits."""
+
+    def __init__(self, name: str, story: list[str], waits: int, code: int) -> None:
+        self._name, self._story, self._waits, self._code = name, story, waits, code
+
+    def init_transactions(self, seconds: float) -> None:
+        assert seconds <= INIT_SECONDS
+        self._story.append(f"{self._name} waits")
+        if self._waits:
+            self._waits -= 1
+            raise KafkaException(KafkaError(self._code))
+
+    def begin_transaction(self) -> None:
+        self._story.append(f"{self._name} begins")
+
+    def close(self) -> None:
+        self._story.append(f"{self._name} closes")
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
+def slow_log(
+    waits: int, *, seconds: float = 60.0, code: int = KafkaError._TIMED_OUT
+) -> tuple[KafkaLog, list[str]]:
+    """Return a log whose producers are slow to initialise, and the story of what they did."""
+    made: Any = Producer
+    story: list[str] = []
+    names = iter("abcdef")
+    slow: Any = lambda _: SlowProducer(next(names), story, waits, code)  # noqa: E731  a stand-in
+    place = Place("in", (0,), "changelog", 0)
+    return KafkaLog(place, Clients(made, made, made, slow, seconds)), story
+
+
+def test_a_producer_that_is_slow_to_initialise_is_waited_for_a_little_at_a_time() -> None:
+    """A new one at every try would begin anew, and never come to its end by short waits."""
+    log, story = slow_log(3)
+    for _ in range(3):
+        with pytest.raises(Retriable):
+            log.open_producer()
+        with pytest.raises(OutcomeUnknown, match="init_transactions did not succeed"):
+            log.begin()
+    log.open_producer()
+    log.begin()
+    assert story == ["a waits"] * 4 + ["a begins"]
+
+
+def test_a_producer_that_is_initialised_is_replaced_and_so_is_one_of_another_kind() -> None:
+    log, story = slow_log(1)
+    with pytest.raises(Retriable):
+        log.open_producer()
+    with pytest.raises(Retriable):
+        log.open_producer(watched=True)
+    log.open_producer(watched=True)
+    with pytest.raises(Retriable):
+        log.open_producer(watched=True)
+    assert story == ["a waits", "a closes", "b waits", "b waits", "b closes", "c waits"]
+
+
+def test_one_that_a_transactions_time_does_not_initialise_is_replaced() -> None:
+    """A client that is stuck in itself would be waited for without end."""
+    log, story = slow_log(100, seconds=2 * INIT_SECONDS)
+    for _ in range(3):
+        with pytest.raises(Retriable):
+            log.open_producer()
+    assert story == ["a waits", "a waits", "a closes", "b waits"]
+
+
+def test_one_that_failed_for_good_is_never_waited_for_again() -> None:
+    log, story = slow_log(1, code=KafkaError._STATE)
+    with pytest.raises(OutcomeUnknown):
+        log.open_producer()
+    with pytest.raises(OutcomeUnknown):
+        log.open_producer()
+    assert story == ["a waits", "a closes", "b waits", "b closes"]

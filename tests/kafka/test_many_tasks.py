@@ -1,15 +1,17 @@
 """What the tasks of one process share: bounds of memory, and the loop's heartbeat."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Moves
-from streamfilter.engine.service import Service
+from streamfilter.engine.service import TURN_SECONDS, Service
 from streamfilter.engine.transactor import Step
 from streamfilter.kafka.assembling import TASK_BATCH_MIN, _bounds
 from streamfilter.kafka.clients import TASK_QUEUE_KBYTES_MIN, data_properties
+from streamfilter.kafka.log import INIT_SECONDS
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 from tests.kafka.scripted import FakeClock, FakeMembership
@@ -28,28 +30,71 @@ def test_fetch_queues_and_batches_are_shared_by_the_tasks() -> None:
         assert size == max(TASK_BATCH_MIN, config.batch.bytes // tasks)
 
 
-def test_tasks_that_start_slowly_one_after_another_are_no_stuck_loop() -> None:
-    """Each waits up to `kafka.transaction_timeout` for its coordinator."""
-    clock = FakeClock()
-    health = Health(clock=clock.monotonic, bound_seconds=60)
-    live = []
+class Tasks:
+    """A service of tasks that do nothing, slowly."""
 
-    def task(number: int, index: object) -> SimpleNamespace:
-        def advance(timeout: float) -> Step:
-            clock.sleep(10)
-            live.append(health.liveness.alive)
-            return Step.RETRY
-
-        plan = SimpleNamespace(number=number, partitions=(number,), label=f"group.{number}")
-        return SimpleNamespace(
-            plan=plan, advance=advance, state=State.STARTING, detail="", close=lambda: None
+    def __init__(self, count: int, *, seconds: float) -> None:
+        self.clock = FakeClock()
+        self.health = Health(clock=self.clock.monotonic, bound_seconds=60)
+        self.membership = FakeMembership(self.clock)
+        self.membership.moves.append(Moves(gained=frozenset(range(count))))
+        self.seconds = seconds
+        self.live: list[bool] = []
+        self.advanced: list[int] = []
+        self.closed: list[int] = []
+        to = Destinations("unique", None, None, 16, {"unique": 16}, {"unique": 1_000_000})
+        observer = Observer(Metrics(self.health), self.health, self.clock, to)
+        self.service = Service(
+            self.membership,
+            self._task,  # type: ignore[arg-type]
+            observer,
+            self.clock,
+            latency=0.02,
         )
 
-    membership = FakeMembership(clock)
-    membership.moves.append(Moves(gained=frozenset(range(16))))
-    to = Destinations("unique", None, None, 16, {"unique": 16}, {"unique": 1_000_000})
-    observer = Observer(Metrics(health), health, clock, to)
-    service = Service(membership, task, observer, clock, latency=0.02)  # type: ignore[arg-type]
-    service.turn()
-    assert len(live) == 16
-    assert all(live)
+    def _task(self, number: int, index: object) -> SimpleNamespace:
+        def advance(timeout: float) -> Step:
+            self.clock.sleep(self.seconds)
+            self.live.append(self.health.liveness.alive)
+            self.advanced.append(number)
+            return Step.RETRY
+
+        return SimpleNamespace(
+            plan=SimpleNamespace(number=number, partitions=(number,), label=f"group.{number}"),
+            advance=advance,
+            state=State.STARTING,
+            detail="",
+            close=lambda: self.closed.append(number),
+        )
+
+
+def test_tasks_that_start_slowly_one_after_another_are_no_stuck_loop() -> None:
+    """Each call may wait for a coordinator, in the worst case for seconds."""
+    tasks = Tasks(16, seconds=10)
+    tasks.service.turn()
+    assert len(tasks.live) == 16
+    assert all(tasks.live)
+
+
+def test_the_group_is_served_while_many_tasks_start_slowly() -> None:
+    """It was polled once a turn: 31 tasks of 10 s lost their place by `max.poll.interval.ms`."""
+    tasks = Tasks(32, seconds=INIT_SECONDS)
+    tasks.service.turn()
+    assert tasks.advanced == list(range(32))
+    polled = [*tasks.membership.polled, tasks.clock.now]
+    silences = [after - before for before, after in pairwise(polled)]
+    assert max(silences) <= TURN_SECONDS + INIT_SECONDS
+
+
+def test_a_task_that_goes_while_others_start_is_not_begun() -> None:
+    tasks = Tasks(8, seconds=INIT_SECONDS)
+    tasks.membership.moves.append(Moves(gone=frozenset({0, 5, 6})))
+    tasks.service.turn()
+    assert tasks.closed == [0, 5, 6]
+    assert tasks.advanced == [0, 1, 2, 3, 4, 7]  # the first had had its turn before
+
+
+def test_quick_turns_ask_the_group_once() -> None:
+    tasks = Tasks(16, seconds=0.001)
+    tasks.service.turn()
+    assert len(tasks.membership.polled) == 1

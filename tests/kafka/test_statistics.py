@@ -8,6 +8,8 @@ from collections import Counter
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.engine.clock import SystemClock
+from streamfilter.engine.patience import Patience
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.log import Clients, KafkaLog, Place
@@ -98,7 +100,7 @@ def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
         transaction_seconds=30.0,
     )
     log = KafkaLog(Place("in", (0,), "changelog", 0), clients)
-    log.open_producer()
+    Patience(SystemClock(), 180).call(log.open_producer)
     before, deadline = heard.times, time.monotonic() + 180
     while heard.times < before + 3 and time.monotonic() < deadline:
         log.ends()

@@ -43,7 +43,7 @@ class SimLog:
         self._tid = f"group.{task}"
         self._fetch: Positions = {}
         self._dead: LogError | None = OutcomeUnknown("there is no producer")
-        self._epoch = -1
+        self._epoch, self._initialising = -1, False
         self._txn: Txn | None = None
         self._queue: deque[tuple[Partition, Any]] = deque()
         self._count = self._numbers_from = 0
@@ -70,19 +70,28 @@ class SimLog:
 
     def open_producer(self, *, watched: bool = False) -> None:
         self._port("open_producer")
-        self._watched = watched
-        self._dead, self._txn = OutcomeUnknown("there is no producer"), None
-        self._queue.clear()
-        self._numbered.clear()
+        if not self._initialising or watched != self._watched:
+            self._forget_producer()
+        self._watched, self._initialising = watched, False
         world = self._world
         lost = world.chance("init_lost")
-        if lost and world.rng.random() < 0.5:
-            raise Retriable("init_transactions: timed out")
-        self._epoch = self._broker.init(self._tid)
+        if lost:
+            world.advance(SOCKET_SECONDS)
+            if world.rng.random() < 0.5:
+                self._initialising = True
+                raise Retriable("init_transactions: timed out")
+        if self._epoch < 0:
+            self._epoch = self._broker.init(self._tid)
         self._tell(f"epoch {self._epoch}")
         if lost:
-            raise world.rng.choice((Retriable, OutcomeUnknown))("init_transactions: no reply")
+            trouble = world.rng.choice((Retriable, OutcomeUnknown))
+            self._initialising = trouble is Retriable  # the next call is told, however late
+            raise trouble("init_transactions: no reply")
         self._dead = None
+
+    def _forget_producer(self) -> None:
+        self._dead, self._txn, self._epoch = OutcomeUnknown("there is no producer"), None, -1
+        self._queue, self._numbered = deque(), {}
 
     def committed(self) -> Positions:
         self._query("committed")
