@@ -43,7 +43,7 @@ class MatchPolicy:
     """Whose share: of the ``shorter`` text, or only of the ``arriving`` one."""
     short_threshold: float | None = None
     short_size: int = 32
-    """The threshold rises towards *short_threshold* below *short_size* shingles."""
+    """The threshold rises towards *short_threshold* below *short_size* shingles of the text."""
     sample_modulus: int = 1
     """The scheme's; above 1 no set is whole."""
     fields: tuple[str, ...] = ()
@@ -89,7 +89,8 @@ class MatchPolicy:
             self.threshold,
             short_threshold=self.short_threshold,
             short_size=self.short_size,
-            sizes=np.minimum(ours, theirs),
+            # Sets are what was kept; short_size counts the shingles of the text.
+            sizes=np.minimum(ours, theirs) * self.sample_modulus,
         )
 
     def hopeful(self, estimated: F64, ours: I64, theirs: I64, *, slots: int) -> NDArray[np.bool_]:

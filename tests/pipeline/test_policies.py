@@ -165,6 +165,17 @@ def test_sampled_tokens_are_no_whole_sets_and_say_so():
     assert 0 < found.p_false_positive < 1e-4
 
 
+def test_a_text_is_short_by_its_shingles_however_few_of_them_are_kept():
+    """A sixteenth of 400 shingles is 25: as if it were short it had to be .85 similar."""
+    sketcher = Sketcher(Scheme(32, 4, shingling=Shingling(size=1, sample_modulus=16)), seed=SEED)
+    rules = MatchPolicy(threshold=0.7, short_threshold=0.95, short_size=64, sample_modulus=16)
+    sketches = sketcher.sketch([" ".join(WORDS[:n]) for n in (1_600, 400, 16)])
+    sizes = sketches.set_sizes
+    assert sizes[1] < 64 < sizes[0]
+    assert rules.wanted(sizes[:2], sizes[[1, 1]]).tolist() == [0.7, 0.7]
+    assert 0.7 < float(rules.wanted(sizes[2:], sizes[2:])[0]) <= 0.95
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
