@@ -19,7 +19,7 @@ from streamfilter.matching.candidates import Candidates, ranks
 from streamfilter.matching.finding import Fate, Finding
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, jaccard
-from streamfilter.similarity.minhash import estimate, independent_trials
+from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
 
 __all__ = ["MatchPolicy", "Outcome", "Verifier"]
 
@@ -327,9 +327,9 @@ class Verifier:
     def _trials(self, rows: I64, at: I64, estimated: F64) -> I64:
         """Return how many independent slots the estimate of each pair is worth."""
         both = self._ours.set_sizes[rows] + self._all.set_sizes[at]
-        return independent_trials(
-            self._slots(), slots=self._sketches.signatures.shape[1], unions=both / (1 + estimated)
-        )
+        slots, unions = self._sketches.signatures.shape[1], both / (1 + estimated)
+        trials = independent_trials(self._slots(), slots=slots, unions=unions)
+        return trials if self.policy.sample_modulus == 1 else trials_of_kept(trials, unions)
 
     def _compare(self, keys: I64) -> None:
         """Compare the pairs in *keys* that were not compared before."""

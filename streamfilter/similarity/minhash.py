@@ -155,6 +155,15 @@ def independent_trials(used: int, *, slots: int, unions: NDArray[np.float64]) ->
     return np.rint(used / variance).astype(np.int64)
 
 
+def trials_of_kept(trials: I64, unions: NDArray[np.float64]) -> I64:
+    """Return what slots worth *trials* tell of whole sets of which only *unions* tokens were kept.
+
+    Two samples, one of the other: the kept tokens of the texts, the slots of the kept tokens.
+    Their variances add up, each similarity * (1 - similarity) by its own number.
+    """
+    return np.rint(1.0 / (1.0 / trials + 1.0 / np.maximum(unions, 1.0))).astype(np.int64)
+
+
 def estimate(
     equal_slots: NDArray[np.int64] | NDArray[np.float64], slots: int
 ) -> NDArray[np.float64]:
