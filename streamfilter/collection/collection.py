@@ -166,12 +166,11 @@ class Collection:
             found[row].append(_likeness(outcome, pair, stored, own, row))
         return found
 
-    def likenesses(self, policy: MatchPolicy) -> Iterator[Likeness]:
-        """Yield every pair that meets and is similar, each once, the later document first."""
+    def likenesses(self, policy: MatchPolicy) -> Iterator[list[Likeness]]:
+        """Yield every pair that meets and is similar, each once, those of a document together."""
         for start in range(0, self.index.progress.next_ordinal, BATCH_DOCUMENTS):
             chunk = np.arange(start, start + BATCH_DOCUMENTS, dtype=np.int64)
-            for row in self.like_ordinals(chunk, policy, earlier=True):
-                yield from row
+            yield from self.like_ordinals(chunk, policy, earlier=True)
 
     def documents(self) -> Iterator[Documents]:
         """Yield all documents in the order in which they came, many at a time."""

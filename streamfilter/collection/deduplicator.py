@@ -180,10 +180,13 @@ class Deduplicator:
 
     @property
     def _collection(self) -> Collection:
+        self._refuse_closed()
+        return self._opened
+
+    def _refuse_closed(self) -> None:
         if not self._release.alive:
             cure = "Deduplicator()" if self._path is None else f"Deduplicator({str(self._path)!r})"
             raise DeduplicatorClosed(f"this Deduplicator is closed; {cure} opens one")
-        return self._opened
 
     def __repr__(self) -> str:
         path = "" if self._path is None else f"{str(self._path)!r}, "
@@ -205,7 +208,7 @@ class Deduplicator:
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the ids, in the order in which their texts came."""
-        for documents in self._collection.documents():
+        for documents in self._in_turn(self._opened.documents()):
             yield from documents.ids
 
     def add(self, id: str, text: str) -> list[Duplicate]:
@@ -292,8 +295,26 @@ class Deduplicator:
 
     def all_duplicates(self, *, threshold: float | None = None) -> Iterator[Pair]:
         """Yield every pair of documents that are alike, once; nothing may change meanwhile."""
-        for each in self._collection.likenesses(self._policy_at(threshold)):
-            yield Pair(each.id, each.other_id, each.similarity, each.same_text)
+        for row in self._in_turn(self._opened.likenesses(self._policy_at(threshold))):
+            for each in row:
+                yield Pair(each.id, each.other_id, each.similarity, each.same_text)
+
+    def _in_turn(self, steps: Iterator[R]) -> Iterator[R]:
+        """Yield what *steps* reads, each step a call of its own: no other beside it.
+
+        An iterator outlives the call that gave it, so it asks each time whether we are open.
+        The lock is not held meanwhile: whoever stops half-way would lock all others out.
+
+        Raises:
+            DeduplicatorClosed: it was closed between two steps.
+        """
+        while True:
+            with self._lock:
+                self._refuse_closed()
+                step = next(steps, None)
+            if step is None:
+                return
+            yield step
 
     def merge(self, other: Deduplicator) -> None:
         """Take over the documents of *other*, a copy that was saved and went its own way.

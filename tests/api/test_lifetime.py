@@ -79,6 +79,36 @@ def test_use_after_close_says_so(tmp_path: Path, kept, use):
         use(stories)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("begun", [iter, Deduplicator.all_duplicates])
+def test_an_iterator_that_outlives_close_says_so(tmp_path: Path, kept, begun):
+    stories = Deduplicator(tmp_path / "memory" if kept else None)
+    stories.add_many([("a", TEXT), ("b", TEXT)])
+    iterator = begun(stories)
+    next(iterator)
+    stories.close()
+    with pytest.raises(DeduplicatorClosed, match="is closed"):
+        list(iterator)
+
+
+@pytest.mark.parametrize("begun", [iter, Deduplicator.all_duplicates])
+def test_an_iterator_reads_only_while_no_other_call_runs_and_lets_others_in_between(begun):
+    with Deduplicator() as stories:
+        stories.add_many([("a", TEXT), ("b", TEXT)])
+        iterator, read = begun(stories), threading.Event()
+
+        def read_one() -> None:
+            next(iterator)
+            read.set()
+
+        reader = threading.Thread(target=read_one)
+        with stories._lock:  # as each call holds it
+            reader.start()
+            assert not read.wait(0.2)
+        reader.join()
+        stories.add("c", TEXT)  # the iterator is half-way, and holds nothing
+
+
 def test_it_says_what_it_is(tmp_path: Path):
     with Deduplicator(threshold=0.7) as stories:
         stories.add("a", TEXT)
