@@ -16,7 +16,7 @@ from tests.http.browser import ask
 DUPLICATES = 400
 """How many near-duplicates the picture waits for."""
 TIMEOUT_SECONDS = 120
-SIZE = "1280,1500"
+SIZE = "1280,1700"
 
 
 def main(path: Path) -> None:

@@ -77,8 +77,8 @@ def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stay
     assert "near-duplicate150.0 %" in text
     assert "80.0 %80.0 % to 80.0 %" in text  # 40 of 50, and all were looked at
     assert "Lost, about: 10 (no key in common)" in text
-    assert "Change, recall has fallen: told 2 times since the start, and 0.00 % of the way" in text
-    assert "Change, more verdicts are wrong: told 0 times since the start" in text
+    assert "Change, recall has fallen: 2 told since the start, 0.00 % of the way" in text
+    assert "Change, more verdicts are wrong: 0 told since the start" in text
     assert "What the bands promise" in text
     assert 'aria-label="Doubt told and found: 8.0 % told, 0.00 % wrong"' in body
     assert "8.0 %0.00 %0.00 % to 0.00 %40" in text  # all of them were looked at

@@ -131,7 +131,7 @@ function showQuality(quality) {
     `; the ${counted(quality.audit_missed_sampled)} that were seen have ${counted(quality.audit_missed_originals)} originals.`;
   at("changes").textContent = Object.entries(quality.audit_changes).map(([figure, { score, changes, why }]) =>
     `${CHANGES[figure] ?? figure}: ${score === null ? "not known, " + why
-      : `told ${counted(changes)} times since the start, and ${share(score)} of the way to the next time`}.`).join(" ");
+      : `${counted(changes)} told since the start, ${share(score)} of the way to the next`}.`).join(" ");
   at("quality-note").textContent =
     "Recall: how many of the duplicates are found. Precision: how many of those found are duplicates. " +
     `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random, against the whole index; ` +
