@@ -6,8 +6,8 @@ records is noted by `deliveries.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ from streamfilter.kafka.questions import (
     bounds_of,
     committed,
     fence_told,
+    is_closed_transaction,
     list_offsets,
     raise_why_purged,
     start_positions,
@@ -245,23 +246,40 @@ class KafkaLog:
         try:
             producer.produce(topic, **arguments)
         except BufferError:
-            self._produce_slowly(producer, topic, arguments)
+            with self._failure_told(f"producing to {topic}"):
+                self._produce_slowly(producer, topic, arguments)
         except (KafkaException, SystemError):
             # Entered for the trouble only: once a record, a context costs as much as producing.
-            try:
-                with fence_told(producer, f"producing to {topic}"):
-                    raise
-            except RecordsRefused as error:  # the client itself found it too large
-                raise RecordsRefused(str(error), self._deliveries.blame_last(str(error))) from error
+            with self._failure_told(f"producing to {topic}"):
+                raise
 
     def _produce_slowly(self, producer: Producer, topic: str, arguments: dict[str, Any]) -> None:
-        with kafka_errors(f"producing to {topic}"):
-            for _ in range(round(self._seconds / QUEUE_FULL_SECONDS)):
-                producer.poll(QUEUE_FULL_SECONDS)
-                with suppress(BufferError):
-                    producer.produce(topic, **arguments)
-                    return
+        for _ in range(round(self._seconds / QUEUE_FULL_SECONDS)):
+            producer.poll(QUEUE_FULL_SECONDS)
+            with suppress(BufferError):
+                producer.produce(topic, **arguments)
+                return
         raise Abortable(f"producing to {topic}: the local queue stayed full")
+
+    @contextmanager
+    def _failure_told(self, doing: str) -> Iterator[None]:
+        """Do as `fence_told`, and where the transaction had failed before: find out why.
+
+        A refusal comes while we still produce. From then on the client takes no more records, and
+        says "Erroneous state", which tells neither whose fault it is nor that the transaction need
+        only be aborted.
+        """
+        try:
+            with fence_told(self._open, doing):
+                yield
+        except RecordsRefused as error:  # the client itself found it too large
+            raise RecordsRefused(str(error), self._deliveries.blame_last(str(error))) from error
+        except OutcomeUnknown as error:
+            if not is_closed_transaction(error):
+                raise
+            self.flush()  # all is purged: it only serves the reports, and raises whom they blame
+            raise_why_purged(self._open, doing)
+            raise
 
     def flush(self) -> int:
         """Wait until all is delivered (the end of step 10)."""

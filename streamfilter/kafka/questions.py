@@ -164,6 +164,13 @@ def fence_told(producer: Producer, doing: str) -> Iterator[None]:
         raise
 
 
+def is_closed_transaction(error: OutcomeUnknown) -> bool:
+    """Return True if *error* is a producer's word that its transaction takes no more records."""
+    cause = error.__cause__
+    told = cause.args[0] if isinstance(cause, KafkaException) else None
+    return isinstance(told, KafkaError) and told.code() == KafkaError._STATE
+
+
 def raise_why_purged(producer: Producer, doing: str) -> None:
     """Raise why the open transaction had failed before its records were purged from the queue.
 

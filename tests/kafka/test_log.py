@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.engine.ports import Abortable, OutcomeUnknown, Retriable
+from streamfilter.engine.ports import Abortable, Denied, OutcomeUnknown, Retriable
 from streamfilter.kafka.log import INIT_SECONDS, Clients, KafkaLog, Place
 
 
@@ -37,14 +37,19 @@ class Producer:
         return lambda *_: None
 
 
-def test_a_changelog_record_whose_offset_nobody_knows_costs_its_transaction() -> None:
-    """It was remembered as offset 0: the next start took the index for another changelog's."""
-    made: Any = Producer
+def begun(made: Any) -> KafkaLog:
+    """Return a log whose producer is a *made* one, in a transaction."""
     log = KafkaLog(
         Place("in", (0,), "changelog", 0), Clients(made, made, made, lambda _: made(), 1.0)
     )
     log.open_producer()
     log.begin()
+    return log
+
+
+def test_a_changelog_record_whose_offset_nobody_knows_costs_its_transaction() -> None:
+    """It was remembered as offset 0: the next start took the index for another changelog's."""
+    log = begun(Producer)
     log.produce_changelog([b"batch"])
     with pytest.raises(Abortable, match="did not tell where"):
         log.flush()
@@ -126,3 +131,33 @@ def test_one_that_failed_for_good_is_never_waited_for_again() -> None:
     with pytest.raises(OutcomeUnknown):
         log.open_producer()
     assert story == ["a waits", "a closes", "b waits", "b closes"]
+
+
+class FailedProducer(Producer):
+    """Its transaction had failed for a right; librdkafka then takes no more records."""
+
+    transactions = 0
+    full = 0
+
+    def begin_transaction(self) -> None:
+        self.transactions += 1
+        if self.transactions > 1:  # which asks why
+            denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
+            raise KafkaException(KafkaError(denied, "not for you", txn_requires_abort=True))
+
+    def produce(self, topic: str, **_: Any) -> None:
+        if self.full:
+            self.full -= 1
+            raise BufferError("the queue is full")
+        raise KafkaException(KafkaError(KafkaError._STATE, "Erroneous state"))
+
+    def flush(self, seconds: float) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("full", [0, 1], ids=["at once", "after the queue was full"])
+def test_who_may_produce_no_more_says_why_the_transaction_had_failed(full: int) -> None:
+    """It said "Erroneous state" and ended with 70, for a right that was revoked (78)."""
+    log = begun(type("Failed", (FailedProducer,), {"full": full}))
+    with pytest.raises(Denied, match="not for you"):
+        log.produce_changelog([b"document", b"batch"])

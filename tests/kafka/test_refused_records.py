@@ -19,6 +19,8 @@ from tests.support.stage import Stage
 from tests.support.topics import ANY_TIME, Input, alter_topic, header
 
 SEED = 20_261_201
+MANY = 10_000
+"""Records that take longer to produce than a broker to refuse the first of them."""
 NARROW = {
     **STATIC,
     "batch": {**CUT, "documents": 40},
@@ -164,3 +166,18 @@ def test_after_enough_batches_without_a_refusal_deliveries_are_watched_no_more(s
     assert positions_of(letters(stage)) == [0]
     assert "deliveries are watched from here on" in log
     assert "deliveries are watched no more" in log
+
+
+def test_a_refusal_that_comes_while_we_still_produce_is_learned_from(stage: Stage):
+    """The client took no more records, "Erroneous state": 70 at the fourth, and at each start."""
+    rng = random.Random(SEED + 1)
+    stories = records(
+        [" ".join(f"w{rng.randrange(10**6)}" for _ in range(12)) for _ in range(MANY)]
+    )
+    alter(stage, stage.input, ANY_TIME)
+    stage.produce([in_microseconds(s) if n < 3 else s for n, s in enumerate(stories)])
+    log = finish(stage, {**NARROW, "batch": {**CUT, "documents": MANY}})
+    assert positions_of(letters(stage)) == [0, 1, 2]
+    assert codes(letters(stage)) == {"refused"}
+    assert "Erroneous state" not in log
+    assert len(stage.outputs()["unique"]) == MANY - 3
