@@ -82,7 +82,10 @@ class Starter:
             standing = yield from self._standing(index, committed)
         log.assign(standing.positions)
         kill_point("start.assigned")
-        succession = Succession(log, self._parts.clock, names, end=bounds.end)
+        seconds = self._parts.bounds.transaction_seconds
+        succession = Succession(
+            log, self._parts.clock, names, end=bounds.end, transaction_seconds=seconds
+        )
         transactor = Transactor(self._parts, index, sketcher, standing, succession)
         if header is None:
             # Abortable as any other: the membership is polled, and it is tried again.

@@ -10,6 +10,11 @@ marker, and so may have a stranger's. So they are read as any reader would see t
 committed between our last transaction and this one is somebody else's, for all of ours is known.
 As long as a transaction of somebody else is undecided there, ours is not committed: of two that
 overlap, only the one that began first can be.
+
+To read takes time, and our transaction is open meanwhile. What does not fit into a share of it is
+read at a start, by a new producer's, where nothing of ours is open and nothing hurries. To try the
+same again would never end: each attempt leaves its own records behind, and the next one has more
+to read.
 """
 
 from __future__ import annotations
@@ -19,17 +24,25 @@ from streamfilter.engine.ports import Abortable, Clock, Log
 
 MARKER = 1
 """Offsets that a commit takes in each partition that it wrote to."""
-LOOK_SECONDS = 1.0
-"""For a transaction of somebody else to be decided, before ours is aborted and tried again."""
+LOOK_SHARE = 0.25
+"""Of a transaction's time, to look at what stands before it: a connection is made for it, and what
+our aborted attempts left is fetched."""
 READ_SECONDS = 0.05
+
+
+class NotRead(Abortable):
+    """What stands before our transaction could not be read while it was open: a start can."""
 
 
 class Succession:
     """What stands in one changelog partition before our next transaction."""
 
-    def __init__(self, log: Log, clock: Clock, names: Names, *, end: int) -> None:
+    def __init__(
+        self, log: Log, clock: Clock, names: Names, *, end: int, transaction_seconds: float
+    ) -> None:
         """Begin with an index that holds all that is committed before the offset *end*."""
         self._log, self._clock, self._names = log, clock, names
+        self._seconds = LOOK_SHARE * transaction_seconds
         self._known = end
         """Everything committed before it is in the index, or ours."""
 
@@ -38,7 +51,7 @@ class Succession:
 
         Raises:
             Refusal: somebody else has written there.
-            Abortable: somebody else has a transaction open there.
+            NotRead: it takes too long, or somebody else has a transaction open there.
         """
         first = last - count + 1
         if count and first > self._known:
@@ -50,14 +63,17 @@ class Succession:
         self._known = max(self._known, last + 1 + MARKER)
 
     def _read(self, end: int) -> None:
-        deadline = self._clock.monotonic() + LOOK_SECONDS
+        deadline = self._clock.monotonic() + self._seconds
         reader = self._log.read_changelog(self._known, end)
         try:
             while not reader.done:
                 for entry in reader.read(1, READ_SECONDS):
                     raise refuse_other_writer(self._names, entry.offset)
                 if self._clock.monotonic() >= deadline and not reader.done:
-                    at = f"{self._names.changelog} at offset {reader.position}"
-                    raise Abortable(f"a transaction of somebody else is open on {at}")
+                    raise NotRead(
+                        f"{self._names.changelog} was read from {self._known} to {reader.position} "
+                        f"in {self._seconds:g} s, and our records begin at {end}: aborted ones lie "
+                        "between, or somebody else has a transaction open; a start reads them"
+                    )
         finally:
             reader.close()

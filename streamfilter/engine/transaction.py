@@ -18,7 +18,7 @@ from streamfilter.engine.ports import (
     RecordsRefused,
 )
 from streamfilter.engine.refusals import Item, Place, Refusals, place_of
-from streamfilter.engine.succession import Succession
+from streamfilter.engine.succession import NotRead, Succession
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions, Record
 
@@ -98,6 +98,8 @@ class Transactions:
         the abort, the broker takes the new ones for repetitions, says that it has them, and they
         are among the aborted: committed and lost (seen: 25 records, a broker unreachable for 15 s
         while the coordinator was not). A new producer has another epoch.
+
+        And with a new producer comes a start, which reads what `Succession` had no time for.
         """
         self._delivered = True
         """False while records of the open transaction may be under way."""
@@ -154,7 +156,7 @@ class Transactions:
     def _abort(self, error: Abortable, load: Load) -> None:
         """End the transaction, after learning from what failed it."""
         learned = ""
-        self.worn |= not self._delivered
+        self.worn |= not self._delivered or isinstance(error, NotRead)
         if isinstance(error, RecordsRefused):
             learned = self._refusals.learn(self._sent or load.items, error.blame)
             self._learned = error.blame is not None

@@ -29,6 +29,9 @@ unreachable.Listening.to(_librdkafka)
 
 RETRY_BACKOFF_MS = 5  # by default 100: what send_offsets would sleep after nearly every commit
 FETCH_BACKOFF_MS = 20  # by default 1000: a full local queue would then starve us for a second
+FETCH_WAIT_MS = 50
+"""Of a changelog's reader, by default 500: the end of a partition is told with the answer after the
+last record's, and a transaction waits for it. A standby's costs its broker 20 requests a second."""
 FETCH_BYTES_MAX = 2 * 1024 * 1024
 """Of one answer, by default 50 MiB: over a path of 50 kB/s it would be given up after a minute, and
 asked for again, for ever. This one takes 42 s."""
@@ -137,6 +140,7 @@ def data_properties(config: Config, *, share: int = 1) -> Properties:
 def reader_properties(config: Config) -> Properties:
     """Return the properties of a private consumer of the changelog."""
     return {
+        "fetch.wait.max.ms": FETCH_WAIT_MS,
         **_reading_properties(config, "restore"),
         # Never joined or committed to; another name would need a right of its own.
         "group.id": config.kafka.group,

@@ -19,6 +19,7 @@ from streamfilter.engine.plan import Plan
 from streamfilter.engine.ports import (
     Abortable,
     Denied,
+    Entry,
     Fenced,
     Moves,
     OutcomeUnknown,
@@ -27,6 +28,7 @@ from streamfilter.engine.ports import (
 )
 from streamfilter.engine.service import REPLACEMENTS_MAX, Service
 from streamfilter.engine.store import Usage
+from streamfilter.engine.succession import MARKER
 from streamfilter.engine.task import Task
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, Bounds, Parts
 from streamfilter.engine.worker import Inline
@@ -43,7 +45,7 @@ from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import Fenced as FencedStop
 from streamfilter.stops import Stop
-from tests.kafka.scripted import FakeClock, FakeMembership, ScriptedLog
+from tests.kafka.scripted import FakeClock, FakeMembership, ListReader, ScriptedLog
 from tests.kafka.story import texts
 
 SEED = 20_261_126
@@ -192,6 +194,43 @@ def test_an_abortable_error_aborts_polls_the_group_and_tries_the_same_batch_agai
     world.until(20)
     assert ("open_producer" in world.log.calls) is under_way
     assert_as_undisturbed(world)
+
+
+class LateLog(ScriptedLog):
+    """What is aborted keeps its offsets, and each of them costs a reader its time."""
+
+    def abort(self) -> None:
+        if self._open is not None:
+            self.changelog += [b""] * (len(self._open[1]) + MARKER)
+        super().abort()
+
+    def read_changelog(self, start: int, end: int) -> ListReader:
+        return LateReader(super().read_changelog(start, end), self._clock)
+
+
+class LateReader(ListReader):
+    """Reads an offset in a second, and gives what was committed."""
+
+    def __init__(self, reader: ListReader, clock: FakeClock) -> None:
+        super().__init__(list(reader._entries), reader._end)
+        self._clock = clock
+
+    def read(self, count: int, timeout: float) -> list[Entry]:
+        self._clock.sleep(1.0)
+        return [entry for entry in super().read(1, timeout) if entry.value]
+
+
+def test_what_cannot_be_read_while_a_transaction_is_open_is_read_by_a_start() -> None:
+    """It was tried for ever: each attempt left its own records, and the next had more to read."""
+    world = World()
+    world.log = LateLog(VALUES, world.clock)
+    world.until(10)
+    world.log.errors["send_offsets"].append(Abortable("a standby joined"))
+    producers = world.log.producers
+    world.until(20)
+    assert world.log.calls.count("abort") == 2
+    assert world.log.producers == producers + 1
+    assert_as_undisturbed(world, changelog=False)
 
 
 def test_an_idle_process_waits_even_with_a_latency_of_nothing() -> None:
