@@ -165,7 +165,7 @@ class Forwarder:
         if self._fits(full):
             return full
         bare = self._to_topic(topic, record, value, ())
-        return bare if self._fits(bare) else _without_key(bare)
+        return bare if self._fits(bare) else self._without_key(bare, record)
 
     def _evidence(self, record: Record, document_id: str, decision: Decision) -> envelope.Json:
         return envelope.evidence(
@@ -229,17 +229,29 @@ class Forwarder:
             letter = self._to_topic(topic, record, None, headers)
             if self._fits(letter):
                 return letter
-        return _without_key(letter)
+        return self._without_key(letter, record)
 
     def _to_topic(
         self, topic: str, record: Record, value: bytes | None, headers: Headers
     ) -> Outgoing:
         partition = partition_for(record, inputs=self._to.inputs, outputs=self._to.outputs[topic])
-        key, source = record.key, record.source
-        if key is None and topic in self._to.compacted:
-            # A key of its own, so that nothing is compacted away. Unique ones do not come here.
-            key = f"{source.topic}/{source.partition}/{source.offset}".encode()
-        return Outgoing(topic, partition, key, value, headers, record.timestamp, source)
+        # Unique ones never come without a key where it is wanted: `check` rejects them.
+        key = self._key_of_ours(topic, record) if record.key is None else record.key
+        return Outgoing(topic, partition, key, value, headers, record.timestamp, record.source)
+
+    def _without_key(self, out: Outgoing, record: Record) -> Outgoing:
+        """Return *out* without its key: only a key of nearly the topic's limit leads here."""
+        return replace(out, key=self._key_of_ours(out.topic, record))
+
+    def _key_of_ours(self, topic: str, record: Record) -> bytes | None:
+        """Return a key that no other record has, so that it is not compacted away, if any must be.
+
+        A compacted topic takes no record without one.
+        """
+        source = record.source
+        if topic not in self._to.compacted:
+            return None
+        return f"{source.topic}/{source.partition}/{source.offset}".encode()
 
     def _fits(self, out: Outgoing) -> bool:
         return size_of(out.key, out.value, out.headers) <= self._to.limits[out.topic]
@@ -257,8 +269,3 @@ def _theirs(record: Record) -> Headers:
 
 def _headers(pairs: Iterable[tuple[str, object]]) -> Headers:
     return tuple((PREFIX + name, str(value).encode()) for name, value in pairs)
-
-
-def _without_key(out: Outgoing) -> Outgoing:
-    """Return *out* without its key: only a key of nearly the topic's limit leads here."""
-    return replace(out, key=None)
