@@ -15,6 +15,7 @@ from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, taken
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.overlap import Postings, Screen
+from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -64,6 +65,8 @@ class Round:
     """(n,) 1: the match that the evidence names is similar, 0: it is not, -1: it was not seen."""
     causes: NDArray[np.int8]
     """(n,) place in `CAUSES` of a missed one; -1: not missed."""
+    whole: Flags
+    """(n,) True where no set was cut that had a say: the second look is the truth, no estimate."""
     comparisons: int
     """Pairs of a chosen arrival and a document before it."""
     forgotten: int
@@ -89,7 +92,7 @@ class Round:
     @property
     def doubting(self) -> Flags:
         """Return of which near-duplicates it is known whether their evidence was right."""
-        known: Flags = (self.kinds == Kind.NEAR) & (self.named >= 0)
+        known: Flags = (self.kinds == Kind.NEAR) & (self.named >= 0) & self.whole
         return known
 
     @property
@@ -114,6 +117,7 @@ class Scan:
         """Of a unique arrival: originals that share a key with it, and whether their signatures
         are alike enough to be compared."""
         self._comparisons = 0
+        self._whole: Flags = self._chosen.samples.set_sizes <= SAMPLE_TOKENS
 
     def slice(self, index: Index) -> bool:
         """Compare with the next documents; return whether all have been looked at."""
@@ -130,6 +134,7 @@ class Scan:
         self._named[self._names(documents.ordinals)] = 0
         samples = Samples(documents.tokens, documents.token_starts, documents.set_sizes)
         least = policy.threshold if policy.by_size else float(policy.wanted(_NONE, _NONE))
+        self._cut(documents, least)
         hopeful = np.flatnonzero(self._screen.covers(samples, threshold=least))
         if not hopeful.size:
             return
@@ -140,6 +145,18 @@ class Scan:
         kept &= documents.ordinals[rows] < chosen.ordinals[ours]
         if kept.any():
             self._keep(documents, rows[kept], ours[kept], similarity[kept])
+
+    def _cut(self, documents: Documents, least: float) -> None:
+        """Note whom a cut set among *documents* may be similar to: there the look is no truth.
+
+        By sizes, not by what was found: the verdict read the very same samples, so an estimate
+        that misled it misleads us, and a pair that it hid is not found here either.
+        """
+        cut = documents.set_sizes > SAMPLE_TOKENS
+        if cut.any():
+            later = self._chosen.ordinals > documents.ordinals[cut].min()
+            reached = self._chosen.samples.set_sizes >= least * documents.set_sizes[cut].min()
+            self._whole &= ~(later & reached)
 
     def _names(self, ordinals: I64) -> Flags:
         """Return whose evidence names one of *ordinals*, which rise."""
@@ -177,7 +194,8 @@ class Scan:
         return Round(
             sample.population, sample.withheld, sample.doubted, sample.limit,
             chosen.hashes, self._still_judged(), self._similarity, self._equal, self._originals,
-            chosen.doubts, self._named, self._causes(index), self._comparisons, sample.forgotten,
+            chosen.doubts, self._named, self._causes(index), self._whole, self._comparisons,
+            sample.forgotten,
         )  # fmt: skip
 
     def _still_judged(self) -> NDArray[np.int8]:

@@ -10,13 +10,15 @@ withheld is known. What was missed is estimated among the unique ones of the rou
 the chosen of them, which were chosen at random: `population.bounds` is exact for that, however the
 duplicates are clustered. It speaks of the arrivals of those rounds. Where verdicts rest on
 estimates, the share of right ones is bounded likewise, each at 97.5 %, which together is 95 %.
+A chosen arrival whose sets were cut to samples is not known: of a figure's two ends, each takes
+it for what is worse for that end, and an end that then says nothing is left out.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +48,7 @@ class Figure:
     lower: float | None = None
     upper: float | None = None
     why: str = ""
-    """Why an end is missing; empty for an interval."""
+    """Why an end is missing, or so far off; empty where all that was chosen is known."""
 
     @property
     def says(self) -> str:
@@ -154,6 +156,10 @@ SAMPLED = (
     "similarity.shingle.sample_modulus keeps a part of the shingles: nothing here knows whole sets"
 )
 UNSEEN = "no duplicate was audited yet; with audit.arrivals 0 none ever will be"
+CUT = (
+    "some sets have more than 1,024 shingles and were cut: the audit reads the samples that the "
+    "verdict read, so it cannot tell which of those verdicts are wrong"
+)
 FORGOTTEN = "the index forgot documents before they were looked at: misses of those are not seen"
 
 
@@ -173,6 +179,7 @@ class Window:
     doubts: F64
     named: NDArray[np.int8]
     causes: NDArray[np.int8]
+    whole: NDArray[np.bool_]
     forgotten: int
 
     @classmethod
@@ -193,61 +200,85 @@ class Window:
             sum((each.doubted for each in rounds), np.zeros(len(DOUBTS), np.int64)),
             column("kinds", np.int8), column("similarity", np.float64), column("equal", np.bool_),
             column("originals", np.int64), column("doubts", np.float64), column("named", np.int8),
-            column("causes", np.int8),
+            column("causes", np.int8), column("whole", np.bool_),
             sum(each.forgotten for each in rounds),
         )  # fmt: skip
 
-    def _count(self, kind: Kind, chosen: NDArray[np.bool_]) -> tuple[float, int, int]:
-        """Return how many of *kind* there are like the *chosen*: estimated, at least, at most."""
-        of_kind = self.kinds == kind
-        sample, found = int(of_kind.sum()), int((of_kind & chosen).sum())
-        population = self.population[kind]
-        level = LEVEL if self.exact else (1 + LEVEL) / 2
-        ends = bounds(found, sample=sample, population=population, level=level)
-        return (population * found / sample if sample else 0.0), *ends
+    @property
+    def cut(self) -> bool:
+        """Return whether some of those that the figures speak of are not known, only estimated."""
+        return bool((~self.whole & (self.kinds <= Kind.NEAR)).any())
+
+    def _count(
+        self, kind: Kind, chosen: NDArray[np.bool_], *, level: float
+    ) -> tuple[float, int, int]:
+        """Return how many of *kind* there are like the *chosen*: estimated, at least, at most.
+
+        One that is not known is none for the least, and one for the most.
+        """
+        of_kind, sample = self.kinds == kind, int((self.kinds == kind).sum())
+        population, known = self.population[kind], of_kind & self.whole
+        found, others = int((known & chosen).sum()), int((known & ~chosen).sum())
+        least, _ = bounds(found, sample=sample, population=population, level=level)
+        _, most = bounds(sample - others, sample=sample, population=population, level=level)
+        seen = found + others
+        return (population * found / seen if seen else 0.0), least, most
+
+    @property
+    def _level(self) -> float:
+        """Return the level of each of recall's two numbers: one of them may be no estimate."""
+        return LEVEL if self.exact and not self.cut else (1 + LEVEL) / 2
 
     def _right(self) -> tuple[float, int, int]:
         """Return how many of the near-duplicates are right."""
-        if self.exact:
+        if self.exact and not self.cut:
             withheld = self.population[Kind.NEAR]
             return float(withheld), withheld, withheld
-        return self._count(Kind.NEAR, self.similarity > 0)
+        return self._count(Kind.NEAR, self.similarity > 0, level=self._level)
 
     def recall(self) -> Figure:
         """Return the share found of the arrivals that had an original of another text."""
         if self.blind:
             return Figure(why=self.blind)
-        return self._recall(self._right(), (self.similarity > 0) & ~self.equal)
+        figure = self._recall(self._right(), (self.similarity > 0) & ~self.equal)
+        return self._of_cut(figure) if self.cut else figure
 
     def recall_equal(self) -> Figure:
         """Return the share found of the arrivals whose very text was there."""
         known = self.population[Kind.EXACT]
-        return self._recall((float(known), known, known), self.equal)
+        whole = replace(self, whole=np.ones_like(self.whole))  # fingerprints are of whole texts
+        return whole._recall((float(known), known, known), self.equal)
 
     def _recall(self, right: tuple[float, int, int], missed: NDArray[np.bool_]) -> Figure:
         """Return right / (right + missed), of which only the latter is a matter of chance."""
         found, fewest, most = right
         if not np.count_nonzero(self.kinds == Kind.UNIQUE):
             return Figure(why="no unique document was audited yet")
-        lost, least_lost, most_lost = self._count(Kind.UNIQUE, missed)
-        if found + lost == 0:
+        lost, least_lost, most_lost = self._count(Kind.UNIQUE, missed, level=self._level)
+        if found + lost == 0 and not self.cut:
             return Figure(why="no duplicate was seen yet")
         lower = fewest / (fewest + most_lost) if fewest else 0.0
         upper = most / (most + least_lost) if most else 0.0
         if self.forgotten:
             return Figure(upper=upper, why=FORGOTTEN)
-        return Figure(found / (found + lost), lower, upper)
+        return Figure(found / max(found + lost, 1.0), lower, upper)
 
     def precision(self) -> Figure:
         """Return the share of near-duplicate verdicts that are right, by a second look."""
         if self.blind:
             return Figure(why=self.blind)
-        sample, population = int((self.kinds == Kind.NEAR).sum()), self.population[Kind.NEAR]
-        if not sample:
+        population = self.population[Kind.NEAR]
+        if not np.count_nonzero(self.kinds == Kind.NEAR):
             return Figure(why="no near-duplicate was audited yet")
-        found = int(((self.kinds == Kind.NEAR) & (self.similarity > 0)).sum())
-        fewest, most = bounds(found, sample=sample, population=population)
-        return Figure(found / sample, fewest / population, most / population)
+        right, fewest, most = self._count(Kind.NEAR, self.similarity > 0, level=LEVEL)
+        figure = Figure(right / population, fewest / population, most / population)
+        return self._of_cut(figure) if self.cut else figure
+
+    def _of_cut(self, figure: Figure) -> Figure:
+        """Return *figure* without an estimate, which would be of others, and without empty ends."""
+        lower = figure.lower or None
+        upper = figure.upper if figure.upper != 1.0 else None
+        return Figure(None, lower, upper, f"{figure.why}; {CUT}" if figure.why else CUT)
 
     def by_similarity(self) -> list[dict[str, Any]]:
         """Return recall by ranges of the similarity to the best original, as far as any is."""
@@ -259,22 +290,28 @@ class Window:
             here = missed & (lost_bins == place)
             withheld = int(self.withheld[place])
             if withheld or here.any():
-                figure = self._recall((float(withheld), withheld, withheld), here)
+                known = (float(withheld), withheld, withheld)
+                figure = Figure(why=CUT) if self.cut else self._recall(known, here)
                 row = {"from": place / BINS, "withheld": withheld, "recall": figure.told()}
                 rows.append(row | {"missed_sampled": int(here.sum())})
         return rows
 
     def reliability(self) -> list[dict[str, Any]]:
         """Return by ranges of the told probability of being wrong how often that was so."""
-        known = (self.kinds == Kind.NEAR) & (self.named >= 0)
+        near = self.kinds == Kind.NEAR
+        known = near & (self.named >= 0) & self.whole
         ranges, rows = doubts_of(self.doubts), []
         for place, edge in enumerate(() if self.blind else DOUBTS):
             here = known & (ranges == place)
-            sample, population = int(here.sum()), int(self.doubted[place])
+            # Those not known are left out. How many more of them were not chosen nobody knows:
+            # a population that is too large makes the interval wider, never false.
+            unknown = int((near & ~self.whole & (ranges == place)).sum())
+            sample, population = int(here.sum()), int(self.doubted[place]) - unknown
             if sample:
                 wrong = int((self.named[here] == 0).sum())
                 fewest, most = bounds(wrong, sample=sample, population=population)
-                figure = Figure(wrong / sample, fewest / population, most / population)
+                why = f"only of sets that were not cut: {CUT}" if unknown else ""
+                figure = Figure(wrong / sample, fewest / population, most / population, why)
                 told = round(float(self.doubts[here].mean()), 6)
                 rows.append({"up_to": edge, "told": told, "verdicts": sample} | figure.told())
         return rows

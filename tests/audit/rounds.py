@@ -22,5 +22,6 @@ def a_round(*, near: int, unique: int, missed: int, population: int = 0) -> Roun
         {Kind.NEAR: near, Kind.UNIQUE: population or unique}, withheld, doubted, 2**63,
         np.arange(n, dtype=np.uint64), kinds, similarity, np.zeros(n, bool),
         np.arange(n), doubts, np.repeat(np.array([1, -1], np.int8), (near, unique)), causes,
+        np.ones(n, bool),
         comparisons=9 * n, forgotten=0,
     )  # fmt: skip

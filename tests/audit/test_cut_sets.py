@@ -1,0 +1,114 @@
+"""Texts of more than 1,024 shingles: the second look reads what the verdict read, and says so."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from streamfilter.matching.audit import Audit, Rates
+from streamfilter.matching.audit_sample import Kind
+from streamfilter.matching.audit_scan import Round
+from streamfilter.monitoring.quality import Quality
+from streamfilter.similarity.scheme import Scheme, Shingling
+from streamfilter.similarity.sketch import Sketcher
+from tests.audit.planted import Run, batches
+
+THRESHOLD = 0.8
+
+
+def pairs(seed: int, number: int, *, words: int) -> tuple[list[str], list[bool]]:
+    """Return texts of *words*, one after the other a copy of each, and which copies are true."""
+    chooser, originals, copies, similar = random.Random(seed), [], [], []
+    for _ in range(number):
+        text = [f"w{chooser.getrandbits(48):x}" for _ in range(words)]
+        wanted = chooser.uniform(0.76, 0.83)
+        kept = round(2 * words * wanted / (1 + wanted))
+        changed = [f"w{chooser.getrandbits(48):x}" for _ in range(words - kept)]
+        originals.append(" ".join(text))
+        copies.append(" ".join([*text[:kept], *changed]))
+        similar.append(kept / (2 * words - kept) >= THRESHOLD)
+    return originals + copies, [False] * number + similar
+
+
+def audited(texts: list[str], *, bands: int = 16, rows: int = 6, method: str = "exact") -> Round:
+    run = Run.of(bands=bands, rows=rows, threshold=THRESHOLD, seed=0, method=method)
+    scheme = Scheme(bands, rows, shingling=Shingling(size=1))
+    run = replace(run, sketcher=Sketcher(scheme, seed=bytes(range(16))))
+    audit = Audit(Rates(arrivals=1.0), run.policy, run.index, run.sketcher.keys_of)
+    for batch in batches(texts, 60):
+        sketches, judgement, first = run.step(batch)
+        audit.batch(sketches, judgement, first_ordinal=first)
+    (found,) = rounds(audit)
+    return found
+
+
+def rounds(audit: Audit) -> list[Round]:
+    found = []
+    while audit.waiting:
+        found += [ended for ended in [audit.look()] if ended]
+    return found
+
+
+def judged(found: Round, *, exact: bool = True) -> Quality:
+    quality = Quality()
+    quality.exact = exact
+    quality.audited(found)
+    return quality
+
+
+def truth(found: Round, similar: list[bool]) -> tuple[float, float]:
+    """Return (recall, precision) of all, by the sets as they were made."""
+    near, right = found.kinds == Kind.NEAR, np.array(similar)
+    return float((near & right).sum() / right.sum()), float((near & right).sum() / near.sum())
+
+
+@pytest.mark.parametrize("method", ["exact", "signature"])
+def test_of_cut_sets_the_audit_knows_nothing_and_says_why(method):
+    """It told 1.0 [1.0, 1.0] of both where verdicts were wrong and copies were missed."""
+    texts, similar = pairs(1, 120, words=2_000)
+    found = audited(texts, method=method)
+    assert max(truth(found, similar)) < 1
+    told = judged(found, exact=method == "exact").told()
+    for name in ("audit_recall", "audit_precision"):
+        assert told[name]["says"] == "not known"
+        assert "1,024" in told[name]["why"]
+    assert told["reliability"] == []
+    assert {row["recall"]["says"] for row in told["audit_by_similarity"]} == {"not known"}
+    assert not found.doubting.any()
+
+
+def test_of_a_stream_with_some_cut_sets_the_bounds_hold_the_truth():
+    long, short = pairs(2, 30, words=2_000), pairs(3, 90, words=400)
+    texts, similar = short[0] + long[0], short[1] + long[1]
+    found = audited(texts, bands=8, rows=8)
+    recall, precision = truth(found, similar)
+    quality = judged(found).window()
+    assert (quality.recall().lower or 0) <= recall <= (quality.recall().upper or 1)
+    assert quality.recall().upper < 1  # what was missed of short texts is known
+    assert quality.precision().says == "lower bound"
+    assert 0.4 < quality.precision().lower <= precision < 1
+    for figure in (quality.recall(), quality.precision()):
+        assert figure.value is None
+        assert "1,024" in figure.why
+    for row in quality.reliability():
+        assert row["verdicts"] == found.whole[found.kinds == Kind.NEAR].sum()
+        assert "1,024" in row["why"]
+
+
+def test_who_is_near_the_limit_is_known_only_before_a_cut_set_of_the_like_comes():
+    """A set of 900 may have .8 in common with one of 1,100, whose sample may hide it."""
+    words = [f"w{i}" for i in range(10_000)]
+    alone, later, small = (" ".join(words[begin:][:n]) for begin, n in
+                           ((0, 900), (3_000, 900), (5_000, 800)))  # fmt: skip
+    cut = " ".join(words[7_000:8_100])
+    found = audited([alone, cut, later, small])
+    assert found.whole.tolist() == [True, False, False, True]
+    by_order = audited([alone, small, later])
+    assert by_order.whole.all()
+
+
+def test_equal_texts_are_told_by_the_whole_of_them():
+    texts, _ = pairs(4, 10, words=2_000)
+    found = audited([*texts, *texts[:5]])
+    assert judged(found).told()["audit_recall_equal"]["says"] == "interval"
