@@ -9,6 +9,11 @@ other, so these buckets stay small, and nobody reads them whose bucket is not fu
 
 Slots are taken from behind the band's own, round and round the signature. They are the stored
 bytes, so a restore makes the same keys. The key that they are mixed onto is secret already.
+
+Residue: with one band "behind its own" is slot 0, its own first one, and a record of one field
+has no other slots at all. Their members agree in those slots, so a step that takes only them does
+not split: it is room for more of the same, `ROOM` times the cap. At 128 slots and the default
+recall only a threshold of 1 plans one band; other slots would change the keys of stored indexes.
 """
 
 from __future__ import annotations
