@@ -24,6 +24,12 @@ HASTE_SHARE, EASE_SHARE = 0.5, 0.25
 """A transaction that took more of its time makes the next one smaller before it fails; one that
 took less lets it grow."""
 GROWTH = 1.25
+SHARE_MIN = 1e-4
+"""Of any batch that is one record: less would teach nothing, and take ever longer to grow back."""
+SHRUNK_MAX = 16
+
+Share = Callable[[], float]
+"""Says how full a batch was."""
 
 
 class Pace:
@@ -50,21 +56,28 @@ class Pace:
         """Return how many transactions in a row have failed."""
         return self._failures
 
-    def committed(self, share: Callable[[], float], seconds: float) -> None:
-        """Learn from a transaction that took *seconds*; *share* says of how full a batch."""
+    def committed(self, share: Share | None, seconds: float) -> None:
+        """Learn from a transaction that took *seconds*; one without a batch has no *share*."""
         self._failures = self._shrunk = 0
         self.outlived = False
         if seconds > HASTE_SHARE * self._seconds:
-            self.share = min(self.share, share() / 2)
+            self._shrink(share, 2)
         elif seconds < EASE_SHARE * self._seconds:
             self.share = min(1.0, self.share * GROWTH)
 
-    def failed(self, share: Callable[[], float], seconds: float) -> None:
+    def failed(self, share: Share | None, seconds: float) -> None:
         """Learn from one that failed after *seconds*, and rest before the next."""
         self.outlived = seconds >= OUTLIVED_SHARE * self._seconds
         if self.outlived:
-            self._shrunk += 1
-            self.share = min(self.share, share() / 2**self._shrunk)
+            self._shrunk = min(SHRUNK_MAX, self._shrunk + 1)
+            self._shrink(share, 2**self._shrunk)
         self._failures += 1
         rest = REST_SECONDS_MIN * 2 ** min(self._failures - 1, 16)
         self._rested = self._clock.monotonic() + min(REST_SECONDS_MAX, rest)
+
+    def _shrink(self, share: Share | None, divisor: int) -> None:
+        # A slow transaction that holds no records (an idle commit, a changelog's first) says
+        # nothing of how many pass in its time: taken for an empty batch it made all later ones
+        # of a single record, for ever.
+        if share is not None:
+            self.share = max(SHARE_MIN, min(self.share, share() / divisor))

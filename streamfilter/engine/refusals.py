@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from streamfilter.engine.ports import Blame, Outgoing
-from streamfilter.model import Record, Source
+from streamfilter.model import Positions, Record, Source
 from streamfilter.stops import ExitCode, Stop
 
 PIECES = 16
@@ -116,6 +116,18 @@ class Refusals:
                 exit_code=ExitCode.CONFIG,
             )
         self._known[place] = f"{topic}: {reason}"
+
+    def begin_at(self, positions: Positions) -> None:
+        """Forget what is committed: the letter of a refused record too, whose commit had no answer.
+
+        Nobody would take it from the list any more, and deliveries would be watched for ever.
+        """
+
+        def waits(place: Place) -> bool:
+            return place[1] >= positions.get(place[0], 0)
+
+        self._known = {place: why for place, why in self._known.items() if waits(place)}
+        self._suspects = frozenset(filter(waits, self._suspects))
 
     def committed(self, records: Sequence[Record]) -> bool:
         """Forget what is done with; return True if deliveries need be watched no more."""

@@ -24,8 +24,9 @@ from streamfilter.similarity.sketch import Sketcher
 READ_RECORDS = 5_000
 READ_SECONDS = 0.05
 """How long a read may wait: the membership is polled between two."""
-WRITE_DOCUMENTS = 5_000
-"""Documents of one write, rounded up to a whole transaction."""
+WRITE_ROWS = 5_000
+"""Documents or batches of one write, rounded up to a whole transaction: of a quiet night of
+repeated lines there are millions of batches, and hardly a document."""
 
 
 class Replay:
@@ -73,7 +74,7 @@ class Replay:
         while not self._reader.done:
             for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
                 self._take(entry)
-                if len(self._documents) >= WRITE_DOCUMENTS:
+                if max(len(self._documents), len(self._marks)) >= WRITE_ROWS:
                     yield from self._write()
             yield ""
         yield from self._write()

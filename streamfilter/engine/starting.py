@@ -80,6 +80,7 @@ class Starter:
         else:
             yield from self._catch_up(index, sketcher, bounds)
             standing = yield from self._standing(index, committed)
+        self._parts.refusals.begin_at(standing.positions)
         log.assign(standing.positions)
         kill_point("start.assigned")
         seconds = self._parts.bounds.transaction_seconds

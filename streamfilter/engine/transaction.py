@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.pace import Pace
+from streamfilter.engine.pace import Pace, Share
 from streamfilter.engine.patience import Patience
 from streamfilter.engine.ports import (
     Abortable,
@@ -39,8 +39,8 @@ class Load:
     """Which record each document's value is made of."""
     records: Sequence[Record] = ()
     """Of the input: what all of it is made of."""
-    share: Callable[[], float] = lambda: 0.0
-    """Says how much of a full batch that is."""
+    share: Share | None = None
+    """Says how much of a full batch that is; None: it holds no records."""
 
     @property
     def items(self) -> list[Item]:

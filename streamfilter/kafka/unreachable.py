@@ -36,6 +36,7 @@ CURES = (
 )
 """By what librdkafka says."""
 CURE = "check the address, the network, and that the broker runs"
+PATIENCE = "the brokers answer, but are not ready: bring all up, or raise kafka.start_timeout"
 
 _heard: deque[str] = deque(maxlen=HEARD_MAX)
 
@@ -78,7 +79,7 @@ def cause() -> str:
 def cure() -> str:
     """Return what to do about the cause."""
     told = cause()
-    return next((cure for words, cure in CURES if words in told), CURE)
+    return next((cure for words, cure in CURES if words in told), CURE if told else PATIENCE)
 
 
 def told(config: Config) -> str:

@@ -76,6 +76,7 @@ def _shown(instance: str, process: Process) -> list[tuple[str, str, Minutes]]:
         ("streamfilter_documents_total", f'{labels}, verdict="near_duplicate"', share(0.2)),
         ("streamfilter_verifications_total", f'{labels}, outcome="confirmed"', share(0.2)),
         ("streamfilter_verifications_total", f'{labels}, outcome="rejected"', share(0.2)),
+        ("streamfilter_faintly_listed_documents_total", labels, here(lambda _: 0)),
         ("streamfilter_consumer_lag_records", labels, here(process.lag)),
         ("streamfilter_consumer_lag_seconds", labels, here(process.lag)),
         ("streamfilter_audit_recall_upper", labels, here(lambda _: 0.99)),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.index.directory import MARKER_NAME
+from streamfilter.index.format import FORMAT
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 
@@ -17,19 +18,27 @@ MARKER = Path(__file__).parent / "index-of-algorithm-1.json"
 CONFIG = 78
 
 
+@pytest.mark.parametrize(
+    ("written_format", "told_as"),
+    [
+        (1, f"format: it has 1, this version {FORMAT}"),
+        (FORMAT, "scheme.algorithm: it has 1, wanted is 2"),
+    ],
+)
 def test_an_index_of_other_hashes_is_refused_by_name_with_the_ways_out(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: Desk, capsys: pytest.CaptureFixture[str], written_format: int, told_as: str
 ) -> None:
     source = write(desk.path / "in", lines_of(stories(10)))
     assert desk.run(source, state="s") == 0
     desk.clear()
     marker = desk.path / "s" / "index" / MARKER_NAME
-    marker.write_bytes(MARKER.read_bytes())
+    written = MARKER.read_bytes().replace(b'"format": 1', b'"format": %d' % written_format)
+    marker.write_bytes(written)
     assert desk.run(source, state="s") == CONFIG
     told = capsys.readouterr().err
-    assert "scheme.algorithm: it has 1, wanted is 2" in told
+    assert told_as in told
     assert "does not fit the configuration" in told
     for way in ("to the version of streamfilter", "1. rebuild", "2. new generation", "3. reset"):
         assert way in told
     assert not desk.unique.exists()
-    assert marker.read_bytes() == MARKER.read_bytes()
+    assert marker.read_bytes() == written

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamfilter.engine.pace import REST_SECONDS_MAX, Pace
+from streamfilter.engine.pace import REST_SECONDS_MAX, SHARE_MIN, Pace
 from streamfilter.engine.ports import Abortable, Fenced, OutcomeUnknown
 from streamfilter.engine.service import REPLACEMENTS_MAX
 from tests.kafka.scripted import FakeClock
@@ -81,4 +81,21 @@ def test_what_nearly_takes_too_long_is_made_smaller_before_it_fails() -> None:
 def test_what_fails_at_once_says_nothing_of_the_size() -> None:
     pace = Pace(FakeClock(), 10.0)
     pace.failed(lambda: 1.0, 0.1)
+    assert pace.share == 1.0
+
+
+def test_a_slow_transaction_without_records_teaches_no_size() -> None:
+    pace = Pace(FakeClock(), 10.0)
+    pace.committed(None, 6.0)
+    pace.failed(None, 9.5)
+    assert pace.share == 1.0
+
+
+def test_hours_of_failures_end_in_no_error_and_are_forgotten_in_some_fifty_transactions() -> None:
+    pace = Pace(FakeClock(), 10.0)
+    for _ in range(2_000):
+        pace.failed(lambda: 0.001, 9.5)
+    assert pace.share == SHARE_MIN
+    for _ in range(50):
+        pace.committed(lambda: 1.0, 0.1)
     assert pace.share == 1.0

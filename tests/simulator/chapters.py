@@ -23,6 +23,7 @@ Repair = Callable[[], None]
 REFUSAL_ROUNDS = 40
 SHARED_ROUNDS = 200
 """In which everything is judged, and somebody waits for more."""
+RESTS_MAX = 12
 RESTING_ROUNDS = 200
 
 
@@ -86,7 +87,9 @@ def retention_behind_us(story: Story) -> None:
         story.round()
         if story.done:
             break
-    for _ in range(3):  # a task that has just begun is no idle one yet
+    for _ in range(RESTS_MAX):  # a task that has just begun, or moves, is no idle one yet
+        if all(story.position(p) == world.broker.topics[INPUT][p].end for p in story.inputs):
+            break
         world.advance(PASS_SECONDS)
         for _ in range(3):
             story.round()

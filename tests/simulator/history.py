@@ -7,7 +7,7 @@ our own, not by the code under test.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.simulator.broker import Partition
@@ -96,7 +96,7 @@ def relive(
     changelog: Partition,
     inputs: Mapping[int, list[Input]],
     skipped: Mapping[tuple[int, int], int],
-    strict: frozenset[str] = frozenset(),
+    strict: Sequence[str] = (),
 ) -> History:
     """Return what should have come of *inputs* in the committed order.
 
@@ -126,7 +126,7 @@ def _judge(
     batch: Told,
     inputs: Mapping[int, list[Input]],
     skipped: Mapping[tuple[int, int], int],
-    strict: frozenset[str],
+    strict: Sequence[str],
 ) -> None:
     for p, (begin, end) in sorted(batch.spans.items()):
         known = history.known.get(p, begin)
@@ -143,7 +143,7 @@ def _judge(
 
 
 def _expect(
-    history: History, each: Input, place: tuple[int, int, int], strict: frozenset[str]
+    history: History, each: Input, place: tuple[int, int, int], strict: Sequence[str]
 ) -> Expected:
     forwarded = each.kind in ("document", "passthrough")
     if each.record.timestamp == FAR_FUTURE and (UNIQUE if forwarded else DEAD) in strict:

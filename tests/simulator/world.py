@@ -89,7 +89,7 @@ class Shape:
     rates: dict[str, float]
     odd: float
     """Share of records with a timestamp that some outputs refuse."""
-    strict: frozenset[str]
+    strict: tuple[str, ...]
     """Those outputs."""
     thin: int | None
     """So many records pass to the broker in a transaction's time; None: any number."""
@@ -105,7 +105,7 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     picky = limits.random() < 0.25
     return Shape(
         odd=limits.choice((0.05, 0.3, 1.0)) if picky else 0.0,
-        strict=frozenset(limits.choice((OUTPUTS, OUTPUTS[:2]))) if picky else frozenset(),
+        strict=limits.choice((OUTPUTS, OUTPUTS[:2])) if picky else (),
         thin=limits.choice((3, 4, 6)) if limits.random() < 0.15 else None,
         partitions=partitions,
         tasks=partitions if partitions > 1 and rng.random() < 0.2 else 1,

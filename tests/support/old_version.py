@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,8 +13,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 OLD = "2c43db732e40901ee24bb75bebd0c87bb3eb0d0f"
-"""Its changelog believes the host's clock, and its group knows no id of the input."""
-SIMILARITY = ROOT / "streamfilter" / "similarity"
+"""Its changelog believes the host's clock, and its group knows no id of the input. It hashes
+otherwise than we do, and writes another format."""
+BEFORE_THE_ROOMS = "bf3680d147d7eb8797f269dafaf4a8474daa3018"
+"""It hashes and writes as we do; its files stood elsewhere."""
 SETTINGS_LIBRARY = '''
 """As much of pydantic-settings as the old version uses: it read its sources itself."""
 from pydantic import BaseModel as BaseSettings, ConfigDict as SettingsConfigDict
@@ -23,22 +24,16 @@ PydanticBaseSettingsSource = object
 '''
 
 
-def old_version(directory: Path, *, hashes: bool) -> dict[str, str]:
-    """Unpack the old version into *directory*; return the environment that runs it.
-
-    With its own *hashes* an index of it is refused here. Without them it has today's, so that all
-    the rest of it can be upgraded from.
-    """
-    done = _archive()
+def old_version(directory: Path, commit: str) -> dict[str, str]:
+    """Unpack the version of *commit* into *directory*; return the environment that runs it."""
+    done = _archive(commit)
     if done.returncode and _is_shallow():
-        _git("fetch", "--quiet", "--depth=1", "origin", OLD)
-        done = _archive()
+        _git("fetch", "--quiet", "--depth=1", "origin", commit)
+        done = _archive(commit)
     if done.returncode:
-        _missing(done.stderr.decode(errors="replace").strip())
+        _missing(commit, done.stderr.decode(errors="replace").strip())
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(directory, filter="data")
-    if not hashes:
-        shutil.copytree(SIMILARITY, directory / "streamfilter" / "similarity", dirs_exist_ok=True)
     # Not installed any more, perhaps: the old version brings what it took from it.
     (directory / "pydantic_settings.py").write_text(SETTINGS_LIBRARY)
     # Safe path: else `-m` finds the present version in the working directory first.
@@ -51,16 +46,16 @@ def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, timeout=120)
 
 
-def _archive() -> subprocess.CompletedProcess[bytes]:
-    return _git("archive", "--format=tar", OLD, "streamfilter")
+def _archive(commit: str) -> subprocess.CompletedProcess[bytes]:
+    return _git("archive", "--format=tar", commit, "streamfilter")
 
 
 def _is_shallow() -> bool:
     return _git("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 
-def _missing(why: str) -> None:
-    told = f"an upgrade needs commit {OLD[:7]} of the history: git fetch --unshallow ({why})"
+def _missing(commit: str, why: str) -> None:
+    told = f"an upgrade needs commit {commit[:7]} of the history: git fetch --unshallow ({why})"
     if os.environ.get("CI", "").lower() in {"1", "true"}:
         pytest.fail(f"CI must have it. {told}")
     pytest.skip(told)
