@@ -67,12 +67,14 @@ class Watch:
 
 
 def errors_of(found: Round) -> dict[str, NDArray[np.bool_]]:
-    """Return by `FIGURES` which of a round's pairs are errors, in the order of arrival.
+    """Return by `FIGURES` which of a round's known pairs are errors, in the order of arrival.
 
     Near-duplicates and unique arrivals were chosen with one chance, so those with an original are
-    a random part of all such: the share of the missed ones is that of the whole stream.
+    a random part of all such: the share of the missed ones is that of the whole stream. Where
+    sets were cut the second look repeats the verdict: what cannot be an error would hide others.
     """
-    near, unique = found.kinds == Kind.NEAR, found.kinds == Kind.UNIQUE
+    near = (found.kinds == Kind.NEAR) & found.whole
+    unique = (found.kinds == Kind.UNIQUE) & found.whole
     similar = found.similarity > 0
     pairs = similar & (near | (unique & ~found.equal))
     return {"recall": unique[pairs], "wrong": ~similar[near]}
