@@ -77,8 +77,8 @@ function interval(estimate) {
   const x = (value) => 6 + value * 188;
   picture.append(
     drawn("line", { class: "axis", x1: x(0), x2: x(1), y1: 12, y2: 12 }),
-    drawn("line", { class: "span", x1: x(estimate.lower), x2: Math.max(x(estimate.upper), x(estimate.lower) + 1), y1: 12, y2: 12 }),
-    drawn("circle", { class: "point", cx: x(estimate.value), cy: 12, r: 5 }));
+    drawn("line", { class: "span", x1: x(estimate.lower), x2: Math.max(x(estimate.upper), x(estimate.lower) + 1), y1: 12, y2: 12 }));
+  if (estimate.value !== null) picture.append(drawn("circle", { class: "point", cx: x(estimate.value), cy: 12, r: 5 }));
   return picture;
 }
 
