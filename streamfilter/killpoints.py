@@ -4,7 +4,7 @@
 passes that line for the third time: no cleanup runs, nothing is flushed, exactly as when the
 machine takes it. With ``:3:stop`` it stops itself instead (SIGSTOP), as a machine that freezes,
 until somebody lets it go on. Unset, a kill point is one comparison. The numbers are the steps of
-the transactional loop (`kafka/task.py`).
+the transactional loop (`engine/transactor.py`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from streamfilter.config import shapes as config_shapes
+from streamfilter.config import shapes
 from streamfilter.config.types import format_duration
 from streamfilter.stops import Problem
 
@@ -151,7 +151,7 @@ def _sizes(config: Config) -> Iterator[Problem]:
 
 _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
-    *config_shapes.CHECKS,
+    *shapes.CHECKS,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out", "verify"),
      _format),
     (("kafka.common", "kafka.consumer", "kafka.producer"), _properties),

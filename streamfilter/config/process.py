@@ -1,6 +1,6 @@
 """How the process runs: kafka, http, batch, limits, memory, log; one section a class.
 
-As in `config_sections`, the descriptions are the manual.
+As in `sections`, the descriptions are the manual.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Four kinds: the ownership consumer (in the group, holds the changelog's partitions paused), the
 data consumer (same group id, never subscribes), the private changelog reader, and the
 transactional producer. An operator's raw properties come first and ours on top; which ones an
-operator may not touch is `config_checks.REFUSED_PROPERTIES`.
+operator may not touch is `config.checks.REFUSED_PROPERTIES`.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Metrics:
         duplicates_mode: str = "annotate",
         on_sets: bool = True,
     ) -> None:
-        """Export what shapes the index, and how duplicates leave (`config_sections.Output`).
+        """Export what shapes the index, and how duplicates leave (`config.sections.Output`).
 
         *on_sets*: near-duplicates were compared on their sets (`MatchPolicy.on_sets`).
         """
