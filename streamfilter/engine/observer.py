@@ -10,7 +10,7 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
 from weakref import WeakKeyDictionary
 
@@ -18,7 +18,6 @@ import numpy as np
 
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, Moves, Outgoing
-from streamfilter.engine.store import Usage
 from streamfilter.index.protocol import Applied, Index
 from streamfilter.matching.audit_scan import Round
 from streamfilter.matching.batch import Decided
@@ -43,6 +42,20 @@ class Moved:
     """Seconds by stage (`catalogue.STAGES`)."""
     first_ordinal: int
     """Of its first document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an index occupies, and what it tells of itself."""
+
+    index: int
+    """Bytes on disk."""
+    free: int
+    """Bytes left on its file system."""
+    oldest: int = -1
+    """Timestamp of the first document that is remembered, in milliseconds; -1: unknown."""
+    properties: Mapping[str, float] = field(default_factory=dict)
+    """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
 
 
 @dataclass(slots=True)

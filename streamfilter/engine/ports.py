@@ -15,6 +15,8 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from streamfilter.model import Headers, Positions, Record, Source
+from streamfilter.stops import ExitCode, Refused, Stop, Temporary
+from streamfilter.stops import Fenced as FencedStop
 
 T = TypeVar("T")
 
@@ -57,6 +59,19 @@ class Denied(LogError):
 
 class InputLost(LogError):
     """The input does not hold what was asked for: retention passed it, or it was recreated."""
+
+
+def as_stop(error: LogError) -> Stop:
+    """Return *error* as the end of the process, for where nobody can go on from it."""
+    if isinstance(error, Retriable):
+        return Temporary(f"{error}; the broker may be away: try again later")
+    if isinstance(error, Denied):
+        return Refused(f"{error}; grant this right or mend the credentials")
+    if isinstance(error, Fenced):
+        return FencedStop(f"{error}; another process has our place")
+    if isinstance(error, InputLost):
+        return Stop(str(error), exit_code=ExitCode.CONFIG)
+    return Stop(str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from streamfilter.engine.ends import as_stop
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.ports import (
     Clock,
@@ -22,6 +21,7 @@ from streamfilter.engine.ports import (
     Membership,
     Moves,
     Retriable,
+    as_stop,
 )
 from streamfilter.engine.standby import Standbys
 from streamfilter.engine.task import Task

@@ -1,7 +1,7 @@
 """A process without a task tails the changelog, so that taking over means reading the rest.
 
 A standby keeps an index of its own as far as the changelog is committed, with the very rules of a
-start (`keeper.py`) and of a restore (`restore.py`): never ahead, never another changelog's, whole
+start (`store.py`) and of a restore (`restore.py`): never ahead, never another changelog's, whole
 batches only. It reads and writes a bounded piece per turn; between two the membership is polled.
 When the task becomes ours, the tail ends first, and its index goes open into the task's start,
 which asks every question again: a standby is a way to have read most already, nothing else.
@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamfilter.engine.beginning import refuse_future
-from streamfilter.engine.keeper import Keeper
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.plan import Doing, Plan, Script, patiently
 from streamfilter.engine.ports import Bounds, Clock, Denied, Log, LogError
 from streamfilter.engine.restore import Replay
-from streamfilter.engine.store import Store
+from streamfilter.engine.store import Keeper, Store
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from streamfilter.engine import beginning
 from streamfilter.engine.changelog import encode_header
-from streamfilter.engine.keeper import Keeper
 from streamfilter.engine.plan import Plan, Script, patiently
 from streamfilter.engine.ports import Bounds
 from streamfilter.engine.restore import Replay
 from streamfilter.engine.standing import Standing
-from streamfilter.engine.store import Store
+from streamfilter.engine.store import Keeper, Store
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transactor import Parts, Step, Transactor
 from streamfilter.index.protocol import Index

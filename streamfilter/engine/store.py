@@ -1,37 +1,35 @@
-"""The store port: where a task's index lives, who it belongs to, and how to begin it anew.
+"""Where a task's index lives, whose it is, and how it is opened, refused, wiped or begun anew.
 
 The engine asks for an index by its identity and never touches a path; `DirectoryStore` is the
-real one. What the index itself can do is `index.protocol.Index`.
+real `Store`. What the index itself can do is `index.protocol.Index`.
+
+Whoever needs the index of a changelog, a start or a standby, asks the same questions in the same
+order (`Keeper`): whose changelog is it (its first record), does the configuration want that, does
+the directory hold that very index, and has it applied nothing that the changelog does not hold.
+An index that cannot be opened or made for want of room is waited for, as is one that cannot be
+written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from streamfilter.assembly import note_policy
-from streamfilter.index.identity import Identity, decode_identity
+from streamfilter.engine import beginning, changelog
+from streamfilter.engine.observer import Observer, Usage
+from streamfilter.engine.plan import Plan, Script, with_room
+from streamfilter.engine.ports import Bounds, Log
+from streamfilter.engine.restore import READ_SECONDS
+from streamfilter.index.errors import IndexDamaged
+from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.opening import open_index, read_identity, wipe_index
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.verification import MatchPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What an index occupies, and what it tells of itself."""
-
-    index: int
-    """Bytes on disk."""
-    free: int
-    """Bytes left on its file system."""
-    oldest: int = -1
-    """Timestamp of the first document that is remembered, in milliseconds; -1: unknown."""
-    properties: Mapping[str, float] = field(default_factory=dict)
-    """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
+from streamfilter.process.health import State
 
 
 class Store(Protocol):
@@ -97,3 +95,112 @@ class DirectoryStore:
         assert isinstance(index, RocksIndex)
         figures = {name.replace("-", "_"): value for name, value in index.properties().items()}
         return Usage(*index.disk(), index.oldest_timestamp(), figures)
+
+
+class Keeper:
+    """Opens the index of one task. `index` is open as soon as it is not None."""
+
+    def __init__(
+        self, plan: Plan, log: Log, observer: Observer, store: Store, index: Index | None
+    ) -> None:
+        """Prepare to open; an *index* that is still open from before is used again."""
+        self._plan, self._log, self._observer, self._store = plan, log, observer, store
+        self.index = index
+
+    def header(self, bounds: Bounds) -> Script[Identity | None]:
+        """Return whose changelog it is; None if nothing was ever committed to it."""
+        reader = self._log.read_changelog(bounds.start, bounds.end)
+        try:
+            while not reader.done:
+                for entry in reader.read(1, READ_SECONDS):
+                    try:
+                        self._refuse_other_group(changelog.group_of(entry.value))
+                        return self._store.decode(changelog.decode_header(entry.value))
+                    except ValueError as error:
+                        why = f"it must begin with a header record, but {error}"
+                        names = self._plan.names
+                        raise beginning.refuse_broken(names, entry.offset, why) from error
+                yield State.RESTORING, ""
+        finally:
+            reader.close()
+        return None
+
+    def _refuse_other_group(self, group: str) -> None:
+        if group not in ("", self._plan.names.group):
+            raise beginning.refuse_other_group(self._plan.names, group)
+
+    def identity(self, header: Identity | None) -> Script[Identity]:
+        """Return the index's identity, held against the configuration.
+
+        Raises:
+            IndexMismatch: the configuration wants another scheme.
+            Refusal: the directory holds the index of another changelog.
+        """
+        try:
+            stored = self._store.identity()
+        except IndexDamaged as error:
+            self.wipe(str(error))
+            stored = None
+        identity = header or stored or self._plan.new_identity()
+        scheme = self._plan.scheme
+        wanted = replace(identity, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
+        if named := differences(identity, wanted):
+            where = self._plan.names.changelog if header else self._plan.names.where
+            raise mismatch(where, named)
+        present = self._plan.new_identity().unicode_version
+        if identity.unicode_version != present:
+            self._observer.loudly(
+                f"the index was begun with Unicode {identity.unicode_version}, this Python has "
+                f"{present}: texts with characters assigned since may normalise differently"
+            )
+        if stored is not None and stored.index_id != identity.index_id:
+            yield from self._give_up(stored)
+        return identity
+
+    def _give_up(self, stored: Identity) -> Script[None]:
+        """Remove a stored index that is not this changelog's, if it was never used.
+
+        Two processes that start at once both make an identity; one of them comes too late.
+        """
+        index, self.index = self.index, None
+        if index is None:
+            index = yield from with_room(self._store.open, stored)
+        unused = index.progress.changelog_offset < 0
+        index.close()
+        if not unused:
+            raise beginning.refuse_foreign(self._plan.names)
+        self._store.wipe()
+
+    def open(self, identity: Identity, bounds: Bounds, *, empty: bool) -> Script[Index]:
+        """Return the open index, empty if the one that is there is damaged or too old."""
+        names = self._plan.names
+        if self.index is None:
+            try:
+                self.index = yield from with_room(self._store.open, identity)
+            except IndexDamaged as error:
+                self.wipe(str(error))
+        if self.index is None:
+            self.index = yield from with_room(self._store.open, identity)
+        beginning.refuse_future(names, self.index.progress, bounds, empty=empty)
+        if beginning.is_behind_start(self.index.progress, bounds):
+            offset = self.index.progress.changelog_offset
+            self.wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
+            self.index = yield from with_room(self._store.open, identity)
+        return self.index
+
+    def wipe(self, why: str) -> None:
+        """Remove the index that is there, loudly: the changelog has it all."""
+        if self.index is not None:
+            self.index.close()
+            self.index = None
+        self._observer.loudly(
+            f"the index in {self._plan.names.where} is removed and restored from "
+            f"{self._plan.names.changelog} from its beginning: {why}"
+        )
+        self._store.wipe()
+
+    def close(self) -> None:
+        """Close the index, if one is open."""
+        index, self.index = self.index, None
+        if index is not None:
+            index.close()

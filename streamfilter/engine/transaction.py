@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.pace import Pace, Share
-from streamfilter.engine.patience import Patience
+from streamfilter.engine.pace import Pace, Patience, Share
 from streamfilter.engine.ports import (
     Abortable,
     Clock,

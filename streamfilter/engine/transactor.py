@@ -28,15 +28,14 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from streamfilter.documents.reader import Reader
-from streamfilter.engine.ahead import Ahead
 from streamfilter.engine.auditing import Auditing
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import encode_batch
-from streamfilter.engine.intake import Intake
+from streamfilter.engine.intake import Ahead, Intake
+from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Moved, Observer
 from streamfilter.engine.outgoing import Forwarder
-from streamfilter.engine.pace import Pace
-from streamfilter.engine.patience import Watch
+from streamfilter.engine.pace import Pace, Watch
 from streamfilter.engine.ports import (
     Clock,
     InputLost,
@@ -49,7 +48,6 @@ from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.standing import Standing, changes_of, places_of, values_of
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transaction import Load, Transactions
-from streamfilter.engine.worker import Inline
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point

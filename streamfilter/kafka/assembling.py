@@ -14,6 +14,7 @@ from streamfilter.assembly import policy_for, reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.engine.beginning import Names, refuse_lost_changelog
 from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.machine import ThreadWorker
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
@@ -25,7 +26,6 @@ from streamfilter.engine.standby import Standby, Standbys
 from streamfilter.engine.store import DirectoryStore
 from streamfilter.engine.task import Task
 from streamfilter.engine.transactor import Bounds, Parts
-from streamfilter.engine.worker import ThreadWorker
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
 from streamfilter.index.options import MIB, Memory

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.engine.ends import as_stop
 from streamfilter.engine.ports import (
     Abortable,
     Denied,
@@ -26,6 +25,7 @@ from streamfilter.engine.ports import (
     OutcomeUnknown,
     RecordsRefused,
     Retriable,
+    as_stop,
 )
 
 FENCED = frozenset(

@@ -22,7 +22,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.engine.bounded import bounded
+from streamfilter.engine.machine import bounded
 from streamfilter.engine.ports import (
     Abortable,
     Bounds,
@@ -34,22 +34,23 @@ from streamfilter.engine.ports import (
     Retriable,
     StartAt,
 )
-from streamfilter.kafka import input_identity
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.deliveries import Deliveries
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.questions import (
+    UNKNOWN_INPUT,
     OffsetSpec,
     bounds_of,
     committed,
     fence_told,
     is_closed_transaction,
     list_offsets,
+    marked_input,
     raise_why_purged,
+    remembered_input,
     start_positions,
 )
-from streamfilter.kafka.reader import Reader, gets_a_record
-from streamfilter.kafka.records import record_of
+from streamfilter.kafka.reader import Reader, gets_a_record, record_of
 from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
@@ -67,7 +68,7 @@ class Place:
     changelog: str
     task: int
     """The changelog's partition."""
-    input_id: str = input_identity.UNKNOWN
+    input_id: str = UNKNOWN_INPUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class KafkaLog:
     def input_ids(self) -> tuple[str, str]:
         """Return which input the group's positions are of, and which is there (step 2)."""
         place = self._place
-        known = input_identity.remembered(self._data, place.changelog, place.task)
+        known = remembered_input(self._data, place.changelog, place.task)
         return known, place.input_id
 
     def changelog_bounds(self) -> Bounds:
@@ -320,9 +321,7 @@ class KafkaLog:
         """Make the next offsets a part of the transaction (step 11)."""
         place, topic = self._place, self._place.input_topic
         offsets = [TopicPartition(topic, p, o) for p, o in positions.items()]
-        offsets += input_identity.marked(
-            place.changelog, place.task, self._changelog_next, place.input_id
-        )
+        offsets += marked_input(place.changelog, place.task, self._changelog_next, place.input_id)
         producer, doing = self._open, f"sending the offsets of {topic}"
 
         def send() -> None:

@@ -8,6 +8,7 @@ callback must never raise, so there is nothing in them that could.
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -15,8 +16,24 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from streamfilter.engine.ports import InputLost, Member, Moves, Retriable
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.group_metadata import parse_member
 from streamfilter.killpoints import kill_point
+
+MAGIC = b"CGMDv2:"
+
+
+def parse_member(metadata: bytes) -> Member:
+    """Return the generation and member id in *metadata*.
+
+    Raises:
+        ValueError: if these bytes have another layout (a librdkafka that we do not know).
+    """
+    fixed = len(MAGIC) + 4
+    fields = metadata[fixed:].split(b"\0")
+    if not metadata.startswith(MAGIC) or len(fields) < 3:
+        raise ValueError("consumer group metadata has an unknown layout; use another librdkafka")
+    (generation,) = struct.unpack_from("<i", metadata, len(MAGIC))
+    return Member(generation, fields[1].decode(errors="replace"), metadata)
+
 
 _HARMLESS = frozenset(
     {

@@ -21,7 +21,7 @@ from streamfilter.engine.outgoing import PREFIX
 from streamfilter.evaluation import Given, Placed, Run, digest, given_of, placed_of
 from streamfilter.kafka.clients import consumer, reader_properties
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.records import record_of
+from streamfilter.kafka.reader import record_of
 from streamfilter.matching import envelope
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.stops import BrokenInput, Temporary

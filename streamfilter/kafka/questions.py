@@ -2,6 +2,13 @@
 
 Offsets are asked of the admin client, for a consumer's own answer depends on what it may read.
 Why we are refused, librdkafka tells only in another place than the call that failed.
+
+And which input our positions are of: a topic that was recreated has the old name and another id.
+The id travels with the positions, as the text that Kafka keeps beside a committed offset. Beside
+the offset of the changelog's partition, which every transaction commits too: with a topic the
+brokers delete the group's offsets of it, so an id beside the input's own would be gone with it.
+It outlives the state directory, and a group that has none yet (of an older version, or reset by
+an operator) adopts the topic that is there.
 """
 
 from __future__ import annotations
@@ -18,6 +25,7 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka import admin as _admin
@@ -41,6 +49,11 @@ _OLD_LEADERS = frozenset(
     }
 )
 EVENTS_MAX = 10
+
+UNKNOWN_INPUT = ""
+INPUT_PREFIX = "streamfilter input "
+DESCRIBE_SECONDS = 10.0
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes: brokers before 2.8
 
 
 def list_offsets(
@@ -179,3 +192,38 @@ def raise_why_purged(producer: Producer, doing: str) -> None:
     """
     with kafka_errors(doing):
         producer.begin_transaction()
+
+
+def ask_for_id(admin: AdminClient, topic: str) -> str:
+    """Return the id of *topic*; `UNKNOWN_INPUT` where brokers do not tell.
+
+    Raises:
+        Retriable: they do not answer.
+    """
+    doing = f"asking for the id of topic {topic}"
+    try:
+        with kafka_errors(doing):
+            answers = admin.describe_topics(
+                TopicCollection([topic]), request_timeout=DESCRIBE_SECONDS
+            )
+        found = str(answers[topic].result().topic_id)
+    except KafkaException as error:
+        trouble = translated(error.args[0], doing)
+        if isinstance(trouble, Retriable):
+            raise trouble from error
+        return UNKNOWN_INPUT
+    return UNKNOWN_INPUT if found == _NO_ID else found
+
+
+def marked_input(topic: str, partition: int, offset: int, input_id: str) -> list[TopicPartition]:
+    """Return what a transaction commits for the changelog; nothing while the id is unknown."""
+    if not input_id or offset < 0:
+        return []
+    return [TopicPartition(topic, partition, offset, INPUT_PREFIX + input_id)]
+
+
+def remembered_input(consumer: Consumer, topic: str, partition: int) -> str:
+    """Return the id that the group committed last, or `UNKNOWN_INPUT`."""
+    doing = f"reading the group's offset of {topic}"
+    (text,) = committed_texts(consumer, [TopicPartition(topic, partition)], doing)
+    return text.removeprefix(INPUT_PREFIX) if text.startswith(INPUT_PREFIX) else UNKNOWN_INPUT

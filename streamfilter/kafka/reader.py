@@ -1,9 +1,11 @@
-"""A private consumer of one changelog partition: committed records up to a fixed end.
+"""Messages as records, and a private consumer of one changelog partition up to a fixed end.
 
-The end was asked for read uncommitted. If an open transaction of somebody else holds the last
-stable offset below it, the reader waits: stopping there would restore less than was committed.
-Markers and aborted records occupy offsets but are never delivered, so the end is recognised by
-the end-of-partition event, whose offset counts them.
+A consumed message is a record byte for byte, whatever is in it.
+
+The changelog's end was asked for read uncommitted. If an open transaction of somebody else holds
+the last stable offset below it, the reader waits: stopping there would restore less than was
+committed. Markers and aborted records occupy offsets but are never delivered, so the end is
+recognised by the end-of-partition event, whose offset counts them.
 """
 
 from __future__ import annotations
@@ -11,10 +13,45 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Message, TopicPartition
 
 from streamfilter.engine.ports import Denied, Entry, OutcomeUnknown, Retriable
 from streamfilter.kafka.errors import kafka_errors, translated
+from streamfilter.model import Headers, Record, Source
+
+
+def record_of(message: Message) -> Record:
+    """Return *message* as a record. A header name that is no UTF-8 is an error inside it."""
+    headers, trouble = _headers(message)
+    kind, timestamp = message.timestamp()
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        raise ValueError("a message without a source")
+    return Record(
+        source=Source(topic, partition, offset),
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        headers=headers,
+        timestamp=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp,
+        headers_error=trouble,
+    )
+
+
+def _headers(message: Message) -> tuple[Headers, str | None]:
+    """Read the headers, once: a second call after an error returns a name that is NULL."""
+    try:
+        headers = message.headers()
+    except (SystemError, UnicodeDecodeError):
+        return (), "a header's name is not UTF-8"
+    if not headers:
+        return (), None
+    pairs: list[tuple[str, str | bytes | None]] = list(headers)  # type: ignore[arg-type]  # never a dict here
+    return tuple((name, _bytes(value)) for name, value in pairs), None
+
+
+def _bytes(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
 
 UNREAD_SECONDS = 5.0
 

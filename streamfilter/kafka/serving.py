@@ -1,34 +1,36 @@
 """From a configuration to a running service: the cluster is looked at here, once.
 
 `serve` is the whole of it. What it asks of the cluster before the first task begins: the
-topics, the right number of partitions, a changelog; all that is wrong is said at once.
+topics, the right number of partitions, a changelog; all that is wrong is said at once. A broker
+names the kind of resource that it refuses, seldom the resource and never the operation. So whoever
+is refused is shown the whole list of rights, which is short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import policy_for
 from streamfilter.config.configuration import Config
-from streamfilter.engine.clock import SystemClock
-from streamfilter.engine.ends import as_stop
+from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
-from streamfilter.engine.ports import Clock, LogError, Retriable
+from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.seeds import read_seed
-from streamfilter.kafka import clients, topics
+from streamfilter.kafka import clients, topics, unreachable
 from streamfilter.kafka.assembling import Assembly
-from streamfilter.kafka.input_identity import ask_for_id
-from streamfilter.kafka.rights import explained, too_late
-from streamfilter.kafka.topics import Topics
+from streamfilter.kafka.questions import ask_for_id
+from streamfilter.kafka.topics import Topics, roles
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase
 from streamfilter.process.health import Health, State
-from streamfilter.stops import ConfigError
+from streamfilter.stops import ConfigError, Refused, Stop, Temporary
 
 T = TypeVar("T")
 
@@ -36,6 +38,45 @@ ASK_AGAIN_SECONDS = 0.5
 LOOK_SECONDS_MIN = 0.2
 MISSING_SECONDS = 3.0
 """A topic is looked for so long before it counts as missing: brokers hear late of a new one."""
+
+
+def needed(config: Config) -> list[str]:
+    """Return the least rights of the user that `run` works as, one a line."""
+    outputs = [name for role, name in roles(config).items() if role.startswith("output.")]
+    changelog, group = config.changelog_topic, config.kafka.group
+    return [
+        f"READ on topic {config.input.topic}",
+        *(f"WRITE on topic {name}" for name in dict.fromkeys(outputs)),
+        f"READ and WRITE on topic {changelog}, and CREATE unless it exists",
+        f"READ on group {group}",
+        f"WRITE on transactional id {group}.0"
+        + (" and its like (prefixed)" if config.index.scope == "partition" else ""),
+    ]
+
+
+@contextmanager
+def explained(config: Config) -> Iterator[None]:
+    """Add to a refusal inside the block what the user needs."""
+    try:
+        yield
+    except Refused as refused:
+        lines = "\n".join(f"    {right}" for right in needed(config))
+        raise Refused(f"{refused}\n    the user of kafka.common needs:\n{lines}") from refused
+
+
+def too_late(error: LogError) -> Stop:
+    """Return the end of a process that no broker answered in time, with the reason if known.
+
+    A wrong password is for the operator. A certificate that is refused may be the broker's own,
+    and is mended there: trying again later is right.
+    """
+    told = clients.refusal()
+    if told is None:
+        message = f"the cluster was not ready within kafka.start_timeout: {error}"
+        return Temporary(f"{message}\n    cure: {unreachable.cure()}")
+    if told.code() == KafkaError._AUTHENTICATION:
+        return Refused(f"no broker let us in: {told.str()} ({error}); mend the credentials")
+    return Temporary(f"no broker could be trusted: {told.str()} ({error})")
 
 
 def serve(

@@ -40,7 +40,7 @@ from streamfilter.index.journal import (
     span_entries,
 )
 from streamfilter.index.protocol import Progress
-from streamfilter.kafka.group_metadata import MAGIC, parse_member
+from streamfilter.kafka.membership import MAGIC, parse_member
 from streamfilter.model import BatchMark, Span
 from tests.fuzz.pieces import Target, cut, joined
 from tests.index import samples

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from streamfilter.engine.ahead import Ahead
-from streamfilter.engine.intake import Intake
+from streamfilter.engine.intake import Ahead, Intake
+from streamfilter.engine.machine import Inline, ThreadWorker
 from streamfilter.engine.ports import InputLost
-from streamfilter.engine.worker import Inline, ThreadWorker
 from streamfilter.matching.batch import Prepared
 from streamfilter.matching.pipeline import Batch
 from streamfilter.model import Record, Source

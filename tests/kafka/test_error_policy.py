@@ -12,7 +12,8 @@ from streamfilter.engine.beginning import Names
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import HEADER, encode_batch, kind_of
 from streamfilter.engine.changelog import Batch as ChangelogBatch
-from streamfilter.engine.observer import Observer
+from streamfilter.engine.machine import Inline
+from streamfilter.engine.observer import Observer, Usage
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.plan import Plan
@@ -27,11 +28,9 @@ from streamfilter.engine.ports import (
     Worker,
 )
 from streamfilter.engine.service import REPLACEMENTS_MAX, Service
-from streamfilter.engine.store import Usage
 from streamfilter.engine.succession import MARKER
 from streamfilter.engine.task import Task
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, Bounds, Parts
-from streamfilter.engine.worker import Inline
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity, decode_identity

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamfilter.config.configuration import load_config
 from streamfilter.engine.ports import Retriable
 from streamfilter.index.errors import IndexDamaged, translated
-from streamfilter.kafka import clients, rights
+from streamfilter.kafka import clients, serving
 from streamfilter.kafka.watching import ASK_SECONDS, TopicsWatch
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
 from tests.kafka.scripted import FakeClock
@@ -76,13 +76,13 @@ def test_who_is_not_let_in_is_told_whose_fault_it_is(monkeypatch: pytest.MonkeyP
         (KafkaError._SSL, "no broker could be trusted: ", 75),
     ):
         monkeypatch.setattr(clients, "refusal", lambda code=code: KafkaError(code))
-        stop = rights.too_late(late)
+        stop = serving.too_late(late)
         assert str(stop).startswith(words)
         assert stop.exit_code == exit_code
 
 
 def test_who_lacks_a_right_is_told_all_that_are_needed() -> None:
-    with pytest.raises(Refused) as refused, rights.explained(CONFIG):
+    with pytest.raises(Refused) as refused, serving.explained(CONFIG):
         raise Refused("no")
     assert "the user of kafka.common needs:" in str(refused.value)
     assert "READ on topic documents" in str(refused.value)

@@ -3,7 +3,7 @@
 import pytest
 
 from streamfilter.engine.ports import Abortable, Retriable
-from streamfilter.engine.progress import LOOKS
+from streamfilter.engine.task import LOOKS
 from streamfilter.process.health import Cause
 from tests.kafka.test_error_policy import World
 

@@ -8,8 +8,8 @@ from collections import Counter
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.engine.clock import SystemClock
-from streamfilter.engine.patience import Patience
+from streamfilter.engine.machine import SystemClock
+from streamfilter.engine.pace import Patience
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.log import Clients, KafkaLog, Place

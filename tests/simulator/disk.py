@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from streamfilter.engine.store import Usage
+from streamfilter.engine.observer import Usage
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked
 from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.memory import MemoryIndex

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from streamfilter.kafka.records import record_of
+from streamfilter.kafka.reader import record_of
 from streamfilter.model import Record
 
 FLUSH_TIMEOUT_SECONDS = 30
