@@ -282,19 +282,27 @@ class Window:
 
     def by_similarity(self) -> list[dict[str, Any]]:
         """Return recall by ranges of the similarity to the best original, as far as any is."""
-        missed = (self.kinds == Kind.UNIQUE) & (self.similarity > 0) & ~self.equal
-        lost_bins, rows = bins_of(self.similarity), []
         if self.blind:
             return []
+        similar, rows = (self.similarity > 0) & ~self.equal, []
+        ranges = bins_of(self.similarity)
         for place in range(BINS):
-            here = missed & (lost_bins == place)
-            withheld = int(self.withheld[place])
+            here, withheld = similar & (ranges == place), int(self.withheld[place])
             if withheld or here.any():
-                known = (float(withheld), withheld, withheld)
-                figure = Figure(why=CUT) if self.cut else self._recall(known, here)
+                figure = Figure(why=CUT) if self.cut else self._recall(self._right_in(place), here)
                 row = {"from": place / BINS, "withheld": withheld, "recall": figure.told()}
-                rows.append(row | {"missed_sampled": int(here.sum())})
+                missed = int((here & (self.kinds == Kind.UNIQUE)).sum())
+                rows.append(row | {"missed_sampled": missed})
         return rows
+
+    def _right_in(self, place: int) -> tuple[float, int, int]:
+        """Return how many near-duplicates are right, of those truly similar within one range."""
+        if self.exact:
+            withheld = int(self.withheld[place])
+            return float(withheld), withheld, withheld
+        # The verdict estimated its similarity: some are wrong, and some belong to another range.
+        here = (self.similarity > 0) & (bins_of(self.similarity) == place)
+        return self._count(Kind.NEAR, here, level=self._level)
 
     def reliability(self) -> list[dict[str, Any]]:
         """Return by ranges of the told probability of being wrong how often that was so."""

@@ -2,26 +2,36 @@
 
 Whole runs of the real pipeline and the real audit over one stream under many seeds, each figure
 held against what a comparison of all with all says of that run: of the arrivals with an original
-that was forwarded before them and is remembered, the share that was withheld.
+that was forwarded before them and is remembered, the share that was withheld; of the withheld,
+the share that is right.
 
     python -m tests.audit.coverage --runs 200 --figures tests/bench_runs/coverage.json
+
+A row that the file holds already, of as many runs of this very code, is not run again: a run that
+was ended goes on, and a change of the code begins anew. ``--seconds`` begins no row after so many.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
+import hashlib
 import json
+import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from streamfilter.bench.machine import machine, versions
 from streamfilter.index.protocol import Changes, Removals
 from streamfilter.matching.audit import Audit, Rates
-from streamfilter.model import Verdict
+from streamfilter.matching.audit_sample import BINS, DOUBTS, bins_of, doubts_of
+from streamfilter.model import Decision, Verdict
 from streamfilter.monitoring.quality import Figure, Quality
 from streamfilter.similarity.estimators import curve_of
 from streamfilter.similarity.exact import Samples
@@ -41,52 +51,58 @@ class Pairs:
 
     later: np.ndarray
     earlier: np.ndarray
+    similarity: np.ndarray
 
     @classmethod
     def of(cls, run: Run, texts: list[str]) -> Pairs:
         sketches = run.sketcher.sketch(texts)
         samples = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
-        one, other, _ = Postings(samples).similar(samples, threshold=THRESHOLD)
+        one, other, similarity = Postings(samples).similar(samples, threshold=THRESHOLD)
         kept = one > other
-        return cls(one[kept], other[kept])
+        return cls(one[kept], other[kept], similarity[kept])
 
 
-@dataclass(frozen=True)
-class Truth:
-    near: float
-    equal: float
+Told = list[tuple[str, Figure, float]]
+"""Figures by name, each with the truth; ranges of one figure have one name."""
 
 
 def measured(texts: list[str], pairs: Pairs, shape: tuple[int, int], seed: int, *, memory: int = 0,
-             lag: int = 0, method: str = "exact") -> tuple[dict[str, Figure], Truth]:  # fmt: skip
-    """Run the whole stream under *seed*; return the figures told, and the truth."""
+             lag: int = 0, method: str = "exact") -> Told:  # fmt: skip
+    """Run the whole stream under *seed*; return the figures told, and the truth of each."""
     bands, rows = shape
     run = Run.of(bands=bands, rows=rows, threshold=THRESHOLD, seed=seed + 1, method=method)
     quality = Quality()
     quality.curve, quality.exact = curve_of(run.sketcher.scheme), method == "exact"
     audit = Audit(Rates(ARRIVALS), run.policy, run.index, run.sketcher.keys_of)
-    verdicts: list[Verdict] = []
+    decisions: list[Decision] = []
     horizon = np.zeros(len(texts), np.int64)
     for batch in batches(texts, BATCH):
         sketches, judgement, first = run.step(batch)
         horizon[first : first + len(batch)] = _forget(run, sketches, first, memory, horizon)
-        verdicts += [decision.verdict for decision in judgement.decisions]
+        decisions += judgement.decisions
         near = [d for d in judgement.decisions if d.verdict is Verdict.NEAR_DUPLICATE]
         quality.matched(np.array([m.similarity for d in near for m in d.matches]))
         audit.batch(sketches, judgement, first_ordinal=first)
         if first >= lag:
             _looked(audit, quality)
     _looked(audit, quality)
-    window = quality.window()
-    figures = {
-        "audit_recall": window.recall(), "audit_recall_equal": window.recall_equal(),
-        "recall_by_weights": quality.recall_by_weights(),
-    }  # fmt: skip
+    window, truth = quality.window(), Truth.of(pairs, decisions, horizon)
+    told: Told = [
+        ("audit_recall", window.recall(), truth.recall()),
+        ("audit_recall_equal", window.recall_equal(), 1.0),
+        ("audit_precision", window.precision(), truth.precision()),
+        ("recall_by_weights", quality.recall_by_weights(), truth.recall()),
+    ]
     for row in window.by_similarity():
-        told = row["recall"]
-        figure = Figure(told["value"], told["lower"], told["upper"], told["why"])
-        figures[f"recall from {row['from']:g}"] = figure
-    return figures, _truth(run, texts, pairs, verdicts, horizon)
+        place = round(row["from"] * BINS)
+        told.append(("recall by similarity", _figure(row["recall"]), truth.recall_in(place)))
+    for row in window.reliability():
+        told.append(("reliability", _figure(row), truth.wrong_in(DOUBTS.index(row["up_to"]))))
+    return told
+
+
+def _figure(told: dict[str, Any]) -> Figure:
+    return Figure(told["value"], told["lower"], told["upper"], told["why"])
 
 
 def _forget(run: Run, sketches, first: int, memory: int, horizon) -> int:
@@ -109,14 +125,54 @@ def _looked(audit: Audit, quality: Quality) -> None:
             quality.audited(found)
 
 
-def _truth(run, texts, pairs: Pairs, verdicts: list[Verdict], horizon) -> Truth:
-    unique = np.array([v is Verdict.UNIQUE for v in verdicts])
-    seen = unique[pairs.earlier] & (pairs.earlier >= horizon[pairs.later])
-    missed = np.zeros(len(texts), bool)
-    missed[pairs.later[seen & unique[pairs.later]]] = True
-    found = {v: sum(each is v for each in verdicts) for v in Verdict}
-    near = found[Verdict.NEAR_DUPLICATE]
-    return Truth(near / max(near + int(missed.sum()), 1), 1.0)
+@dataclass(frozen=True)
+class Truth:
+    """What a comparison of all with all says of a run."""
+
+    near: np.ndarray
+    """(n,) who was withheld as a near-duplicate,"""
+    unique: np.ndarray
+    """(n,) and who was forwarded."""
+    best: np.ndarray
+    """(n,) similarity to the best original that was forwarded and is remembered; 0: none."""
+    doubts: np.ndarray
+    """(n,) range of the probability of being wrong that the verdict told."""
+    wrong: np.ndarray
+    """(n,) whether the match that the evidence names is not similar."""
+
+    @classmethod
+    def of(cls, pairs: Pairs, decisions: list[Decision], horizon: np.ndarray) -> Truth:
+        unique = np.array([d.verdict is Verdict.UNIQUE for d in decisions])
+        seen = unique[pairs.earlier] & (pairs.earlier >= horizon[pairs.later])
+        best = np.zeros(len(decisions))
+        np.maximum.at(best, pairs.later[seen], pairs.similarity[seen])
+        similar = set(zip(pairs.later.tolist(), pairs.earlier.tolist(), strict=True))
+        named = [d.match.ordinal if d.match else -1 for d in decisions]
+        return cls(
+            np.array([d.verdict is Verdict.NEAR_DUPLICATE for d in decisions]), unique, best,
+            doubts_of(np.array([d.p_false_positive for d in decisions])),
+            np.array([pair not in similar for pair in enumerate(named)]),
+        )  # fmt: skip
+
+    def recall(self) -> float:
+        return self._recall(self.best > 0)
+
+    def recall_in(self, place: int) -> float:
+        return self._recall((self.best > 0) & (bins_of(self.best) == place))
+
+    def _recall(self, among: np.ndarray) -> float:
+        return self._share(self.near & among, (self.near | self.unique) & among)
+
+    def precision(self) -> float:
+        return self._share(self.near & (self.best > 0), self.near)
+
+    def wrong_in(self, place: int) -> float:
+        told = self.near & (self.doubts == place)
+        return self._share(told & self.wrong, told)
+
+    @staticmethod
+    def _share(these: np.ndarray, of: np.ndarray) -> float:
+        return int(these.sum()) / max(int(of.sum()), 1)
 
 
 def holds(figure: Figure, truth: float) -> bool:
@@ -130,15 +186,14 @@ def row(stream: str, shape: str, runs: int) -> dict[str, object]:
     name, _, trouble = stream.partition(", ")
     texts = (MADE | REAL)[name]()
     pairs = Pairs.of(Run.of(bands=16, rows=6, threshold=THRESHOLD, seed=1), texts)
-    told: dict[str, list[tuple[Figure, float]]] = defaultdict(list)
-    more = TROUBLES.get(trouble, {})
+    found: dict[str, list[tuple[Figure, float]]] = defaultdict(list)
+    more, begun = TROUBLES.get(trouble, {}), time.process_time()
     for seed in range(runs):
-        figures, truth = measured(texts, pairs, SHAPES[shape], seed, **more)
-        told["audit_recall"].append((figures["audit_recall"], truth.near))
-        told["audit_recall_equal"].append((figures["audit_recall_equal"], truth.equal))
-        told["recall_by_weights"].append((figures["recall_by_weights"], truth.near))
-    return {"stream": stream, "shape": shape, "runs": runs,
-            "figures": {each: _summary(found) for each, found in told.items()}}  # fmt: skip
+        for each, figure, truth in measured(texts, pairs, SHAPES[shape], seed, **more):
+            found[each].append((figure, truth))
+    return {"stream": stream, "shape": shape, "runs": runs, "code": code_of(),
+            "seconds": round(time.process_time() - begun),
+            "figures": {each: _summary(one) for each, one in found.items()}}  # fmt: skip
 
 
 def _summary(found: list[tuple[Figure, float]]) -> dict[str, object]:
@@ -147,6 +202,7 @@ def _summary(found: list[tuple[Figure, float]]) -> dict[str, object]:
     says = [figure.says for figure, _ in found]
     return {
         "holds": round(float(np.mean([holds(*each) for each in found])), 3),
+        "figures": len(found),
         "says": {word: says.count(word) for word in sorted(set(says))},
         "truth": round(float(np.mean([truth for _, truth in found])), 4),
         "bias": round(float(np.mean(bias)), 4) if bias else None,
@@ -157,8 +213,53 @@ def _summary(found: list[tuple[Figure, float]]) -> dict[str, object]:
 TROUBLES = {
     "short memory": {"memory": SHORT_MEMORY},
     "short memory, late": {"memory": SHORT_MEMORY, "lag": 500},
+    "by signatures": {"method": "signature"},
 }
-STREAMS = (*REAL, *MADE, "news, short memory", "bursts, short memory, late")
+STREAMS = (*REAL, *MADE, "news, short memory", "bursts, short memory, late",
+           "commits, by signatures", "clusters, by signatures")  # fmt: skip
+
+
+ROOMS = ("streamfilter.matching.", "streamfilter.similarity.", "streamfilter.index.",
+         "streamfilter.monitoring.", "streamfilter.stories.", "tests.audit.streams",
+         "tests.audit.planted")  # fmt: skip
+APART = ("streamfilter.index.rocks", "streamfilter.index.store", "streamfilter.index.front")
+
+
+@cache
+def code_of() -> str:
+    """Return a digest of the code that a row is made by, this file's with it; no comment counts."""
+    made = {name: module for name, module in sys.modules.items() if name.startswith(ROOMS)}
+    files = [Path(made[name].__file__) for name in sorted(made) if not name.startswith(APART)]
+    trees = [ast.dump(ast.parse(file.read_text())) for file in [*files, Path(__file__)]]
+    return hashlib.sha256("\n".join(trees).encode()).hexdigest()[:10]
+
+
+class Record:
+    """The rows that a file holds."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path, self.rows = path, {}
+        if path and path.exists():
+            for row in json.loads(path.read_text())["rows"]:
+                self.rows[row["stream"], row["shape"]] = row
+
+    def has(self, stream: str, shape: str, runs: int) -> bool:
+        """Return whether a row of as many runs of this code is there."""
+        known = self.rows.get((stream, shape), {})
+        return known.get("code") == code_of() and known["runs"] >= runs
+
+    def add(self, row: dict[str, object]) -> None:
+        """Put *row* in, in the place of an older one, and write the file."""
+        self.rows[row["stream"], row["shape"]] = row
+        if self.path:
+            order = [(stream, shape) for shape in SHAPES for stream in STREAMS]
+            told = {
+                "question": __doc__.splitlines()[0],
+                "command": "python -m tests.audit.coverage --runs 200",
+                "machine": machine(), "versions": versions(),
+                "rows": [self.rows[each] for each in order if each in self.rows],
+            }  # fmt: skip
+            self.path.write_text(json.dumps(told, indent=1) + "\n")
 
 
 def main() -> None:
@@ -166,20 +267,17 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--streams", nargs="*", default=STREAMS)
     parser.add_argument("--shapes", nargs="*", default=tuple(SHAPES))
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--figures", type=Path)
     args = parser.parse_args()
-    begun, rows = time.monotonic(), []
+    begun, record = time.monotonic(), Record(args.figures)
     for stream in args.streams:
         for shape in args.shapes:
-            rows.append(row(stream, shape, args.runs))
-            print(json.dumps(rows[-1]), flush=True)
-    if args.figures:
-        command = f"python -m tests.audit.coverage --runs {args.runs}"
-        told = {
-            "question": __doc__.splitlines()[0], "command": command, "machine": machine(),
-            "versions": versions(), "seconds": round(time.monotonic() - begun), "rows": rows,
-        }  # fmt: skip
-        args.figures.write_text(json.dumps(told, indent=1) + "\n")
+            late = time.monotonic() - begun > args.seconds
+            if late or record.has(stream, shape, args.runs):
+                continue
+            record.add(row(stream, shape, args.runs))
+            print(json.dumps(record.rows[stream, shape]), flush=True)
 
 
 if __name__ == "__main__":

@@ -136,6 +136,24 @@ def test_what_verdicts_told_of_being_wrong_is_held_against_what_they_were():
         assert abs(row["told"] - row["value"]) <= 0.05 + noise, rows
 
 
+def test_recall_by_similarity_is_of_the_true_similarity_where_verdicts_estimate_it():
+    """Ranges took the verdicts' own estimates: .912 [.912, .912] was told where .864 was true."""
+    texts = a_stream(14, originals=300, copies=300, words=(6, 7, 8))
+    run = Run.of(bands=32, rows=4, threshold=0.76, seed=14, method="signature")
+    found = audited(run, texts)
+    rows = with_exact("signature", found).told()["audit_by_similarity"]
+    for row in rows:
+        inside = (found.similarity >= row["from"]) & (found.similarity < row["from"] + 0.05)
+        near, similar = found.kinds == Kind.NEAR, inside & (found.similarity > 0)
+        told = row["recall"]
+        if not similar.any():
+            assert told["says"] == "not known"
+            continue
+        recall = (near & similar).sum() / similar.sum()
+        assert told["lower"] == told["value"] == told["upper"] == pytest.approx(recall, abs=1e-6)
+    assert sum(row["recall"]["says"] == "interval" for row in rows) >= 2
+
+
 def test_where_shingles_are_sampled_the_audit_says_that_it_does_not_know():
     quality = Quality()
     quality.blind = SAMPLED
