@@ -114,17 +114,22 @@ class Reader:
         Raises:
             ValueError: for anything not listed above; the message names the cure.
         """
-        if format not in ("json", "text", "fields"):
-            raise ValueError(f"input.format is {format!r}; use json, text or fields")
+        formats: dict[str, Callable[[bytes], Fields]] = {
+            "json": self._read_json,
+            "text": self._read_text,
+            "fields": self._read_record,
+        }
+        if format not in formats:
+            raise ValueError(f"input.format is {format!r}; use one of {', '.join(formats)}")
         if tombstones == "exact_only":
             raise ValueError("tombstones is 'exact_only', but they have no text; use forward")
         self.limits = limits or Limits()
         self._empty = _policy("empty_text", empty_text, Reason.EMPTY)
         self._tombstone = _policy("tombstones", tombstones, Reason.TOMBSTONE)
-        self._read_value = self._read_text if format == "text" else self._read_json
+        self._read_value = formats[format]
+        self._record: FieldsReader | None = None
         if format == "fields":
-            record = FieldsReader(fields, id_pointer=id_pointer, held_out=held_out)
-            self._read_value = lambda value: self._read_record(value, record)
+            self._record = FieldsReader(fields, id_pointer=id_pointer, held_out=held_out)
         self._text_path = parse_pointer(text_pointer)
         self._id_path = None if id_pointer is None else parse_pointer(id_pointer)
         self._fast = _fast_decoder(self._text_path, self._id_path)
@@ -159,10 +164,11 @@ class Reader:
         """Take the whole value as the text."""
         return decode_utf8(value), None
 
-    def _read_record(self, value: bytes, record: FieldsReader) -> Fields:
+    def _read_record(self, value: bytes) -> Fields:
         """Take the fields of a record, joined, for the text."""
+        assert self._record is not None, "format fields has its reader"
         check_depth(value, self.limits.depth)
-        return record.read(value)
+        return self._record.read(value)
 
     def _read_json(self, value: bytes) -> Fields:
         """Take text and id out of a JSON object, the fast way if it will do."""

@@ -1,5 +1,6 @@
 """The process's edge: which exception ends in which exit code, and what the operator reads."""
 
+import re
 import subprocess
 import sys
 import types
@@ -66,6 +67,13 @@ def test_help_and_version_end_well_and_teach(capsys):
     assert "78 configuration" in told
     assert cli.main(["--version"]) == 0
     assert cli.main(["check", "--help"]) == 0
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_the_help_of_a_verb_ends_with_an_example(verb, capsys):
+    assert cli.main([verb, "--help"]) == 0
+    *_, after = re.split("Examples?:\n", capsys.readouterr().out)
+    assert f"streamfilter {verb}" in after
 
 
 def test_a_verb_that_cannot_be_imported_does_not_break_the_others(monkeypatch, capsys):

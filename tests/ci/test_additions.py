@@ -1,0 +1,221 @@
+"""The paragraphs of "How to add something" are true: each is done in a copy of the tree.
+
+What a paragraph names is all that is edited there, everything it names is needed, and then the
+tests that hold the house and its texts together pass in the copy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.texts import ROOT, section
+
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "*.egg-info", ".*_cache", ".hypothesis", "build")
+HELD_BY = (
+    "tests/test_architecture.py",
+    "tests/test_texts.py",
+    "tests/config/test_reference.py",
+    "tests/process/test_cli.py::test_the_help_of_a_verb_ends_with_an_example",
+)
+VERB = '''\
+"""``label``: what this filter is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from streamfilter.commands import options
+from streamfilter.process import standard
+
+EXAMPLES = """\\b
+Example:
+  streamfilter label --config streamfilter.yaml
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@options.config_options
+def command(files: tuple[Path, ...], overrides: tuple[str, ...]) -> None:
+    """Print the label."""
+    standard.say(options.load(files, overrides).batch.label)
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """*text*, put behind *anchor* in a file; the whole of a new file if there is no anchor."""
+
+    path: str
+    text: str
+    anchor: str = ""
+
+    def make(self, tree: Path) -> None:
+        file = tree / self.path
+        if not self.anchor:
+            file.write_text(self.text)
+            return
+        before, after = file.read_text().split(self.anchor)  # it stands there once
+        file.write_text(before + self.anchor + self.text + after)
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A text, or a part of one, that a module prints anew once all edits are made."""
+
+    path: str
+    module: str
+
+    def make(self, tree: Path) -> None:
+        file, was = tree / self.path, run(ROOT, "-m", self.module)
+        text = file.read_text()
+        assert was in text
+        file.write_text(text.replace(was, run(tree, "-m", self.module)))
+
+
+ADDITIONS: dict[str, list[Edit | Printed]] = {
+    "A metric": [
+        Edit(
+            "streamfilter/monitoring/catalogue.py",
+            '    _counter("batches_total", "Batches that were committed."),\n',
+            anchor="CATALOGUE: tuple[Metric, ...] = (\n",
+        ),
+        Edit(
+            "streamfilter/monitoring/metrics.py",
+            '            self._add("batches_total", 1)\n',
+            anchor='            self._add("records_consumed_total", records)\n',
+        ),
+        Printed("deploy/README.md", "streamfilter.monitoring.metrics_reference"),
+    ],
+    "A header": [
+        Edit(
+            "streamfilter/engine/outgoing.py",
+            '        yield "source.bytes", len(record.value or b"")\n',
+            anchor='        yield "source.offset", record.source.offset\n',
+        ),
+    ],
+    "A setting": [
+        Edit(
+            "streamfilter/config/process.py",
+            '    label: str = Field(default="nameless", description="What it is called.")\n\n',
+            anchor='Whatever bound is reached first closes it."""\n\n',
+        ),
+        Printed("config/reference.yaml", "streamfilter.config.reference"),
+    ],
+    "A format": [
+        Edit("streamfilter/config/input.py", '"hex", ', anchor="    format: Literal["),
+        Edit(
+            "streamfilter/documents/reader.py",
+            '            "hex": lambda value: (bytes.fromhex(value.decode()).decode(), None),\n',
+            anchor="        formats: dict[str, Callable[[bytes], Fields]] = {\n",
+        ),
+        Printed("config/reference.yaml", "streamfilter.config.reference"),
+    ],
+    "A verb": [
+        Edit("streamfilter/commands/label.py", VERB),
+        Edit(
+            "streamfilter/cli.py",
+            '    "label": "Print what this filter is called.",\n',
+            anchor="VERBS = {\n",
+        ),
+    ],
+}
+
+HOW = "How to add something"
+SEEN = {
+    "A metric": """
+from streamfilter.model import Verdict
+from streamfilter.monitoring.metrics import BatchReport, Metrics
+metrics = Metrics()
+metrics.batch(BatchReport(verdicts={Verdict.UNIQUE: 3}))
+assert b"streamfilter_batches_total 1.0" in metrics.expose()[1]
+""",
+    "A header": """
+from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.model import Decision, Record, Source, Verdict
+names = ("unique", "duplicates", "dead")
+places = Destinations(*names, 1, dict.fromkeys(names, 1), dict.fromkeys(names, 10_000))
+style = Style(shadow=False, duplicates_mode="annotate", scheme="s", threshold=0.8)
+record = Record(Source("in", 0, 0), b"key", b"four", (), 0)
+out = Forwarder(places, style).judged(record, "d", Decision(Verdict.EXACT_DUPLICATE))
+assert ("__streamfilter.source.bytes", b"4") in out.headers
+""",
+    "A setting": """
+from streamfilter.config.configuration import load_config
+assert load_config((), {}).batch.label == "nameless"
+assert load_config((), {"STREAMFILTER_BATCH__LABEL": "news"}).batch.label == "news"
+""",
+    "A format": """
+from streamfilter.assembly import reader_for
+from streamfilter.config.configuration import load_config
+from streamfilter.model import Document, Record, Source
+reader = reader_for(load_config((), {}, overrides=("input.format=hex",)))
+found = reader.read(Record(Source("in", 0, 7), None, b"6e657773", (), 0))
+assert found == Document("in-0-7", "news"), found
+""",
+    "A verb": """
+from streamfilter import cli
+assert cli.main(["--help"]) == cli.main(["label", "--help"]) == 0
+assert cli.main(["label", "--set", "batch.label=news"]) == 0
+""",
+}
+"""What is there then, as a script that ends well."""
+
+
+def run(tree: Path, *arguments: str) -> str:
+    """Return what Python prints in *tree*, which is where it finds `streamfilter` and `tests`."""
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    ran = subprocess.run(
+        [sys.executable, *arguments], cwd=tree, env=environment, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the tree in which everything was added as the paragraphs say."""
+    tree = tmp_path_factory.mktemp("copy") / "tree"
+    shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
+    made = [each for steps in ADDITIONS.values() for each in steps]
+    for edit in (each for each in made if isinstance(each, Edit)):
+        edit.make(tree)
+    for printed in {each for each in made if isinstance(each, Printed)}:
+        printed.make(tree)
+    return tree
+
+
+def paragraph(title: str) -> str:
+    found = re.search(rf"^- \*\*{title}\*\*: (.*?)(?=^- \*\*|^$)", section(HOW), re.M | re.S)
+    assert found, f"no paragraph about {title}"
+    return found[1]
+
+
+@pytest.mark.parametrize("title", ADDITIONS)
+def test_a_paragraph_names_all_the_files_that_are_touched_and_no_others(title):
+    named = set(re.findall(r"`([\w/]+\.\w+)`|\]\(\.\./([\w/.]+)", paragraph(title)))
+    assert {a or b for a, b in named} == {
+        each.path.replace("label.py", "VERB.py") for each in ADDITIONS[title]
+    }
+
+
+@pytest.mark.parametrize("title", ADDITIONS)
+def test_what_was_added_is_there(copy, title):
+    run(copy, "-c", SEEN[title])
+
+
+def test_nothing_else_was_needed(copy):
+    sources = [
+        each.path for edits in ADDITIONS.values() for each in edits if each.path[-2:] == "py"
+    ]
+    run(copy, "-m", "ruff", "check", *sources)
+    run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", *HELD_BY)
