@@ -11,12 +11,12 @@ import pytest
 from streamfilter.engine import (
     beginning,
     intake,
-    keeper,
     pace,
     refusals,
     restore,
     standby,
     starting,
+    store,
     succession,
     transaction,
     transactor,
@@ -304,7 +304,7 @@ def a_full_disk_ends_an_opening(patch: pytest.MonkeyPatch) -> None:
             raise IndexMismatch(str(error)) from error
         yield
 
-    patch.setattr(keeper, "with_room", impatient)
+    patch.setattr(store, "with_room", impatient)
 
 
 def nobody_looks_whose_records_lie_between(patch: pytest.MonkeyPatch) -> None:
