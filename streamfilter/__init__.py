@@ -10,12 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamfilter.collection.deduplicator import (
-        Deduplicator,
-        DeduplicatorClosed,
-        Duplicate,
-        Pair,
-    )
+    from streamfilter.collection.collection import Pair
+    from streamfilter.collection.deduplicator import Deduplicator, DeduplicatorClosed, Duplicate
     from streamfilter.index.errors import (
         DiskFull,
         IndexDamaged,

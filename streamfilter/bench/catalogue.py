@@ -10,7 +10,7 @@ from typing import Any
 
 from streamfilter.bench.machine import machine, versions
 from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import Outcome
+from streamfilter.bench.outcome import BenchResult
 
 BENCHMARKS = {
     "sketch": "streamfilter.bench.sketching",
@@ -29,7 +29,7 @@ SCHEMA = 1
 """Version of the JSON."""
 
 
-def outcomes(names: Sequence[str], options: Options) -> Iterator[Outcome]:
+def outcomes(names: Sequence[str], options: Options) -> Iterator[BenchResult]:
     """Run the benchmarks *names* and yield each answer as it comes."""
     # The libraries read these when they start their first thread.
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
@@ -38,7 +38,7 @@ def outcomes(names: Sequence[str], options: Options) -> Iterator[Outcome]:
         yield importlib.import_module(BENCHMARKS[name]).run(options)
 
 
-def as_json(answers: Sequence[Outcome], options: Options) -> dict[str, Any]:
+def as_json(answers: Sequence[BenchResult], options: Options) -> dict[str, Any]:
     """Return a whole run as plain values."""
     return {
         "schema": SCHEMA,

@@ -18,7 +18,7 @@ from pathlib import Path
 from streamfilter.bench import mixes, texts, truth
 from streamfilter.bench.measure import Measured, Seconds, rates, ratios
 from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
+from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
 from streamfilter.bench.processes import MIB, core, run_process
 from streamfilter.bench.truth import Judged, Neighbours
 
@@ -47,7 +47,7 @@ class Contender:
     judged: Judged | None = None
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> BenchResult:
     """Run all mixes."""
     rows: list[Row] = []
     checks: list[Check] = []
@@ -61,7 +61,7 @@ def run(options: Options) -> Outcome:
             checks += found
             rows += [_row(label, each, contenders[0], len(documents)) for each in contenders]
             targets += _targets(label, contenders)
-    return Outcome(
+    return BenchResult(
         NAME, __doc__.splitlines()[0], [Table("whole processes, one core", rows)], checks, targets,
         settings={"bytes": SIZE, "threshold": 0.8, "recall from": 0.82, "shingle": "word-3"},
         notes=[

@@ -21,7 +21,7 @@ import numpy as np
 from streamfilter.bench.growth import IDENTITY
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
+from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
 from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Applied, Changes, Index, Progress
 from streamfilter.matching.pipeline import Batch, Judgement, judge
@@ -56,7 +56,7 @@ FLOODS = (Flood(0, 12, 0.99), Flood(80, 12, 0.97), Flood(160, 12, 0.97), Flood(1
 
 
 @dataclass(slots=True)
-class Seen:
+class AttackResult:
     """What came of one attack."""
 
     found: int = 0
@@ -70,7 +70,7 @@ class Seen:
         return self.found / self.of
 
 
-class Service:
+class BatchFilter:
     """Sketch, judge and write as the service does it, batch by batch."""
 
     def __init__(self, index: Index) -> None:
@@ -123,9 +123,9 @@ class Enemy:
         return " ".join(words)
 
 
-def attacked(index: Index, flood: Flood, *, seed: int, batch: int = BATCH) -> Seen:
+def attacked(index: Index, flood: Flood, *, seed: int, batch: int = BATCH) -> AttackResult:
     """Send the *flood*, the text and its copies, *batch* at a time; tell what was found."""
-    enemy, service, seen = Enemy(seed), Service(index), Seen()
+    enemy, service, seen = Enemy(seed), BatchFilter(index), AttackResult()
     for texts in _cut([*enemy.variants(flood), " ".join(enemy.text)], batch):
         service.take(texts)
     for texts in _cut(enemy.copies(), batch):
@@ -142,7 +142,7 @@ def _cut(texts: list[str], size: int) -> list[list[str]]:
 
 def costs(index: Index, *, seed: int, batches: int) -> dict[str, float]:
     """Return microseconds of a document: ordinary ones, variants behind a thousand, and copies."""
-    enemy, service = Enemy(seed), Service(index)
+    enemy, service = Enemy(seed), BatchFilter(index)
     service.take(enemy.others(BATCH))  # what is done once is done
     told = {"ordinary": _timed(service, enemy.others(BATCH * batches))}
     for texts in _cut(enemy.variants(Flood(1_000, 12, 0)), BATCH):
@@ -152,14 +152,14 @@ def costs(index: Index, *, seed: int, batches: int) -> dict[str, float]:
     return told
 
 
-def _timed(service: Service, texts: list[str]) -> float:
+def _timed(service: BatchFilter, texts: list[str]) -> float:
     started = time.process_time()
     for cut in _cut(texts, BATCH):
         service.take(cut)
     return (time.process_time() - started) / len(texts) * 1e6
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> BenchResult:
     """Attack fresh indexes with each flood, and time one more."""
     recalls: list[Row] = []
     checks: list[Check] = []
@@ -191,14 +191,14 @@ def run(options: Options) -> Outcome:
         for name in ("variants", "copies")
         for median in (Measured.of(ratios[name]).median,)
     ]
-    return Outcome(
+    return BenchResult(
         NAME, __doc__.splitlines()[0],
         [Table("copies found", recalls), Table("processor time of a document", timed)],
         checks, targets, settings={"words": WORDS, "batch": BATCH, "copies": COPY_CHANGES},
     )  # fmt: skip
 
 
-def _attacked_anew(flood: Flood, seed: int) -> Seen:
+def _attacked_anew(flood: Flood, seed: int) -> AttackResult:
     with _fresh_index() as index:
         return attacked(index, flood, seed=seed)
 

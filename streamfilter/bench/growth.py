@@ -25,7 +25,7 @@ from streamfilter.index.opening import open_index
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, Progress
 from streamfilter.index.rocks import RocksIndex
-from streamfilter.index.store import BANDS, Store
+from streamfilter.index.store import BANDS, Database
 from streamfilter.model import BatchMark, Span
 from streamfilter.process.interruption import INTERRUPTION
 
@@ -192,7 +192,7 @@ def _bands_bytes(path: Path) -> int:
     """Return the bytes of the band tables, beside the process's own open index."""
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as notes:
         memory = Memory(front_bytes=0)
-        view = Store(path / DATABASE_NAME, memory=memory, create=False, follower=Path(notes))
+        view = Database(path / DATABASE_NAME, memory=memory, create=False, follower=Path(notes))
         try:
             return view.table_bytes(BANDS)
         finally:

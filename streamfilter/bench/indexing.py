@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, wait
 from streamfilter.bench import growth
 from streamfilter.bench.growth import Checkpoint
 from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
+from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
 from streamfilter.process.interruption import INTERRUPTION, Interrupted
 
 NAME = "index"
@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.2
 """How late an interruption is heard."""
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> BenchResult:
     """Grow an index, in a process of its own."""
     sizes = SIZES_QUICK if options.quick else SIZES_LARGE if options.large else SIZES
     options.say(f"growing an index to {sizes[-1]:,} documents")
@@ -45,10 +45,10 @@ def run(options: Options) -> Outcome:
         return outcome_of(growing.result())
 
 
-def outcome_of(checkpoints: Sequence[Checkpoint]) -> Outcome:
+def outcome_of(checkpoints: Sequence[Checkpoint]) -> BenchResult:
     """Return what *checkpoints* say."""
     wrong = [each for checkpoint in checkpoints for each in checkpoint.wrong]
-    return Outcome(
+    return BenchResult(
         NAME, __doc__.splitlines()[0],
         [Table("costs by size (us a document, wall time)", [_row(each) for each in checkpoints])],
         [Check("everything written is found, nothing else is", not wrong, "; ".join(wrong[:3]))],

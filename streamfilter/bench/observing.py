@@ -23,7 +23,7 @@ from streamfilter.bench import mixes, texts
 from streamfilter.bench.growth import IDENTITY
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
+from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
 from streamfilter.bench.sketching import sketcher
 from streamfilter.config import sections as config
 from streamfilter.index.opening import open_index
@@ -43,7 +43,7 @@ BATCH = 1_000
 DOCUMENTS = {True: 2_000, False: 20_000}
 SCRAPE_SECONDS = 15.0
 SCRAPES = 20
-RATES = Rates(config.Audit().arrivals, config.Audit().time)
+RATES = Rates(config.AuditSection().arrivals, config.AuditSection().time)
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Spent:
         return watching / (self.work + watching)
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> BenchResult:
     """Judge batches and observe them, several times."""
     fresh = texts.documents("english", 1_024, DOCUMENTS[options.quick], seed=5)
     documents = mixes.mixed(fresh, share=0.3, seed=5)
@@ -84,7 +84,7 @@ def run(options: Options) -> Outcome:
     audit = Measured.of([each.audit / each.work * 100 for each in runs])
     row |= {"audit %": audit}
     row |= {"a scrape, ms": Measured.of([each.scrape * 1e3 for each in runs]), "share %": share}
-    return Outcome(
+    return BenchResult(
         NAME, __doc__.splitlines()[0], [Table("us a document", [row])],
         [Check.equal("every document was counted", int(counted), len(documents))],
         [

@@ -62,7 +62,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BenchResult:
     """The answer of one benchmark."""
 
     name: str

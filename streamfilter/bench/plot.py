@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from streamfilter.bench.measure import Measured
-from streamfilter.bench.outcome import Cell, Outcome, Row
+from streamfilter.bench.outcome import BenchResult, Cell, Row
 
 COLOURS = {"english": "#1f4e79", "arabic": "#b5651d", "chinese": "#3a7d44"}
 LINES = {"word-3": "-", "char-5": "--"}
@@ -26,7 +26,7 @@ SETTINGS: dict[Any, Any] = {
 }
 
 
-def draw(answer: Outcome, directory: Path) -> Iterator[Path]:
+def draw(answer: BenchResult, directory: Path) -> Iterator[Path]:
     """Draw what *answer* has to show; yield the files."""
     drawings: dict[str, Callable[[Any, Sequence[Row]], None]] = {
         "sketch": _throughput,

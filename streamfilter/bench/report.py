@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from streamfilter.bench.measure import Measured
-from streamfilter.bench.outcome import Cell, Outcome, Row, Table
+from streamfilter.bench.outcome import BenchResult, Cell, Row, Table
 
 
-def as_text(outcome: Outcome) -> str:
+def as_text(outcome: BenchResult) -> str:
     """Return everything that *outcome* says."""
     return "\n".join(_lines(outcome))
 
 
-def _lines(outcome: Outcome) -> Iterator[str]:
+def _lines(outcome: BenchResult) -> Iterator[str]:
     yield f"{outcome.name}: {outcome.question}"
     for table in outcome.tables:
         yield ""

@@ -30,7 +30,7 @@ OUTPUTS = ("unique", "duplicates", "dead_letter")
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MeasuredRun:
     """One run over all records."""
 
     rate: float
@@ -70,7 +70,7 @@ class Route:
             feed.send(_record(number, text), key=str(number).encode())
         feed.flush()
 
-    def filter(self) -> Moved:
+    def filter(self) -> MeasuredRun:
         """Run the filter over the whole topic."""
         with self._running(self.name, self._new_group()) as service:
             return service.drain(len(self.documents))
@@ -168,7 +168,7 @@ class _Service:
     def __exit__(self, *_: object) -> None:
         self._child.stop()
 
-    def drain(self, records: int) -> Moved:
+    def drain(self, records: int) -> MeasuredRun:
         """Return when *records* are committed, with the rate since the first commit."""
         first, begun, used = 0, 0.0, 0.0
         while (done := self._done()) < records:
@@ -181,7 +181,7 @@ class _Service:
         if not first:
             raise RuntimeError("too few records: all were in the first commit")
         moved = records - first
-        return Moved(moved / seconds, self._stages(), records, used / moved * 1e6)
+        return MeasuredRun(moved / seconds, self._stages(), records, used / moved * 1e6)
 
     def wait_until(self, state: str) -> None:
         """Return when it is in *state*."""

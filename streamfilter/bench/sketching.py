@@ -16,7 +16,7 @@ import numpy as np
 from streamfilter.bench import mixes, texts, truth
 from streamfilter.bench.measure import Measured, Seconds, interleaved, rates, ratios
 from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
+from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
 from streamfilter.bench.stages import SEED, STAGES, Stages
 from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.minhash import estimate
@@ -40,7 +40,7 @@ DEVIATIONS = 4.5
 """Standard errors that an average over the checked pairs may be off."""
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> BenchResult:
     """Measure all sizes, languages and shingles."""
     speeds: list[Row] = []
     against: list[Row] = []
@@ -55,7 +55,7 @@ def run(options: Options) -> Outcome:
     tables = [Table("our speed and its stages (us a document)", speeds)]
     if against:
         tables.append(Table("times as fast as (turn by turn, one core)", against))
-    return Outcome(
+    return BenchResult(
         NAME, __doc__.splitlines()[0], tables, list(_checks(options)), _targets(speeds, against),
         settings={"bands": BANDS, "rows": ROWS, "slots": 128, "batch": BATCH_DOCUMENTS},
         notes=_notes(options),

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from streamfilter.documents.reader import Reader
-from streamfilter.files.lines import Input
+from streamfilter.files.lines import InputFile
 from streamfilter.model import Document, Record, Source
 from streamfilter.stories import prose
 
@@ -57,7 +57,7 @@ def texts_of(path: Path, *, count: int) -> list[str]:
     """Return the ``text`` fields of the first *count* lines of a JSON Lines file."""
     reader = Reader(text_pointer="/text", id_pointer=None)
     found: list[str] = []
-    for batch in Input(str(path)).batches(documents=1_000, size=1 << 22):
+    for batch in InputFile(str(path)).batches(documents=1_000, size=1 << 22):
         for line in batch.lines:
             reading = reader.read(Record(Source(str(path), 0, line.number), None, line.raw))
             if isinstance(reading, Document):

@@ -16,9 +16,9 @@ from pathlib import Path
 from streamfilter.bench import mixes, texts, truth
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import Check, Outcome, Row, Table, Target
+from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
 from streamfilter.bench.processes import core
-from streamfilter.bench.service import Moved, Route, filter_rate
+from streamfilter.bench.service import MeasuredRun, Route, filter_rate
 from streamfilter.config.configuration import Config
 from streamfilter.kafka.broker.real import RealKafka
 
@@ -30,7 +30,7 @@ SIZE, SHARE = 1_024, 0.3
 RECALL_MIN, PRECISION_MIN = 0.995, 0.999
 
 
-def run(options: Options) -> Outcome:
+def run(options: Options) -> BenchResult:
     """Measure one node, and three."""
     fresh = texts.documents("english", SIZE, RECORDS[options.quick], seed=4)
     documents = mixes.mixed(fresh, share=SHARE, seed=4)
@@ -52,7 +52,7 @@ def run(options: Options) -> Outcome:
                 checks += _checks(f"{nodes} nodes", route, near)
                 if nodes == 1:
                     restored, trickle = _restored(route, options), _trickled(route, options)
-    return Outcome(
+    return BenchResult(
         NAME, __doc__.splitlines()[0],
         [Table("whole way, exactly once", rows),
          Table("trickle", [{"records/s in": TRICKLE_RATE, "ms to visible": trickle}]),
@@ -93,7 +93,7 @@ def _trickled(route: Route, options: Options) -> Measured:
 
 def _turns(route: Route, nodes: int, options: Options, rates: dict[str, list[float]]) -> list[Row]:
     """Let the filter and the ceiling take turns."""
-    ours: list[Moved] = []
+    ours: list[MeasuredRun] = []
     ceiling: list[float] = []
     for turn in range(options.repeat):
         options.say(f"{nodes} nodes, turn {turn + 1} of {options.repeat}")

@@ -41,6 +41,17 @@ ALWAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Two remembered documents that are alike."""
+
+    id: str
+    """The one that was added later."""
+    other: str
+    similarity: float
+    same_text: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Likeness:
     """Two similar documents: *ordinal* came later."""
 

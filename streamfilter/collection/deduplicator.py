@@ -34,7 +34,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness
+from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.collection.identity import new_scheme, noted_policy, wanted_identity
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index, read_identity
@@ -65,17 +65,6 @@ class Duplicate:
     """Jaccard similarity of the sets of shingles; 1.0 for equal texts."""
     same_text: bool
     """True if the two texts are equal after normalisation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two remembered documents that are alike."""
-
-    id: str
-    """The one that was added later."""
-    other: str
-    similarity: float
-    same_text: bool
 
 
 def _alone(

@@ -10,7 +10,7 @@ import click
 
 from streamfilter.bench import catalogue
 from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import Outcome
+from streamfilter.bench.outcome import BenchResult
 from streamfilter.bench.report import as_text
 from streamfilter.files.outputs import write_whole
 from streamfilter.matching import envelope
@@ -66,7 +66,7 @@ def command(
     )  # fmt: skip
     # Without a choice all but the broker's, which not every machine can run.
     names = only or tuple(name for name in catalogue.BENCHMARKS if name != "kafka")
-    answers: list[Outcome] = []
+    answers: list[BenchResult] = []
     for answer in catalogue.outcomes(names, options):
         answers.append(answer)
         standard.answer(as_text(answer) + "\n")
@@ -95,13 +95,13 @@ def _say(doing: str) -> None:
         click.echo(f"... {doing}", err=True)
 
 
-def _save(path: Path | None, answers: list[Outcome], options: Options) -> None:
+def _save(path: Path | None, answers: list[BenchResult], options: Options) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, envelope.pretty(catalogue.as_json(answers, options)).encode())
 
 
-def _plot(directory: Path, answers: list[Outcome]) -> None:
+def _plot(directory: Path, answers: list[BenchResult]) -> None:
     from streamfilter.bench.plot import draw  # slow to import, and of the extra
 
     directory.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from streamfilter.assembly import policy_for
 from streamfilter.commands.options import as_json, config_options, load, output_option, text_of
 from streamfilter.commands.views import as_sketched, as_verdict
 from streamfilter.index.seeds import MEASURING
-from streamfilter.matching.explanation import Pair, one_after_the_other
+from streamfilter.matching.explanation import PairExplanation, one_after_the_other
 from streamfilter.process import standard
 from streamfilter.similarity.comparison import Comparison, compare
 from streamfilter.similarity.scheme import KINDS, Normalisation, Scheme, Shingling
@@ -78,7 +78,7 @@ def command(
         standard.answer(_report(found, pair, scheme))
 
 
-def _fields(found: Comparison | None, pair: Pair) -> dict[str, object]:
+def _fields(found: Comparison | None, pair: PairExplanation) -> dict[str, object]:
     told = {} if found is None else asdict(found)
     verdict = {**as_verdict(pair.explanation), "reason": _reason(pair)}
     numbers = {"similarity": pair.step.finding.similarity, "wanted": pair.step.finding.wanted}
@@ -90,7 +90,7 @@ def _fields(found: Comparison | None, pair: Pair) -> dict[str, object]:
     }
 
 
-def _report(found: Comparison, pair: Pair, scheme: Scheme) -> str:
+def _report(found: Comparison, pair: PairExplanation, scheme: Scheme) -> str:
     """Return the comparison for a person."""
     low, high = found.interval
     chance = Shape.of(scheme).probability(found.jaccard)
@@ -108,7 +108,7 @@ def _report(found: Comparison, pair: Pair, scheme: Scheme) -> str:
     return "\n".join(lines)
 
 
-def _record_report(pair: Pair, scheme: Scheme) -> str:
+def _record_report(pair: PairExplanation, scheme: Scheme) -> str:
     """Return the comparison of two records for a person."""
     equal = [scheme.fields[place].rpartition(" ")[0] for place in pair.step.bands]
     lines = [
@@ -119,12 +119,12 @@ def _record_report(pair: Pair, scheme: Scheme) -> str:
     return "\n".join(lines)
 
 
-def _verdict(pair: Pair) -> str:
+def _verdict(pair: PairExplanation) -> str:
     """Return what the filter makes of B after A."""
     return f"verdict       {pair.explanation.decision.verdict.value}: {_reason(pair)}"
 
 
-def _reason(pair: Pair) -> str:
+def _reason(pair: PairExplanation) -> str:
     if pair.explanation.decision.reason is not None:
         return pair.explanation.reason
     if not pair.remembered:

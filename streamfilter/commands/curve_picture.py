@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """A curve: (similarity, probability) points, both in [0, 1], in rising order."""
 
     label: str
@@ -51,7 +51,7 @@ def save_picture(
     path: Path,
     *,
     title: str,
-    lines: Sequence[Line],
+    lines: Sequence[Curve],
     dots: Sequence[Dots] = (),
     threshold: float | None = None,
 ) -> None:

@@ -12,7 +12,7 @@ from types import FrameType
 import click
 
 from streamfilter.demo.board import Board
-from streamfilter.demo.sitting import THRESHOLD, Plan, Sitting
+from streamfilter.demo.sitting import THRESHOLD, DemoPlan, Sitting
 from streamfilter.demo.summary import judged, summary
 from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.process import standard
@@ -75,7 +75,7 @@ def command(
     against the exact similarities. Ctrl-C ends it early, with the summary.
     """
     real = broker == "kafka"
-    plan = Plan(seconds, rate, count, seed, _http(address), crash=real)
+    plan = DemoPlan(seconds, rate, count, seed, _http(address), crash=real)
     with ExitStack() as stack:
         stopped = stack.enter_context(_interruptible())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
@@ -95,7 +95,7 @@ def _verdict(sound: bool) -> str:
     return "nothing lost, nothing doubled" if sound else "and it did harm"
 
 
-def _prepared(stack: ExitStack, plan: Plan, directory: Path, *, real: bool) -> Sitting:
+def _prepared(stack: ExitStack, plan: DemoPlan, directory: Path, *, real: bool) -> Sitting:
     """Return a sitting whose broker and filter are ready; *stack* ends both."""
     standard.answer("starting a broker and the filter …")
     if real:

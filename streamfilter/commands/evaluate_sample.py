@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.assembly import reader_for
-from streamfilter.commands.curve_picture import Dot, Dots, Line, save_picture
+from streamfilter.commands.curve_picture import Curve, Dot, Dots, save_picture
 from streamfilter.commands.evaluate_records import records_as_json, records_as_text
 from streamfilter.config.configuration import Config
 from streamfilter.evaluation import Report, Truth, evaluate, forwarded
 from streamfilter.evaluation.records import RecordSample, measure_records
-from streamfilter.evaluation.sample import Sample, measure
+from streamfilter.evaluation.sample import BruteForceSample, measure
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.sampling import copy_first, documents_of, pass_over
@@ -29,7 +29,7 @@ class Sampled:
     """The verdicts of a run over the sample, and the pairs themselves."""
 
     report: Report
-    sample: Sample | RecordSample
+    sample: BruteForceSample | RecordSample
 
 
 def evaluate_sample(
@@ -63,7 +63,7 @@ def evaluate_sample(
 
 def _measured(
     config: Config, ids: list[str], texts: list[str], kept: NDArray[np.bool_], seed: bytes
-) -> Sample | RecordSample:
+) -> BruteForceSample | RecordSample:
     """Compare all pairs, of texts or of records."""
     sketcher, threshold = Sketcher(config.scheme(), seed=seed), config.similarity.threshold
     if config.input.format == "fields":
@@ -72,7 +72,7 @@ def _measured(
     return measure(ids, texts, sketcher, threshold=threshold, recall=recall, kept=kept)
 
 
-def sample_as_json(sample: Sample | RecordSample) -> dict[str, Any]:
+def sample_as_json(sample: BruteForceSample | RecordSample) -> dict[str, Any]:
     """Return the sample's findings as JSON values."""
     if isinstance(sample, RecordSample):
         return records_as_json(sample)
@@ -108,7 +108,7 @@ def sample_as_json(sample: Sample | RecordSample) -> dict[str, Any]:
     }
 
 
-def sample_as_text(sample: Sample | RecordSample) -> str:
+def sample_as_text(sample: BruteForceSample | RecordSample) -> str:
     """Return the sample's findings as lines for a terminal."""
     if isinstance(sample, RecordSample):
         return records_as_text(sample)
@@ -134,7 +134,7 @@ def sample_as_text(sample: Sample | RecordSample) -> str:
     return "\n".join([*lines, "", f"recommended    {sample.recommendation}"])
 
 
-def draw(sample: Sample | RecordSample, path: Path) -> None:
+def draw(sample: BruteForceSample | RecordSample, path: Path) -> None:
     """Draw the measured curve over the theoretical one.
 
     Raises:
@@ -147,7 +147,7 @@ def draw(sample: Sample | RecordSample, path: Path) -> None:
     save_picture(
         path,
         title=f"{sample.shape}: measured on all pairs of {sample.documents:,} documents",
-        lines=[Line("theory", sample.shape.curve(200))],
+        lines=[Curve("theory", sample.shape.curve(200))],
         dots=[Dots("measured, with 95 % intervals", dots)],
         threshold=sample.threshold,
     )

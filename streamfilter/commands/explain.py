@@ -10,7 +10,7 @@ import click
 
 from streamfilter.commands.options import as_json
 from streamfilter.commands.views import (
-    Place,
+    OpenIndex,
     as_numbers,
     as_verdict,
     asked,
@@ -20,7 +20,7 @@ from streamfilter.commands.views import (
     unknown,
     view_options,
 )
-from streamfilter.matching.explanation import Explanation, Step, beside, explain
+from streamfilter.matching.explanation import CandidateStep, Explanation, beside, explain
 from streamfilter.process import standard
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketches
@@ -67,7 +67,7 @@ def command(
 
 
 def _explained(
-    place: Place, text: str | None, id_: str | None, against: str | None
+    place: OpenIndex, text: str | None, id_: str | None, against: str | None
 ) -> dict[str, Any] | None:
     """Return everything about one index; None if it does not have the document."""
     about = question(place, text, id_)
@@ -94,7 +94,7 @@ def _explained(
     return answer
 
 
-def _fields(place: Place, explanation: Explanation) -> dict[str, Any]:
+def _fields(place: OpenIndex, explanation: Explanation) -> dict[str, Any]:
     return {
         "shingles": explanation.shingles,
         "sample": explanation.sample,
@@ -105,7 +105,7 @@ def _fields(place: Place, explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _step(place: Place, step: Step) -> dict[str, Any]:
+def _step(place: OpenIndex, step: CandidateStep) -> dict[str, Any]:
     return {
         "id": step.id,
         "ordinal": step.ordinal,
@@ -117,7 +117,7 @@ def _step(place: Place, step: Step) -> dict[str, Any]:
     }
 
 
-def _against(place: Place, sketches: Sketches, against: str) -> dict[str, Any] | None:
+def _against(place: OpenIndex, sketches: Sketches, against: str) -> dict[str, Any] | None:
     """Return how the document compares with the stored one *against*, met or not."""
     stored = stored_as(place, against)
     if stored is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from streamfilter.commands.curve_picture import Line, save_picture
+from streamfilter.commands.curve_picture import Curve, save_picture
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.config.configuration import Config
 from streamfilter.evaluation.brute_force import all_pairs
@@ -126,7 +126,7 @@ def command(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ShapeCounts:
     """What a shape makes of all pairs of a sample, by their exact similarities."""
 
     documents: int
@@ -140,7 +140,7 @@ class Seen:
     """How many earlier ones of the sample a document is expected to meet."""
 
 
-def _seen(shape: Shape, threshold: float, path: str, config: Config) -> Seen:
+def _seen(shape: Shape, threshold: float, path: str, config: Config) -> ShapeCounts:
     """Count over *path* what cannot be known without documents: how similarities spread."""
     if config.scheme().fields:
         raise click.UsageError("records meet by equal fields, which is no matter of chance")
@@ -152,7 +152,7 @@ def _seen(shape: Shape, threshold: float, path: str, config: Config) -> Seen:
     chances = np.interp(similarity, curve[:, 0], curve[:, 1])
     similar = similarity >= threshold
     others = len(texts) * (len(texts) - 1) // 2 - int(similar.sum())
-    return Seen(
+    return ShapeCounts(
         documents=len(texts),
         similar=int(similar.sum()),
         missed=float((1 - chances[similar]).mean()) if similar.any() else None,
@@ -202,7 +202,7 @@ def _draw(shape: Shape, threshold: float, path: Path) -> None:
     save_picture(
         path,
         title=f"Which pairs meet: {_name(shape)}",
-        lines=[Line(_name(shape), points)],
+        lines=[Curve(_name(shape), points)],
         threshold=threshold,
     )
 
@@ -211,7 +211,9 @@ def _name(shape: Shape) -> str:
     return f"{shape.bands} {'keys' if shape.layout == 'random' else 'bands'} x {shape.rows} rows"
 
 
-def _fields(shape: Shape, threshold: float, spread: Spread, seen: Seen | None) -> dict[str, object]:
+def _fields(
+    shape: Shape, threshold: float, spread: Spread, seen: ShapeCounts | None
+) -> dict[str, object]:
     told = {"candidates_per_document": shape.candidates(spread)} if spread else {}
     return {
         "bands": shape.bands,
@@ -231,7 +233,7 @@ def _fields(shape: Shape, threshold: float, spread: Spread, seen: Seen | None) -
 
 
 def _report(
-    shape: Shape, threshold: float, recall: float, spread: Spread, seen: Seen | None
+    shape: Shape, threshold: float, recall: float, spread: Spread, seen: ShapeCounts | None
 ) -> str:
     """Return the plan for a person: numbers, then the curve."""
     found, one = shape.probability(threshold), Shape(1, shape.rows, shape.slots, shape.layout)
@@ -255,7 +257,7 @@ def _report(
     return "\n".join(lines)
 
 
-def _about_pairs(shape: Shape, threshold: float, seen: Seen | None) -> list[str]:
+def _about_pairs(shape: Shape, threshold: float, seen: ShapeCounts | None) -> list[str]:
     """Return what is missed and what is compared in vain; that depends on the documents."""
     if seen is None:
         missed, extra = shape.false_negatives(threshold), shape.false_positives(threshold)

@@ -8,7 +8,7 @@ import click
 
 from streamfilter.commands.options import as_json
 from streamfilter.commands.views import (
-    Place,
+    OpenIndex,
     as_numbers,
     asked,
     places,
@@ -16,7 +16,7 @@ from streamfilter.commands.views import (
     unknown,
     view_options,
 )
-from streamfilter.matching.search import Found, search
+from streamfilter.matching.search import SearchHit, search
 from streamfilter.process import standard
 
 EPILOG = """\b
@@ -37,7 +37,7 @@ Below the threshold that the index was planned for, similar documents meet less 
 def command(text: str | None, id_: str | None, limit: int, output: str, **given: Any) -> None:
     """Find the near-duplicates of TEXT (@path reads a file) in an index, also while it is used."""
     wanted = asked(text, id_)
-    found: list[tuple[Place, Found]] = []
+    found: list[tuple[OpenIndex, SearchHit]] = []
     known = documents = met = 0
     with places(given) as opened:
         for place in opened:
@@ -65,7 +65,7 @@ def command(text: str | None, id_: str | None, limit: int, output: str, **given:
     standard.answer(as_json(answer) if output == "json" else _report(answer))
 
 
-def _fields(place: Place, found: Found) -> dict[str, object]:
+def _fields(place: OpenIndex, found: SearchHit) -> dict[str, object]:
     return {
         "id": found.id,
         **as_numbers(found.finding),

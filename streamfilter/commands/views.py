@@ -54,7 +54,7 @@ def view_options(command: Command) -> Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OpenIndex:
     """One index of a state directory, open to be read."""
 
     path: Path
@@ -99,7 +99,7 @@ class Question:
 
 
 @contextmanager
-def places(given: dict[str, Any]) -> Iterator[list[Place]]:
+def places(given: dict[str, Any]) -> Iterator[list[OpenIndex]]:
     """Yield every index of ``--state``.
 
     Raises:
@@ -119,14 +119,14 @@ def places(given: dict[str, Any]) -> Iterator[list[Place]]:
         yield opened
 
 
-def _place(path: Path, view: IndexView, threshold: float | None) -> Place:
+def _place(path: Path, view: IndexView, threshold: float | None) -> OpenIndex:
     known = json.loads(view.fact("policy") or b"{}")
     names = {field.name for field in fields(MatchPolicy)} & known.keys()
     told = {name: known[name] for name in names}
     if threshold is not None:
         told["threshold"] = threshold
     table = path.parent / FILE
-    return Place(
+    return OpenIndex(
         path=path,
         view=view,
         sketcher=sketcher_of(view.identity.scheme, seed=view.identity.seed),
@@ -146,7 +146,7 @@ def asked(text: str | None, id_: str | None) -> str | None:
     return None if text is None else text_of(text)
 
 
-def question(place: Place, text: str | None, id_: str | None) -> Question | None:
+def question(place: OpenIndex, text: str | None, id_: str | None) -> Question | None:
     """Return the document that is asked about; None if this index does not have the id."""
     if text is not None:
         return Question(place.sketcher.sketch([as_sketched(place.sketcher.scheme, text)]))
@@ -178,7 +178,7 @@ def as_sketched(scheme: Scheme, text: str) -> str:
     return joined or join_fields([""] * len(pointers))
 
 
-def stored_as(place: Place, id_: str) -> Documents | None:
+def stored_as(place: OpenIndex, id_: str) -> Documents | None:
     """Return the oldest document with this id, None if the index has none."""
     ordinals = place.view.ordinals_of(id_)
     return place.view.fetch(np.array(ordinals[:1], np.int64)) if ordinals else None

@@ -17,9 +17,9 @@ from pydantic import SecretStr, ValidationError, model_validator
 from streamfilter.config import process as process
 from streamfilter.config import sections as sections
 from streamfilter.config.checks import check_meaning
-from streamfilter.config.input import Input
+from streamfilter.config.input import InputSection
 from streamfilter.config.problems import explain, without
-from streamfilter.config.sources import Settings, read_settings
+from streamfilter.config.sources import RawSettings, read_settings
 from streamfilter.config.types import TOPIC, Section
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import plan
@@ -31,18 +31,18 @@ __all__ = ["Config", "ConfigError", "Problem", "Reading", "load_config", "read_c
 class Config(Section):
     """Everything an operator may want another value of."""
 
-    input: Input = Input()
-    output: sections.Output = sections.Output()
-    similarity: sections.Similarity = sections.Similarity()
-    verify: sections.Verify = sections.Verify()
-    index: sections.Index = sections.Index()
-    audit: sections.Audit = sections.Audit()
-    kafka: process.Kafka = process.Kafka()
-    http: process.Http = process.Http()
-    batch: process.Batch = process.Batch()
-    limits: process.Limits = process.Limits()
-    memory: process.Memory = process.Memory()
-    log: process.Log = process.Log()
+    input: InputSection = InputSection()
+    output: sections.OutputSection = sections.OutputSection()
+    similarity: sections.SimilaritySection = sections.SimilaritySection()
+    verify: sections.VerifySection = sections.VerifySection()
+    index: sections.IndexSection = sections.IndexSection()
+    audit: sections.AuditSection = sections.AuditSection()
+    kafka: process.KafkaSection = process.KafkaSection()
+    http: process.HttpSection = process.HttpSection()
+    batch: process.BatchSection = process.BatchSection()
+    limits: process.LimitsSection = process.LimitsSection()
+    memory: process.MemorySection = process.MemorySection()
+    log: process.LogSection = process.LogSection()
 
     @model_validator(mode="before")
     @classmethod
@@ -149,7 +149,7 @@ def load_config(
     return reading.config
 
 
-def _validate(settings: Settings, problems: list[Problem]) -> tuple[Config, set[str]]:
+def _validate(settings: RawSettings, problems: list[Problem]) -> tuple[Config, set[str]]:
     """Return the configuration without its broken settings, and the paths of those."""
     values: dict[str, Any] = settings.values
     broken = {each.key for each in problems}

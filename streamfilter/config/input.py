@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field
 from streamfilter.config.types import Pointer, Section, Topic
 
 
-class Input(Section):
+class InputSection(Section):
     """What is read, and how a record becomes a document."""
 
     topic: Topic = Field(default="documents", description="Topic to read.")

@@ -28,7 +28,7 @@ _NOT_BUILT: dict[tuple[str, ...], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LocatedProblem:
     """A problem, and where in the values it sits."""
 
     location: tuple[str | int, ...]
@@ -37,7 +37,7 @@ class Found:
 
 def explain(
     error: ValidationError, model: type[BaseModel], spelled: Mapping[tuple[str, ...], str]
-) -> list[Found]:
+) -> list[LocatedProblem]:
     """Return one problem per wrong setting, in the order of the sections.
 
     Args:
@@ -46,12 +46,12 @@ def explain(
         spelled: what the operator wrote where a value was filled in from a variable or a file;
             shown in place of the value, which may be a secret.
     """
-    found: dict[tuple[str | int, ...], Found] = {}
+    found: dict[tuple[str | int, ...], LocatedProblem] = {}
     for details in error.errors(include_url=False):
         location = _setting(details["loc"], model)
         if location not in found:
             problem = _problem(details, location, model, spelled)
-            found[location] = Found(location, problem)
+            found[location] = LocatedProblem(location, problem)
     return list(found.values())
 
 

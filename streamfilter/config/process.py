@@ -23,7 +23,7 @@ def _with_brokers(value: object) -> object:
     return value
 
 
-class Kafka(Section):
+class KafkaSection(Section):
     """The clients. The three maps are librdkafka's own properties, passed through."""
 
     group: Annotated[str, Field(min_length=1, max_length=200)] = Field(
@@ -59,7 +59,7 @@ def _librdkafka(value: Property) -> str:
     return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
 
 
-class Http(Section):
+class HttpSection(Section):
     """Metrics, health and status. Plain HTTP without passwords: keep it on a private network."""
 
     host: str = Field(
@@ -86,7 +86,7 @@ class Http(Section):
     )
 
 
-class Batch(Section):
+class BatchSection(Section):
     """A micro-batch: one consume, one transaction. Whatever bound is reached first closes it."""
 
     documents: int = Field(
@@ -104,7 +104,7 @@ class Batch(Section):
     )
 
 
-class Limits(Section):
+class LimitsSection(Section):
     """Bounds on hostile input; what exceeds them is a dead letter."""
 
     document: Size = Field(default=size("10Mi"), ge=1, description="Bytes of a record's value.")
@@ -117,7 +117,7 @@ class Limits(Section):
     )
 
 
-class Memory(Section):
+class MemorySection(Section):
     """Bounds on the index's memory, whatever its size on disk."""
 
     index_cache: Size = Field(default=size("128Mi"), ge=1 << 20, description="RocksDB block cache.")
@@ -127,7 +127,7 @@ class Memory(Section):
     )
 
 
-class Log(Section):
+class LogSection(Section):
     """Logging to standard error. Payloads and secrets are never logged."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from streamfilter.config.types import Ratio, Section, Topic
 
 
-class Output(Section):
+class OutputSection(Section):
     """Where records go. Topics must exist: a typing mistake must not create one."""
 
     unique: Topic = Field(
@@ -118,7 +118,7 @@ class Normalise(Section):
     )
 
 
-class Similarity(Section):
+class SimilaritySection(Section):
     """What "similar" means and how surely it is found.
 
     An existing index refuses a change that leads to other bands, rows, slots, shingles or
@@ -154,7 +154,7 @@ class Similarity(Section):
     normalise: Normalise = Normalise()
 
 
-class Verify(Section):
+class VerifySection(Section):
     """How a candidate is confirmed before a document is withheld for it."""
 
     method: Literal["exact", "signature", "sketch"] = Field(
@@ -203,7 +203,7 @@ class Verify(Section):
     )
 
 
-class Index(Section):
+class IndexSection(Section):
     """The memory: a directory that can be rebuilt from the changelog."""
 
     path: Path = Field(
@@ -240,7 +240,7 @@ class Index(Section):
     )
 
 
-class Audit(Section):
+class AuditSection(Section):
     """Some arrivals are held against the whole index by brute force: `/metrics` has their recall.
 
     It is done in rounds, in the background. A round takes as long as it takes to read the index in

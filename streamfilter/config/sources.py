@@ -32,7 +32,7 @@ Paths = dict[tuple[str, ...], str]
 
 
 @dataclass(slots=True)
-class Settings:
+class RawSettings:
     """What the sources gave together."""
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -43,9 +43,9 @@ class Settings:
 
 def read_settings(
     files: Sequence[Path], environment: Mapping[str, str], overrides: Sequence[str]
-) -> Settings:
+) -> RawSettings:
     """Return the settings of all sources, later ones over earlier ones, references filled in."""
-    settings = Settings()
+    settings = RawSettings()
     layers = [_file(path, settings.problems) for path in files]
     layers += _environment(environment, settings.problems)
     layers += _overrides(overrides, settings.problems)
@@ -174,7 +174,7 @@ def _plain_property(path: tuple[str, ...]) -> bool:
 
 
 def _fill(
-    value: Any, path: tuple[str, ...], variables: Mapping[str, str], settings: Settings
+    value: Any, path: tuple[str, ...], variables: Mapping[str, str], settings: RawSettings
 ) -> Any:
     """Return *value* with every ``${…}`` in its texts replaced."""
     if isinstance(value, Mapping):

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from streamfilter.demo.ledger import Ledger, Outcome
+from streamfilter.demo.ledger import Ledger, OutputRecord
 from streamfilter.demo.sitting import Sitting
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.process import standard
@@ -61,7 +61,7 @@ class Board:
         sys.stdout.flush()
         self._drawn = len(lines)
 
-    def _latest(self) -> list[Outcome]:
+    def _latest(self) -> list[OutputRecord]:
         """Return the latest verdicts, unique ones only if there are not enough others."""
         recent = self._sitting.ledger.outcomes[-40:]
         worth = [outcome for outcome in recent if outcome.verdict is not Verdict.UNIQUE]
@@ -80,7 +80,7 @@ def counts(ledger: Ledger) -> str:
     )
 
 
-def _row(outcome: Outcome, width: int) -> str:
+def _row(outcome: OutputRecord, width: int) -> str:
     """Return one verdict, cut to *width*; colours take no room."""
     verdict = outcome.verdict.value
     text = f"{outcome.document_id:13} "

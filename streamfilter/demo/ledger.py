@@ -34,7 +34,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OutputRecord:
     """One record that came out."""
 
     place: str
@@ -51,7 +51,7 @@ class Ledger:
     """Everything that went in and came out."""
 
     sent: list[Sent] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[OutputRecord] = field(default_factory=list)
     verdicts: Counter[Verdict] = field(default_factory=Counter)
 
     @property
@@ -66,7 +66,7 @@ class Ledger:
         self.sent.append(sent)
         return sent
 
-    def receive(self, record: Record) -> Outcome:
+    def receive(self, record: Record) -> OutputRecord:
         """Enter what came out."""
         outcome = _outcome(record)
         self.outcomes.append(outcome)
@@ -92,7 +92,7 @@ class Ledger:
         return Run(given, list(map(_placed, self.outcomes)))
 
 
-def _outcome(record: Record) -> Outcome:
+def _outcome(record: Record) -> OutputRecord:
     ours = {
         name.removeprefix(PREFIX): value.decode()
         for name, value in record.headers
@@ -100,7 +100,7 @@ def _outcome(record: Record) -> Outcome:
     }
     place = OUTPUTS[record.source.topic]
     verdict = Verdict.REJECTED if place == "dead_letter" else Verdict(ours.get("verdict", "unique"))
-    return Outcome(
+    return OutputRecord(
         place,
         verdict,
         value=record.value or b"",
@@ -119,7 +119,7 @@ def _source(ours: dict[str, str]) -> Source | None:
     return None
 
 
-def _placed(outcome: Outcome) -> Placed:
+def _placed(outcome: OutputRecord) -> Placed:
     best: dict[str, Any] = next(iter(outcome.matches), {})
     return Placed(
         outcome.place,
@@ -132,7 +132,7 @@ def _placed(outcome: Outcome) -> Placed:
     )
 
 
-def _match_sources(outcome: Outcome) -> Iterator[Source]:
+def _match_sources(outcome: OutputRecord) -> Iterator[Source]:
     for match in outcome.matches:
         yield Source(match["topic"], match["partition"], match["offset"])
 

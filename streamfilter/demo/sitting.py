@@ -36,7 +36,7 @@ LOG_LINES_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """What the user asked for."""
 
     seconds: float
@@ -53,7 +53,7 @@ class Plan:
 class Sitting:
     """Runs the filter on *broker* and keeps the books."""
 
-    def __init__(self, plan: Plan, broker: Broker, directory: Path) -> None:
+    def __init__(self, plan: DemoPlan, broker: Broker, directory: Path) -> None:
         self.plan = plan
         self.ledger = Ledger()
         self.note = ""

@@ -11,12 +11,18 @@ from itertools import zip_longest
 
 from streamfilter.demo import truth as demo_truth
 from streamfilter.demo.board import counts
-from streamfilter.demo.ledger import Ledger, Outcome
+from streamfilter.demo.ledger import Ledger, OutputRecord
 from streamfilter.evaluation import Report, Truth, evaluate
 from streamfilter.model import DUPLICATES, Verdict
-from streamfilter.stories import Kind, Story
+from streamfilter.stories import Story, StoryKind
 
-EXAMPLES = (Kind.REPUBLISHED, Kind.UPDATED, Kind.ADVERT, Kind.MIRROR, Kind.SPAM)
+EXAMPLES = (
+    StoryKind.REPUBLISHED,
+    StoryKind.UPDATED,
+    StoryKind.ADVERT,
+    StoryKind.MIRROR,
+    StoryKind.SPAM,
+)
 EXAMPLE_LINES, EXAMPLE_WORDS, CONTEXT_WORDS = 5, 60, 5
 WIDTH_MAX = 120
 
@@ -68,8 +74,8 @@ def _kinds(ledger: Ledger) -> Iterator[str]:
     """Yield what was planted, and how much of it was withheld."""
     stories = ledger.stories()
     withheld = {o.document_id for o in ledger.outcomes if o.verdict in DUPLICATES}
-    planted: Counter[tuple[Kind, bool]] = Counter()
-    caught: Counter[tuple[Kind, bool]] = Counter()
+    planted: Counter[tuple[StoryKind, bool]] = Counter()
+    caught: Counter[tuple[StoryKind, bool]] = Counter()
     for story in stories.values():
         planted[story.kind, story.origin is not None] += 1
         caught[story.kind, story.origin is not None] += story.id in withheld
@@ -80,16 +86,16 @@ def _kinds(ledger: Ledger) -> Iterator[str]:
 
 
 MEANINGS = {
-    Kind.REPUBLISHED: "with another header and footer",
-    Kind.ADVERT: "with an advertisement inside",
-    Kind.CROPPED: "with its end cut off",
-    Kind.UPDATED: "with a new first paragraph",
-    Kind.MIRROR: "with other links",
-    Kind.FEEDBACK: "the same message again",
-    Kind.SPAM: "the same letter to another name",
-    Kind.SHORT: "one of a few words changed",
-    Kind.REWRITTEN: "a third of it new",
-    Kind.QUOTING: "another story with a quotation",
+    StoryKind.REPUBLISHED: "with another header and footer",
+    StoryKind.ADVERT: "with an advertisement inside",
+    StoryKind.CROPPED: "with its end cut off",
+    StoryKind.UPDATED: "with a new first paragraph",
+    StoryKind.MIRROR: "with other links",
+    StoryKind.FEEDBACK: "the same message again",
+    StoryKind.SPAM: "the same letter to another name",
+    StoryKind.SHORT: "one of a few words changed",
+    StoryKind.REWRITTEN: "a third of it new",
+    StoryKind.QUOTING: "another story with a quotation",
 }
 
 
@@ -104,7 +110,7 @@ def _pairs(ledger: Ledger) -> Iterator[str]:
             yield ""
 
 
-def _pair(outcome: Outcome, stories: dict[str, Story]) -> Iterator[str]:
+def _pair(outcome: OutputRecord, stories: dict[str, Story]) -> Iterator[str]:
     best = outcome.matches[0]
     copy, original = stories[outcome.document_id], stories[best["id"]]
     similarity = demo_truth.jaccard(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from streamfilter.engine.ports import Bounds
+from streamfilter.engine.ports import Watermarks
 from streamfilter.index.protocol import Progress
 from streamfilter.model import Positions
 from streamfilter.stops import ExitCode, Stop
@@ -64,7 +64,7 @@ def refuse_lost_changelog(names: Names, committed: Positions) -> None:
         )
 
 
-def refuse_future(names: Names, progress: Progress, bounds: Bounds, *, empty: bool) -> None:
+def refuse_future(names: Names, progress: Progress, bounds: Watermarks, *, empty: bool) -> None:
     """Stop if the index has applied what the changelog does not hold."""
     offset = progress.changelog_offset
     if offset >= bounds.end or (empty and offset >= 0):
@@ -77,7 +77,7 @@ def refuse_future(names: Names, progress: Progress, bounds: Bounds, *, empty: bo
         )
 
 
-def is_behind_start(progress: Progress, bounds: Bounds) -> bool:
+def is_behind_start(progress: Progress, bounds: Watermarks) -> bool:
     """Return True if the changelog no longer holds what the index would need next."""
     return 0 <= progress.changelog_offset < bounds.start - 1
 

@@ -2,9 +2,9 @@
 
 Every record begins with a version byte and a type byte. `Header` opens a changelog and says
 whose it is: which index's, and which group's. `documents` carry what the index stores of a
-document, in the index's own bytes, after its ordinal; band keys are recomputed. A `Batch` ends
-every transaction, also one in which nothing was unique: without it nobody could tell which batch
-judged an offset first.
+document, in the index's own bytes, after its ordinal; band keys are recomputed. A `BatchRecord`
+ends every transaction, also one in which nothing was unique: without it nobody could tell which
+batch judged an offset first.
 Integers are little-endian. Nothing here knows a clock: times in a record were decided before.
 """
 
@@ -41,7 +41,7 @@ _SPAN = struct.Struct("<Iqq")
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchRecord:
     """The last record of each transaction: which offsets it judged, and with which numbers."""
 
     mark: BatchMark
@@ -151,7 +151,7 @@ def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Docume
     return decode_documents(ordinals.astype(np.int64), stored, slots)
 
 
-def encode_batch(batch: Batch) -> bytes:
+def encode_batch(batch: BatchRecord) -> bytes:
     """Return the record that ends a transaction."""
     mark = batch.mark
     head = _BATCH.pack(
@@ -165,7 +165,7 @@ def encode_batch(batch: Batch) -> bytes:
     return _PREFIX.pack(VERSION, BATCH) + head + spans
 
 
-def decode_batch(value: bytes) -> Batch:
+def decode_batch(value: bytes) -> BatchRecord:
     """Return what `encode_batch` wrote.
 
     Raises:
@@ -184,4 +184,4 @@ def decode_batch(value: bytes) -> Batch:
         raise FormatError("a batch's changelog record counts backwards")
     if len({span.partition for span in spans}) != len(spans):
         raise FormatError("a batch's changelog record names a partition twice")
-    return Batch(BatchMark(number, first, after, spans), highest)
+    return BatchRecord(BatchMark(number, first, after, spans), highest)

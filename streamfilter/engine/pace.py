@@ -53,7 +53,7 @@ class Patience:
                 self._clock.sleep(PAUSE_SECONDS)
 
 
-class Watch:
+class Stopwatch:
     """Seconds between laps, by name."""
 
     def __init__(self, clock: Clock, spent: Callable[[str], None] = lambda _: None) -> None:

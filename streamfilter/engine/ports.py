@@ -15,8 +15,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from streamfilter.model import Headers, Positions, Record, Source
-from streamfilter.stops import ExitCode, Refused, Stop, Temporary
-from streamfilter.stops import Fenced as FencedStop
+from streamfilter.stops import ExitCode, Fenced, Refused, Stop, Temporary
 
 T = TypeVar("T")
 
@@ -42,7 +41,7 @@ class RecordsRefused(Abortable):
         self.blame = blame
 
 
-class Fenced(LogError):
+class ProducerFenced(LogError):
     """The broker has a newer owner of our transactional id, or timed our transaction out.
 
     The producer is dead for good; nothing of the open transaction will ever be visible.
@@ -67,8 +66,8 @@ def as_stop(error: LogError) -> Stop:
         return Temporary(f"{error}; the broker may be away: try again later")
     if isinstance(error, Denied):
         return Refused(f"{error}; grant this right or mend the credentials")
-    if isinstance(error, Fenced):
-        return FencedStop(f"{error}; another process has our place")
+    if isinstance(error, ProducerFenced):
+        return Fenced(f"{error}; another process has our place")
     if isinstance(error, InputLost):
         return Stop(str(error), exit_code=ExitCode.CONFIG)
     return Stop(str(error))
@@ -125,7 +124,7 @@ class Membership(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Watermarks:
     """The changelog partition: first offset, and the offset after the last record or marker."""
 
     start: int
@@ -196,7 +195,7 @@ class Log(Protocol):
     def input_ids(self) -> tuple[str, str]:
         """Return the input's id as committed by the group, and now; empty: unknown (step 2)."""
 
-    def changelog_bounds(self) -> Bounds:
+    def changelog_bounds(self) -> Watermarks:
         """Return the changelog's bounds, read uncommitted (step 3)."""
 
     def start_positions(self, start: StartAt) -> Positions:

@@ -60,7 +60,7 @@ class Replay:
         """Documents whose batch record has not come yet."""
         self._documents: list[bytes] = []
         self._marks: list[BatchMark] = []
-        self._last: tuple[Entry, changelog.Batch] | None = None
+        self._last: tuple[Entry, changelog.BatchRecord] | None = None
         progress = index.progress
         self._next = progress.next_batch if progress.changelog_offset >= 0 else None
         """Number of the batch that must come next; None: any, the changelog may be trimmed."""
@@ -117,7 +117,7 @@ class Replay:
             raise refuse_other_record(self._names, known.changelog_offset)
         self._unchecked = False
 
-    def _end_batch(self, entry: Entry, batch: changelog.Batch) -> None:
+    def _end_batch(self, entry: Entry, batch: changelog.BatchRecord) -> None:
         """Make a batch's documents ready to be written; batches come without gaps."""
         number = batch.mark.number
         if self._next is not None and number != self._next:

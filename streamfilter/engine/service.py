@@ -15,17 +15,17 @@ from streamfilter.engine.observer import Observer
 from streamfilter.engine.ports import (
     Clock,
     Denied,
-    Fenced,
     InputLost,
     LogError,
     Membership,
     Moves,
+    ProducerFenced,
     Retriable,
     as_stop,
 )
 from streamfilter.engine.standby import Standbys
 from streamfilter.engine.task import Task
-from streamfilter.engine.transactor import Step
+from streamfilter.engine.transactor import StepResult
 from streamfilter.index.errors import (
     DiskFull,
     IndexDamaged,
@@ -35,8 +35,7 @@ from streamfilter.index.errors import (
 )
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
-from streamfilter.stops import Fenced as FencedStop
-from streamfilter.stops import SchemeMismatch, Temporary
+from streamfilter.stops import Fenced, SchemeMismatch, Temporary
 
 STANDBY_SECONDS = 0.25
 """How long a poll of the membership waits while there is nothing else to do."""
@@ -110,13 +109,13 @@ class Service:
         self._take(self._poll(self._wait))
         steps = list(self._advance_all())
         self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=0.0)
-        if Step.MOVED in steps:
+        if StepResult.MOVED in steps:
             self._wait = 0.0
         if not self._tasks:
             self._wait = self._stand_by()
         self._observer.enter(*self._state())
 
-    def _advance_all(self) -> Iterator[Step]:
+    def _advance_all(self) -> Iterator[StepResult]:
         for task in list(self._tasks.values()):
             if self._clock.monotonic() - self._polled_at >= TURN_SECONDS:
                 self._take(self._poll(0.0))
@@ -169,12 +168,12 @@ class Service:
         self._observer.note(f"{task.plan.label} is no longer ours")
         task.close()
 
-    def _advance(self, task: Task) -> Step:
+    def _advance(self, task: Task) -> StepResult:
         number = task.plan.number
         try:
             with _stops():
                 step = task.advance(self._patience / max(1, len(self._tasks)))
-        except Fenced as error:
+        except ProducerFenced as error:
             return self._fenced(task, error)
         except LogError as error:
             return self._replace(task, error)
@@ -182,11 +181,11 @@ class Service:
             return self._rebuild(task, error)
         finally:
             self._observer.alive()  # ten tasks that wait for a coordinator are no stuck loop
-        if step is Step.MOVED:
+        if step is StepResult.MOVED:
             self._replaced[number] = 0
         return step
 
-    def _replace(self, task: Task, error: LogError) -> Step:
+    def _replace(self, task: Task, error: LogError) -> StepResult:
         """Answer an unknown outcome: a new producer, and everything from step 1.
 
         One that was only too slow is tried again with less (`pace.py`), however often.
@@ -197,9 +196,9 @@ class Service:
             raise as_stop(error) from error
         self._observer.loudly(f"{task.plan.label} begins again with a new producer: {error}")
         task.restart()
-        return Step.RETRY
+        return StepResult.RETRY
 
-    def _rebuild(self, task: Task, error: IndexDamaged) -> Step:
+    def _rebuild(self, task: Task, error: IndexDamaged) -> StepResult:
         """Answer damage that only a read found: as at an opening, but once in a task's life.
 
         A disk that damages it again needs a person, not a loop of restores.
@@ -209,9 +208,9 @@ class Service:
             raise SchemeMismatch(f"{error}; it was restored once already: look at the disk")
         self._rebuilt.add(number)
         task.rebuild(str(error))
-        return Step.RETRY
+        return StepResult.RETRY
 
-    def _fenced(self, task: Task, error: Fenced) -> Step:
+    def _fenced(self, task: Task, error: ProducerFenced) -> StepResult:
         """Find out whether somebody took over, or only the transaction was too old.
 
         The broker's answer is the same. If the group threw us out, or if it happens again and
@@ -222,12 +221,12 @@ class Service:
         for _ in range(FENCE_POLLS):
             moves = self._poll(RETRY_SECONDS)
             if number in moves.gone:
-                raise FencedStop(f"{task.plan.label} was taken over by another process: {error}")
+                raise Fenced(f"{task.plan.label} was taken over by another process: {error}")
             self._take(moves)
             if not self._is_ours(task):
-                return Step.RETRY  # begun anew; what moved with others says nothing of this one
+                return StepResult.RETRY  # begun anew; what others moved says nothing of it
         if self._replaced[number] >= REPLACEMENTS_MAX and not task.outlived:
-            raise FencedStop(
+            raise Fenced(
                 f"{task.plan.label}: somebody else uses this transactional id again and again: "
                 f"{error}; is there a second cluster of processes with the same kafka.group?"
             )
@@ -273,9 +272,9 @@ def _stops() -> Iterator[None]:
 
 
 _WAITS = {
-    Step.RETRY: RETRY_SECONDS,
-    Step.DISK_FULL: PAUSED_SECONDS,
-    Step.TRIPPED: PAUSED_SECONDS,
+    StepResult.RETRY: RETRY_SECONDS,
+    StepResult.DISK_FULL: PAUSED_SECONDS,
+    StepResult.TRIPPED: PAUSED_SECONDS,
 }
 _WORRY = (
     State.RUNNING,

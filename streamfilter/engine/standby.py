@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from streamfilter.engine.beginning import refuse_future
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.plan import Doing, Plan, Script, patiently
-from streamfilter.engine.ports import Bounds, Clock, Denied, Log, LogError
+from streamfilter.engine.ports import Clock, Denied, Log, LogError, Watermarks
 from streamfilter.engine.restore import Replay
-from streamfilter.engine.store import Keeper, Store
+from streamfilter.engine.store import IndexStore, Keeper
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
@@ -37,7 +37,7 @@ class Standby:
     """Tails one task's changelog into this process's own index."""
 
     def __init__(
-        self, plan: Plan, log: Log, store: Store, observer: Observer, clock: Clock
+        self, plan: Plan, log: Log, store: IndexStore, observer: Observer, clock: Clock
     ) -> None:
         self._plan, self._log, self._observer, self._clock = plan, log, observer, clock
         self._keeper = Keeper(plan, log, observer, store, None)
@@ -87,7 +87,7 @@ class Standby:
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
         yield from self._tail(index, Sketcher(self._plan.scheme, seed=identity.seed), bounds)
 
-    def _tail(self, index: Index, sketcher: Sketcher, bounds: Bounds) -> Script[None]:
+    def _tail(self, index: Index, sketcher: Sketcher, bounds: Watermarks) -> Script[None]:
         """Apply what is committed as it comes, and look now and then whether it still can be."""
         names, known = self._plan.names, index.progress.changelog_offset
         from_known = known >= bounds.start

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streamfilter.engine import changelog
-from streamfilter.engine.changelog import Batch
+from streamfilter.engine.changelog import BatchRecord
 from streamfilter.index.protocol import Additions, Changes, Progress
 from streamfilter.model import BatchMark, Positions, Record, Span
 
@@ -46,7 +46,7 @@ class Standing:
         *,
         reread: bool,
         reached: Positions | None = None,
-    ) -> tuple[Standing, Batch | None]:
+    ) -> tuple[Standing, BatchRecord | None]:
         """Return the standing after *records*, and the batch that tells of it (None: re-read).
 
         Args:
@@ -65,7 +65,7 @@ class Standing:
         new = replace(self, positions=positions)
         return new._told(new._past(reached or {}), judged, latest)
 
-    def passed(self, reached: Positions) -> tuple[Standing, Batch | None]:
+    def passed(self, reached: Positions) -> tuple[Standing, BatchRecord | None]:
         """Return the standing at *reached*, with no record on the way there.
 
         What lies between are markers and aborted records. A batch tells of it as of any other, so
@@ -80,11 +80,11 @@ class Standing:
         known = {p: max(offset, positions[p]) for p, offset in self.known.items()}
         return replace(self, positions=positions, known=known)
 
-    def opened(self) -> tuple[Standing, Batch]:
+    def opened(self) -> tuple[Standing, BatchRecord]:
         """Return the first batch of a changelog: nothing judged, all start offsets told."""
         return self._told(self, 0, -1)
 
-    def _told(self, at: Standing, judged: int, latest: int) -> tuple[Standing, Batch]:
+    def _told(self, at: Standing, judged: int, latest: int) -> tuple[Standing, BatchRecord]:
         """Return the standing *at* those positions, and the batch that takes us there."""
         spans = tuple(Span(p, self.known[p], at.known[p]) for p in sorted(at.known))
         after = replace(
@@ -94,10 +94,10 @@ class Standing:
             highest_timestamp=max(self.highest_timestamp, latest),
         )
         mark = BatchMark(self.next_batch, self.next_ordinal, after.next_ordinal, spans)
-        return after, Batch(mark, after.highest_timestamp)
+        return after, BatchRecord(mark, after.highest_timestamp)
 
 
-def progress_after(batch: Batch, *, offset: int, record_hash: bytes) -> Progress:
+def progress_after(batch: BatchRecord, *, offset: int, record_hash: bytes) -> Progress:
     """Return what an index remembers after *batch*, whose record stands at *offset*."""
     return Progress(
         changelog_offset=offset,
@@ -109,7 +109,7 @@ def progress_after(batch: Batch, *, offset: int, record_hash: bytes) -> Progress
     )
 
 
-def values_of(additions: Additions | None, batch: Batch | None) -> list[bytes]:
+def values_of(additions: Additions | None, batch: BatchRecord | None) -> list[bytes]:
     """Return a batch's changelog records, its mark last; a re-read batch has none."""
     if batch is None:
         return []
@@ -125,7 +125,9 @@ def places_of(additions: Additions | None) -> list[tuple[int, int]]:
     return list(zip(documents.partitions.tolist(), documents.offsets.tolist(), strict=True))
 
 
-def changes_of(additions: Additions | None, batch: Batch, *, offset: int, value: bytes) -> Changes:
+def changes_of(
+    additions: Additions | None, batch: BatchRecord, *, offset: int, value: bytes
+) -> Changes:
     """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
     progress = progress_after(batch, offset=offset, record_hash=changelog.record_hash(value))
     return Changes(progress, additions, (batch.stored_mark,))

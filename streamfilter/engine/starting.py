@@ -18,12 +18,12 @@ from __future__ import annotations
 from streamfilter.engine import beginning
 from streamfilter.engine.changelog import encode_header
 from streamfilter.engine.plan import Plan, Script, patiently
-from streamfilter.engine.ports import Bounds
+from streamfilter.engine.ports import Watermarks
 from streamfilter.engine.restore import Replay
 from streamfilter.engine.standing import Standing
-from streamfilter.engine.store import Keeper, Store
+from streamfilter.engine.store import IndexStore, Keeper
 from streamfilter.engine.succession import Succession
-from streamfilter.engine.transactor import Parts, Step, Transactor
+from streamfilter.engine.transactor import Parts, StepResult, Transactor
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
@@ -34,7 +34,7 @@ from streamfilter.similarity.sketch import Sketcher
 class Starter:
     """One start of one task."""
 
-    def __init__(self, plan: Plan, parts: Parts, store: Store, index: Index | None) -> None:
+    def __init__(self, plan: Plan, parts: Parts, store: IndexStore, index: Index | None) -> None:
         """Prepare a start; an *index* that is still open from the last one is used again."""
         self._plan, self._parts = plan, parts
         self._log, self._observer = parts.log, parts.observer
@@ -90,11 +90,11 @@ class Starter:
         if header is None:
             # Abortable as any other: the membership is polled, and it is tried again.
             header_record = encode_header(identity.encode(), group=names.group)
-            while transactor.open_changelog(header_record) is Step.RETRY:
+            while transactor.open_changelog(header_record) is StepResult.RETRY:
                 yield State.STARTING, "the first transaction was aborted"
         return transactor
 
-    def _catch_up(self, index: Index, sketcher: Sketcher, bounds: Bounds) -> Script[None]:
+    def _catch_up(self, index: Index, sketcher: Sketcher, bounds: Watermarks) -> Script[None]:
         """Do step 5."""
         known = index.progress.changelog_offset
         from_known = known >= bounds.start

@@ -1,7 +1,7 @@
 """Where a task's index lives, whose it is, and how it is opened, refused, wiped or begun anew.
 
 The engine asks for an index by its identity and never touches a path; `DirectoryStore` is the
-real `Store`. What the index itself can do is `index.protocol.Index`.
+real `IndexStore`. What the index itself can do is `index.protocol.Index`.
 
 Whoever needs the index of a changelog, a start or a standby, asks the same questions in the same
 order (`Keeper`): whose changelog is it (its first record), does the configuration want that, does
@@ -20,7 +20,7 @@ from streamfilter.assembly import note_policy
 from streamfilter.engine import beginning, changelog
 from streamfilter.engine.observer import Observer, Usage
 from streamfilter.engine.plan import Plan, Script, with_room
-from streamfilter.engine.ports import Bounds, Log
+from streamfilter.engine.ports import Log, Watermarks
 from streamfilter.engine.restore import READ_SECONDS
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
@@ -32,7 +32,7 @@ from streamfilter.matching.verification import MatchPolicy
 from streamfilter.process.health import State
 
 
-class Store(Protocol):
+class IndexStore(Protocol):
     """A place for one index. What it raises are the faults of `index.errors`."""
 
     @property
@@ -101,13 +101,13 @@ class Keeper:
     """Opens the index of one task. `index` is open as soon as it is not None."""
 
     def __init__(
-        self, plan: Plan, log: Log, observer: Observer, store: Store, index: Index | None
+        self, plan: Plan, log: Log, observer: Observer, store: IndexStore, index: Index | None
     ) -> None:
         """Prepare to open; an *index* that is still open from before is used again."""
         self._plan, self._log, self._observer, self._store = plan, log, observer, store
         self.index = index
 
-    def header(self, bounds: Bounds) -> Script[Identity | None]:
+    def header(self, bounds: Watermarks) -> Script[Identity | None]:
         """Return whose changelog it is; None if nothing was ever committed to it."""
         reader = self._log.read_changelog(bounds.start, bounds.end)
         try:
@@ -171,7 +171,7 @@ class Keeper:
             raise beginning.refuse_foreign(self._plan.names)
         self._store.wipe()
 
-    def open(self, identity: Identity, bounds: Bounds, *, empty: bool) -> Script[Index]:
+    def open(self, identity: Identity, bounds: Watermarks, *, empty: bool) -> Script[Index]:
         """Return the open index, empty if the one that is there is damaged or too old."""
         names = self._plan.names
         if self.index is None:

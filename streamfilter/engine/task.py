@@ -10,8 +10,8 @@ from __future__ import annotations
 from streamfilter.engine.plan import Plan, Script
 from streamfilter.engine.ports import Clock, Log, LogError
 from streamfilter.engine.starting import Starter
-from streamfilter.engine.store import Store
-from streamfilter.engine.transactor import Parts, Step, Transactor
+from streamfilter.engine.store import IndexStore
+from streamfilter.engine.transactor import Parts, StepResult, Transactor
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
@@ -21,7 +21,7 @@ LOOKS = 5
 """So many looks in a row must find an unread record before it counts."""
 
 
-class Progress:
+class StallDetector:
     """Does a task move what there is to move? A consumer may get nothing for ever, silently.
 
     The loop turns, the broker answers, records wait, and yet nothing is committed: no heartbeat
@@ -80,13 +80,15 @@ MEASURE_SECONDS = 10.0
 class Task:
     """Drives one task."""
 
-    def __init__(self, plan: Plan, parts: Parts, store: Store, index: Index | None = None) -> None:
+    def __init__(
+        self, plan: Plan, parts: Parts, store: IndexStore, index: Index | None = None
+    ) -> None:
         """Prepare step 1; an open *index* is what a standby has brought up to date."""
         self.plan, self._parts, self._store = plan, parts, store
         self._starter: Starter | None = Starter(plan, parts, store, index)
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
-        self._progress = Progress(parts.log, parts.clock, seconds=parts.bounds.stuck_seconds)
+        self._progress = StallDetector(parts.log, parts.clock, seconds=parts.bounds.stuck_seconds)
         self.state, self.detail = State.STARTING, ""
         self._measure_at = self._lag_at = 0.0
         self._stood_at: Positions = {}
@@ -123,25 +125,25 @@ class Task:
         self._starter.wipe(why)
         self.restart()
 
-    def advance(self, timeout: float) -> Step:
+    def advance(self, timeout: float) -> StepResult:
         """Do one piece of the start, or one step of the loop that waits *timeout* for records."""
         if self._parts.pace.resting:
             self.detail = f"{self._parts.pace.failures} transactions in a row have failed"
-            return Step.RETRY
+            return StepResult.RETRY
         if self._script is not None:
             return self._advance_start(self._script)
         assert self._transactor is not None
         step = self._transactor.step(timeout)
         self.state, self.detail = self._shown(step)
         self._look_for_progress(step, self._transactor)
-        if step is Step.REPLACE:
+        if step is StepResult.REPLACE:
             self._show(self._transactor)
             self._begin()  # which is no progress: it may be for a transaction that always fails
-        elif step is not Step.IDLE or self._parts.clock.monotonic() >= self._lag_at:
+        elif step is not StepResult.IDLE or self._parts.clock.monotonic() >= self._lag_at:
             self._show(self._transactor)
         return step
 
-    def _advance_start(self, script: Script[Transactor]) -> Step:
+    def _advance_start(self, script: Script[Transactor]) -> StepResult:
         try:
             self.state, self.detail = next(script)
             restoring = self.state is State.RESTORING
@@ -151,25 +153,25 @@ class Task:
             self._transactor, self._script = end.value, None
             self.state, self.detail = State.RUNNING, ""
             self._show(end.value)
-            return Step.STARTED
+            return StepResult.STARTED
         if self.state is State.PAUSED_DISK:
-            return Step.DISK_FULL
-        return Step.RETRY if self.detail else Step.STARTED
+            return StepResult.DISK_FULL
+        return StepResult.RETRY if self.detail else StepResult.STARTED
 
-    def _look_for_progress(self, step: Step, transactor: Transactor) -> None:
+    def _look_for_progress(self, step: StepResult, transactor: Transactor) -> None:
         """Say so if what there is to move is not moved; a rest on purpose is none of it."""
         positions = transactor.standing.positions
-        did = step not in (Step.IDLE, Step.RETRY, Step.REPLACE)
+        did = step not in (StepResult.IDLE, StepResult.RETRY, StepResult.REPLACE)
         if did or positions != self._stood_at:
             self._progress.moved()
         self._stood_at = positions
         reason = self._progress.reason(positions)
         self._parts.observer.stuck(self.plan.label, reason)
 
-    def _shown(self, step: Step) -> tuple[State, str]:
-        if step is Step.DISK_FULL:
+    def _shown(self, step: StepResult) -> tuple[State, str]:
+        if step is StepResult.DISK_FULL:
             return State.PAUSED_DISK, "free some space; it goes on by itself"
-        if step is Step.TRIPPED:
+        if step is StepResult.TRIPPED:
             return State.PAUSED_DEAD_LETTERS, self._parts.breaker.reason
         return State.RUNNING, ""
 

@@ -10,10 +10,10 @@ from streamfilter.engine.pace import Pace, Patience, Share
 from streamfilter.engine.ports import (
     Abortable,
     Clock,
-    Fenced,
     Log,
     Member,
     Outgoing,
+    ProducerFenced,
     RecordsRefused,
 )
 from streamfilter.engine.refusals import Item, Place, Refusals, place_of
@@ -117,7 +117,7 @@ class Transactions:
         try:
             offset = self._send_and_commit(load, positions, member)
             outcome = "aborted" if offset is None else "committed"
-        except Fenced:
+        except ProducerFenced:
             outcome = "fenced"
             raise
         finally:

@@ -35,7 +35,7 @@ from streamfilter.engine.intake import Ahead, Intake
 from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Moved, Observer
 from streamfilter.engine.outgoing import Forwarder
-from streamfilter.engine.pace import Pace, Watch
+from streamfilter.engine.pace import Pace, Stopwatch
 from streamfilter.engine.ports import (
     Clock,
     InputLost,
@@ -65,7 +65,7 @@ those along that are before it; these are for an input that rests, so that reten
 removed all we judged, has not passed us."""
 
 
-class Step(Enum):
+class StepResult(Enum):
     """How a step of the loop ended."""
 
     STARTED = "started"
@@ -83,7 +83,7 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class BatchLimits:
     """Limits of a batch and of patience."""
 
     documents: int
@@ -109,7 +109,7 @@ class Parts:
     reader: Reader
     forwarder: Forwarder
     rules: Rules
-    bounds: Bounds
+    bounds: BatchLimits
     breaker: Breaker
     pace: Pace
     refusals: Refusals = field(default_factory=Refusals)
@@ -169,16 +169,16 @@ class Transactor:
         """Seconds that the next batch was waited for."""
         self._owed: _Owed | None = None
 
-    def step(self, timeout: float) -> Step:
+    def step(self, timeout: float) -> StepResult:
         """Move one batch, or what of the last one is still to be done."""
         if self._owed is not None:
             return self._apply()
         if self._transactions.worn:
-            return Step.REPLACE
+            return StepResult.REPLACE
         if self._parts.breaker.tripped:
-            return Step.TRIPPED
+            return StepResult.TRIPPED
         if not self._held:
-            watch = Watch(self._clock, self._parts.observer.spent)
+            watch = Stopwatch(self._clock, self._parts.observer.spent)
             taken = self._batches.next(timeout)
             self._held, self._reached = taken.records, taken.reached
             watch.lap("poll")
@@ -187,22 +187,22 @@ class Transactor:
             return self._commit_idle()
         kill_point("batch.consumed")
         accepted = accept(self.standing.known, self._held)
-        step = Step.MOVED
+        step = StepResult.MOVED
         if accepted.reread:
             step = self._move(accepted.reread, reread=True)
-        if accepted.new and step is Step.MOVED:
+        if accepted.new and step is StepResult.MOVED:
             self._held = accepted.new
             step = self._move(accepted.new, reread=False)
         return step
 
-    def _move(self, records: Sequence[Record], *, reread: bool) -> Step:
+    def _move(self, records: Sequence[Record], *, reread: bool) -> StepResult:
         """Take *records* through steps 8 to 13."""
         self._check_order(records)
         member = self._parts.member()
         if member.generation < 0 or not member.member_id:
-            return Step.RETRY  # the classic coordinator would not fence such a one
+            return StepResult.RETRY  # the classic coordinator would not fence such a one
         kill_point("batch.member")
-        watch = Watch(self._clock, self._parts.observer.spent)
+        watch = Stopwatch(self._clock, self._parts.observer.spent)
         decided = self._decide(records, watch, reread=reread)
         leaving = written(decided, self._parts.forwarder)
         kill_point("batch.decided")
@@ -221,7 +221,7 @@ class Transactor:
         load = Load(leaving, values, places_of(additions), records, lambda: self._share_of(records))
         offset = self._transactions.run(load, after.positions, member)
         if offset is None:
-            return Step.RETRY
+            return StepResult.RETRY
         watch.lap("commit")
         watch.seconds["poll"] += self._polled
         self._polled = 0.0
@@ -249,7 +249,7 @@ class Transactor:
                     f"{record.source.offset} after {position} was asked for"
                 )
 
-    def _decide(self, records: Sequence[Record], watch: Watch, *, reread: bool) -> Decided:
+    def _decide(self, records: Sequence[Record], watch: Stopwatch, *, reread: bool) -> Decided:
         standing = self.standing
         prepared = self._batches.prepared(records)
         watch.skip("prepare")  # that is timed by itself
@@ -266,7 +266,7 @@ class Transactor:
 
     def _prepare(self, records: Sequence[Record]) -> Prepared:
         """Read and sketch *records*: by the worker, so it touches nothing that changes."""
-        watch = Watch(self._clock)
+        watch = Stopwatch(self._clock)
         parts = self._parts
         readings = read(records, parts.reader, parts.forwarder, parts.refusals.known)
         watch.lap("read")
@@ -274,16 +274,16 @@ class Transactor:
         watch.lap("sketch")
         return replace(prepared, seconds=watch.seconds)
 
-    def _apply(self) -> Step:
+    def _apply(self) -> StepResult:
         """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""
         owed = self._owed
         assert owed is not None
-        watch = Watch(self._clock, self._parts.observer.spent)
+        watch = Stopwatch(self._clock, self._parts.observer.spent)
         try:
             applied = self._index.apply(owed.changes)
         except DiskFull as error:
             self._parts.observer.note(str(error))
-            return Step.DISK_FULL
+            return StepResult.DISK_FULL
         kill_point("index.applied")
         self._owed = None
         if owed.moved is not None:
@@ -294,40 +294,40 @@ class Transactor:
             watch.skip("audit")
         return self._moved()
 
-    def _moved(self) -> Step:
-        return Step.REPLACE if self._transactions.worn else Step.MOVED
+    def _moved(self) -> StepResult:
+        return StepResult.REPLACE if self._transactions.worn else StepResult.MOVED
 
-    def open_changelog(self, header: bytes) -> Step:
+    def open_changelog(self, header: bytes) -> StepResult:
         """Write a fresh changelog's first transaction: whose it is, and where it begins."""
         if self._transactions.worn:
-            return Step.REPLACE
+            return StepResult.REPLACE
         member = self._parts.member()
         if member.generation < 0 or not member.member_id:
-            return Step.RETRY
+            return StepResult.RETRY
         after, batch = self.standing.opened()
         values = [header, encode_batch(batch)]
         offset = self._transactions.run(Load(values=values), after.positions, member)
         if offset is None:
-            return Step.RETRY
+            return StepResult.RETRY
         self.standing = after
         self._owed = _Owed(changes_of(None, batch, offset=offset, value=values[-1]), None)
         return self._apply()
 
-    def _commit_idle(self) -> Step:
+    def _commit_idle(self) -> StepResult:
         """Keep the committed offsets alive, and abreast of the log, while nothing comes."""
         self._auditing.look()
         self._parts.observer.spent("audit")
         after, batch = self.standing.passed(self._reached)
         seconds = PASS_SECONDS if after != self.standing else IDLE_COMMIT_SECONDS
         if self._transactions.idle_seconds < seconds:
-            return Step.IDLE
+            return StepResult.IDLE
         member = self._parts.member()
         if member.generation < 0 or not member.member_id:
-            return Step.RETRY
+            return StepResult.RETRY
         values = values_of(None, batch)
         offset = self._transactions.run(Load(values=values), after.positions, member)
         if offset is None:
-            return Step.RETRY
+            return StepResult.RETRY
         self.standing = after
         if batch is None:
             return self._moved()

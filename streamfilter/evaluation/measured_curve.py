@@ -35,7 +35,7 @@ STEPS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class CurveBin:
     """Pairs of similarities in [low, high)."""
 
     low: float
@@ -88,7 +88,7 @@ class Bucket:
 
 def measured_curve(
     pairs: Pairs, keys: Sequence[NDArray[np.uint64]], probability: Callable[[float], float]
-) -> list[Bucket]:
+) -> list[CurveBin]:
     """Return the buckets that have pairs, in rising order.
 
     Args:
@@ -106,11 +106,11 @@ def measured_curve(
 
 def _buckets(
     places: NDArray[np.int64], pairs: Pairs, met: Sequence[NDArray[np.bool_]], chances: F64
-) -> Iterator[Bucket]:
+) -> Iterator[CurveBin]:
     for place in np.unique(places).tolist():
         inside = places == place
         chance = chances[inside]
-        yield Bucket(
+        yield CurveBin(
             low=place / BUCKETS,
             high=min(1.0, (place + 1) / BUCKETS),
             pairs=int(inside.sum()),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.evaluation.brute_force import Pairs, all_pairs
-from streamfilter.evaluation.measured_curve import Bucket, measured_curve, met_of
+from streamfilter.evaluation.measured_curve import CurveBin, measured_curve, met_of
 from streamfilter.process.interruption import INTERRUPTION
 from streamfilter.similarity.shape import Shape, plan
 from streamfilter.similarity.sketch import Sketcher
@@ -52,7 +52,7 @@ class Missed:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class BruteForceSample:
     """What brute force found."""
 
     documents: int
@@ -67,7 +67,7 @@ class Sample:
     are compared in vain. A withheld one is in no index, and nothing meets it."""
     missed: tuple[Missed, ...]
     """The most similar ones."""
-    curve: tuple[Bucket, ...]
+    curve: tuple[CurveBin, ...]
     pairs: Pairs
     """All of them from `FLOOR` on."""
     recommendation: str
@@ -81,7 +81,7 @@ def measure(
     threshold: float,
     recall: float,
     kept: NDArray[np.bool_],
-) -> Sample:
+) -> BruteForceSample:
     """Compare all pairs of *texts* and see which of them share a band.
 
     *kept* says which ones a filter forwards: only these are ever met by later ones.
@@ -95,7 +95,7 @@ def measure(
     worst = lost[np.argsort(-pairs.similarity[lost], kind="stable")][:EXAMPLES]
     false = int((met & ~similar & kept[pairs.earlier]).sum())
     looked = _Looked(pairs, pairs.chosen(kept[pairs.earlier]), len(texts))
-    return Sample(
+    return BruteForceSample(
         documents=len(texts),
         threshold=threshold,
         shape=shape,

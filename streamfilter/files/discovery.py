@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from streamfilter.assembly import policy_for
-from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness
+from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.config.configuration import Config
-from streamfilter.files.outputs import Output
+from streamfilter.files.outputs import OutputFile
 from streamfilter.files.run import check_paths
 from streamfilter.files.sampling import documents_of, refuse
 from streamfilter.files.state import opened
@@ -24,16 +24,6 @@ from streamfilter.matching import envelope
 from streamfilter.model import Malformed, Record
 from streamfilter.process.interruption import INTERRUPTION
 from streamfilter.similarity.sketchers import sketcher_of
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two documents that are alike; *other* came first."""
-
-    id: str
-    other: str
-    similarity: float
-    same_text: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +88,7 @@ def discover(
 class _Rejections:
     """What becomes of lines that cannot be read: set aside and counted, or an end."""
 
-    def __init__(self, output: Output | None) -> None:
+    def __init__(self, output: OutputFile | None) -> None:
         self._output, self.count = output, 0
 
     def take(self, record: Record, malformed: Malformed) -> None:
@@ -116,7 +106,7 @@ def _rejections(inputs: Sequence[str], path: str | None) -> Iterator[_Rejections
         yield _Rejections(None)
         return
     check_paths(inputs, [path])
-    output = Output(path)
+    output = OutputFile(path)
     try:
         yield _Rejections(output)
         output.complete()

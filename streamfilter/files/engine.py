@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from streamfilter.documents.reader import Reader
-from streamfilter.files.lines import Input, Lines
+from streamfilter.files.lines import InputFile, Lines
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.index.protocol import Changes, Index, Progress
@@ -26,7 +26,7 @@ from streamfilter.stops import SchemeMismatch
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FilterSettings:
     """What shapes the verdicts and the batches."""
 
     rules: Rules
@@ -38,14 +38,14 @@ class Settings:
 class Engine:
     """One run over its inputs, put together from its parts."""
 
-    settings: Settings
+    settings: FilterSettings
     reader: Reader
     sketcher: Sketcher
     index: Index
     sources: Sources
     placement: Placement
 
-    def run(self, inputs: Iterable[Input], advanced: Callable[[int], None]) -> None:
+    def run(self, inputs: Iterable[InputFile], advanced: Callable[[int], None]) -> None:
         """Filter *inputs* in their order and publish the outputs.
 
         ``advanced`` hears how many more stored bytes have been read.
@@ -67,7 +67,7 @@ class Engine:
         INTERRUPTION.obey()
         self.placement.outputs.publish()
 
-    def _filter(self, input_: Input, advanced: Callable[[int], None]) -> None:
+    def _filter(self, input_: InputFile, advanced: Callable[[int], None]) -> None:
         """Filter one input; remember how far it came, whatever stopped it."""
         number = self.sources.number_of(input_.name)
         known = self.sources.known(number)

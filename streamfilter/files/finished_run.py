@@ -7,7 +7,7 @@ from contextlib import closing
 
 from streamfilter.documents.reader import Reader
 from streamfilter.evaluation import Given, Placed, Run, digest, given_of, placed_of
-from streamfilter.files.lines import Input, Line
+from streamfilter.files.lines import InputFile, Line
 from streamfilter.matching import envelope
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.stops import BrokenInput
@@ -57,7 +57,7 @@ def _envelopes(path: str, place: str) -> Iterator[Placed]:
 
 
 def _lines(path: str) -> Iterator[tuple[str, Line]]:
-    with closing(Input(path)) as input_:
+    with closing(InputFile(path)) as input_:
         for batch in input_.batches(documents=10_000, size=1 << 22):
             for line in batch.lines:
                 yield input_.name, line

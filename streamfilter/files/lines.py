@@ -49,7 +49,7 @@ class Lines:
     """How far the input has been read, in bytes as stored (compressed if it is)."""
 
 
-class Input:
+class InputFile:
     """One input, read once from its beginning."""
 
     def __init__(self, path: str, *, name: str | None = None) -> None:

@@ -24,7 +24,7 @@ AS_THEY_WERE = "the outputs are as they were (of a pipe or a device: not whole)"
 _BUFFER_BYTES = 1 << 17  # nobody reads the file before it is complete
 
 
-class Output:
+class OutputFile:
     """One output of lines; compressed if its name ends in ``.gz``."""
 
     def __init__(self, path: str) -> None:
@@ -131,7 +131,7 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         Stop: (usage) if it cannot be written; (temporary) if there is no room for it.
     """
-    output = Output(str(path))
+    output = OutputFile(str(path))
     try:
         output.write(content)
         output.complete()
@@ -144,11 +144,11 @@ class Outputs:
     """The places where a record can go. Leaving the context without `publish` discards them."""
 
     def __init__(self, unique: str, duplicates: str, dead_letter: str | None = None) -> None:
-        opened: list[Output] = []
+        opened: list[OutputFile] = []
         try:
             for path in (unique, duplicates, dead_letter):
                 if path is not None:
-                    opened.append(Output(path))
+                    opened.append(OutputFile(path))
         except BaseException:
             for output in opened:
                 output.discard()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from streamfilter.assembly import policy_for, reader_for
 from streamfilter.config.configuration import Config
-from streamfilter.files.engine import Engine, Settings
-from streamfilter.files.lines import STDIN, Input
+from streamfilter.files.engine import Engine, FilterSettings
+from streamfilter.files.lines import STDIN, InputFile
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
@@ -67,7 +67,7 @@ def filter_files(
             shadow=job.shadow,
         )
         Engine(
-            settings=Settings(
+            settings=FilterSettings(
                 rules=Rules(policy_for(config), config.index.bucket_cap, sources.locate),
                 batch_documents=config.batch.documents,
                 batch_bytes=config.batch.bytes,
@@ -81,8 +81,8 @@ def filter_files(
     return placement.summary
 
 
-def _opened(stack: ExitStack, path: str, job: Job) -> Input:
-    input_ = Input(path, name=job.stdin_name if path == STDIN else None)
+def _opened(stack: ExitStack, path: str, job: Job) -> InputFile:
+    input_ = InputFile(path, name=job.stdin_name if path == STDIN else None)
     stack.callback(input_.close)
     return input_
 

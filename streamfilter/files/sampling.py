@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
-from streamfilter.files.lines import Input, Line
+from streamfilter.files.lines import InputFile, Line
 from streamfilter.model import Document, Malformed, Record, Source
 from streamfilter.stops import BrokenInput
 
@@ -59,7 +59,7 @@ def documents_of(
 
 def _lines(inputs: Sequence[str]) -> Iterator[tuple[str, Line]]:
     for path in inputs:
-        with closing(Input(path)) as input_:
+        with closing(InputFile(path)) as input_:
             for batch in input_.batches(documents=1_000, size=1 << 22):
                 for line in batch.lines:
                     yield input_.name, line

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from streamfilter.evaluation import Truth
-from streamfilter.files.lines import Input
+from streamfilter.files.lines import InputFile
 from streamfilter.stops import BrokenInput
 
 HEADER = "id_a"
@@ -20,7 +20,7 @@ def read_truth(path: str) -> Truth:
     Raises:
         Stop: if it cannot be read, or is no truth file; the message names the line.
     """
-    input_ = Input(path)
+    input_ = InputFile(path)
     try:
         lines = chain.from_iterable(
             batch.lines for batch in input_.batches(documents=10_000, size=1 << 22)

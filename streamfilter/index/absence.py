@@ -14,7 +14,7 @@ from streamfilter.index import front_file
 from streamfilter.index.errors import file_errors
 from streamfilter.index.front import Front
 from streamfilter.index.protocol import U64, Flags
-from streamfilter.index.store import BANDS, Store
+from streamfilter.index.store import BANDS, Database
 
 OPENING_KEYS = 1 << 17
 """Keys read before opening returns, a tenth of a second: a small index needs no file."""
@@ -25,7 +25,7 @@ PIECE_KEYS = 1 << 13
 class Absence:
     """Tells of keys that they were never written, without asking the database."""
 
-    def __init__(self, store: Store, *, bytes_max: int) -> None:
+    def __init__(self, store: Database, *, bytes_max: int) -> None:
         """Take the front that the last run left, or begin to make one.
 
         Raises:

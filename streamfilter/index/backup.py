@@ -27,7 +27,7 @@ from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Progress
-from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, META, SPANS, Entries, Store
+from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, META, SPANS, Database, Entries
 from streamfilter.index.viewing import IndexView, viewed
 
 CONTENTS_NAME = "backup.json"
@@ -113,7 +113,7 @@ def _copied(path: Path, target: Path, name: str, seed: bytes | None) -> dict[str
 
 def _write_anew(view: IndexView, path: Path) -> None:
     memory = Memory(cache_bytes=32 * MIB, memtable_bytes=64 * MIB, front_bytes=0)
-    store = Store(path, memory=memory, create=True)
+    store = Database(path, memory=memory, create=True)
     try:
         for family in _LAST:
             source = view.entries(family)

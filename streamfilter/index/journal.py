@@ -34,7 +34,7 @@ def fact_key(name: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoredProgress:
     """Progress, and what else is cheaper to remember than to count."""
 
     progress: Progress = field(default_factory=Progress)
@@ -49,7 +49,7 @@ def _packed(layout: struct.Struct, *values: int) -> bytes:
         raise FormatError(f"{values} cannot be stored: {error}") from error
 
 
-def encode_standing(standing: Standing) -> bytes:
+def encode_standing(standing: StoredProgress) -> bytes:
     """Return the bytes of *standing*: positions in rising order of their partition."""
     progress = standing.progress
     positions = sorted((progress.positions or {}).items())
@@ -68,7 +68,7 @@ def encode_standing(standing: Standing) -> bytes:
     return head + progress.record_hash + tail
 
 
-def decode_standing(data: bytes) -> Standing:
+def decode_standing(data: bytes) -> StoredProgress:
     """Return what `encode_standing` wrote.
 
     Raises:
@@ -92,7 +92,7 @@ def decode_standing(data: bytes) -> Standing:
         next_ordinal=ordinal,
         highest_timestamp=timestamp,
     )
-    return Standing(progress, documents)
+    return StoredProgress(progress, documents)
 
 
 def encode_mark(mark: BatchMark) -> bytes:

@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 
 from streamfilter.index.format import Lists, decode_documents, encode_buckets, encode_documents
-from streamfilter.index.journal import Standing, encode_mark, encode_standing, span_entries
+from streamfilter.index.journal import StoredProgress, encode_mark, encode_standing, span_entries
 from streamfilter.index.longer import DEPTH, STEPS, cap_at, longer
 from streamfilter.index.protocol import (
     FAINT_BELOW,
@@ -106,7 +106,7 @@ class MemoryIndex:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing."""
         # Encoded first: what cannot be stored raises before anything has changed.
         values = encode_documents(changes.additions.documents) if changes.additions else []
-        encode_standing(Standing(changes.progress, len(self)))
+        encode_standing(StoredProgress(changes.progress, len(self)))
         for mark in changes.marks:
             encode_mark(mark)
         removed = self._remove(changes.removals) if changes.removals else 0
@@ -204,7 +204,7 @@ class MemoryIndex:
         marks = self._marks.values()
         for start, end in sorted(entry for mark in marks for entry in span_entries(mark)):
             yield "span", start, end
-        yield "progress", b"", encode_standing(Standing(self._progress, len(self)))
+        yield "progress", b"", encode_standing(StoredProgress(self._progress, len(self)))
 
     def drop_owed(self) -> None:
         """Do nothing: no write fails here."""

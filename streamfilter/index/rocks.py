@@ -33,7 +33,7 @@ from streamfilter.index.format import (
 )
 from streamfilter.index.journal import (
     STANDING,
-    Standing,
+    StoredProgress,
     decode_mark,
     decode_standing,
     encode_mark,
@@ -58,7 +58,7 @@ from streamfilter.index.protocol import (
     Removals,
 )
 from streamfilter.index.selection import subset
-from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, META, SPANS, Entries, Store
+from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, META, SPANS, Database, Entries
 from streamfilter.model import BatchMark
 
 
@@ -88,7 +88,7 @@ class RocksIndex:
         self._slots = slots
         self._cap = bucket_cap
         memory = memory or Memory()
-        self._store = Store(path, memory=memory, create=create)
+        self._store = Database(path, memory=memory, create=create)
         self._on_close: Callable[[], None] | None = on_close
         self._owed: tuple[Progress, IndexFault] | None = None
         try:
@@ -98,10 +98,10 @@ class RocksIndex:
             self._release()
             raise
 
-    def _stored_standing(self) -> tuple[Standing, int]:
+    def _stored_standing(self) -> tuple[StoredProgress, int]:
         """Return how far the database has come, and its highest ordinal (-1: none)."""
         stored = self._store.get(META, [STANDING])[0]
-        standing = decode_standing(stored) if stored is not None else Standing()
+        standing = decode_standing(stored) if stored is not None else StoredProgress()
         last = self._store.last_key(DOCUMENTS)
         return standing, int.from_bytes(last, "big") if last is not None else -1
 
@@ -185,8 +185,8 @@ class RocksIndex:
         entries.put(META, [STANDING], [encode_standing(standing)])
         return entries, applied
 
-    def _after(self, changes: Changes, applied: Applied) -> Standing:
-        return Standing(changes.progress, len(self) + applied.documents - applied.removed)
+    def _after(self, changes: Changes, applied: Applied) -> StoredProgress:
+        return StoredProgress(changes.progress, len(self) + applied.documents - applied.removed)
 
     def _unknown(self, additions: Additions | None) -> Additions | None:
         """Return the additions that are not stored yet, in rising order; None if there are none."""

@@ -34,7 +34,7 @@ FLUSH_FILES_MAX = 16
 """RocksDB slows writers down, and lets a flush wait, from 20 files of the newest level on."""
 
 STAMP = b"\0"
-"""A key that every write sets, in every family, to the same rising number: see `Store`."""
+"""A key that every write sets, in every family, to the same rising number: see `Database`."""
 
 _SUMMED = (
     "estimate-num-keys",
@@ -74,7 +74,7 @@ class Entries:
         self.deleted.setdefault(family, []).extend(keys)
 
 
-class Store:
+class Database:
     """One open database directory. Only reads may come from several threads.
 
     RocksDB flushes family by family, and opens a database whose MANIFEST lost its end without a

@@ -21,11 +21,11 @@ from streamfilter.index.directory import DATABASE_NAME, read_marker
 from streamfilter.index.errors import IndexDamaged, IndexRefused
 from streamfilter.index.format import Lists, decode_buckets, decode_documents
 from streamfilter.index.identity import Identity
-from streamfilter.index.journal import STANDING, Standing, decode_standing, fact_key
+from streamfilter.index.journal import STANDING, StoredProgress, decode_standing, fact_key
 from streamfilter.index.opening import read_identity
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags, Progress
-from streamfilter.index.store import BANDS, DOCUMENTS, META, Store
+from streamfilter.index.store import BANDS, DOCUMENTS, META, Database
 
 ATTEMPTS = 5
 """The owner may replace a file between our reading its name and opening it."""
@@ -36,11 +36,11 @@ SCAN_DOCUMENTS = 1_000
 class IndexView:
     """What an index holds; the reading half of `protocol.Index`."""
 
-    def __init__(self, store: Store, identity: Identity, *, bucket_cap: int) -> None:
+    def __init__(self, store: Database, identity: Identity, *, bucket_cap: int) -> None:
         self.identity, self.bucket_cap = identity, bucket_cap
         self._store, self._slots = store, identity.slots
         stored = store.get(META, [STANDING])[0]
-        self._standing = decode_standing(stored) if stored is not None else Standing()
+        self._standing = decode_standing(stored) if stored is not None else StoredProgress()
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
@@ -123,11 +123,11 @@ def viewed(path: Path, *, seed: bytes | None = None) -> Iterator[IndexView]:
             store.close()
 
 
-def _opened(path: Path, notes: Path) -> Store:
+def _opened(path: Path, notes: Path) -> Database:
     memory = Memory(cache_bytes=32 * MIB, memtable_bytes=8 * MIB, front_bytes=0)
     for left in reversed(range(ATTEMPTS)):
         try:
-            return Store(path, memory=memory, create=False, follower=notes)
+            return Database(path, memory=memory, create=False, follower=notes)
         except IndexDamaged:
             if not left:
                 raise

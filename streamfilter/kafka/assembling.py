@@ -25,14 +25,14 @@ from streamfilter.engine.service import Service
 from streamfilter.engine.standby import Standby, Standbys
 from streamfilter.engine.store import DirectoryStore
 from streamfilter.engine.task import Task
-from streamfilter.engine.transactor import Bounds, Parts
+from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Index
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.errors import kafka_errors, stops
-from streamfilter.kafka.log import Clients, KafkaLog, Place
+from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.watching import TopicsWatch
@@ -184,7 +184,7 @@ class Assembly:
         )
         with stops(), kafka_errors("making a task's clients"):
             return KafkaLog(
-                Place(
+                LogPartitions(
                     config.input.topic, partitions, config.changelog_topic, number, self.input_id
                 ),
                 Clients(
@@ -243,10 +243,10 @@ def _rules(config: Config) -> Rules:
     return Rules(policy_for(config), config.index.bucket_cap, partial(Source, config.input.topic))
 
 
-def _bounds(config: Config, share: int) -> Bounds:
+def _bounds(config: Config, share: int) -> BatchLimits:
     seconds = config.kafka.transaction_timeout.total_seconds()
     socket = config.kafka.properties("producer").get("socket.timeout.ms")
-    return Bounds(
+    return BatchLimits(
         documents=config.batch.documents,
         size=max(TASK_BATCH_MIN, config.batch.bytes // share),
         latency=config.batch.latency.total_seconds(),

@@ -19,10 +19,10 @@ from confluent_kafka import KafkaError, KafkaException
 from streamfilter.engine.ports import (
     Abortable,
     Denied,
-    Fenced,
     InputLost,
     LogError,
     OutcomeUnknown,
+    ProducerFenced,
     RecordsRefused,
     Retriable,
     as_stop,
@@ -111,11 +111,11 @@ def classify(error: KafkaError) -> type[LogError]:
     """Return the class that says what may be done after *error*."""
     code = error.code()
     if code in FENCED:
-        return Fenced
+        return ProducerFenced
     if code in DENIED:
         return Denied
     if is_replaced_member(error) and not error.txn_requires_abort():
-        return Fenced  # outside a transaction it is the end of the member, and of the process
+        return ProducerFenced  # outside a transaction it ends the member, and the process
     if error.fatal():
         return OutcomeUnknown
     if code in REFUSED:

@@ -25,7 +25,6 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.engine.machine import bounded
 from streamfilter.engine.ports import (
     Abortable,
-    Bounds,
     LogError,
     Member,
     OutcomeUnknown,
@@ -33,6 +32,7 @@ from streamfilter.engine.ports import (
     RecordsRefused,
     Retriable,
     StartAt,
+    Watermarks,
 )
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.deliveries import Deliveries
@@ -50,7 +50,7 @@ from streamfilter.kafka.questions import (
     remembered_input,
     start_positions,
 )
-from streamfilter.kafka.reader import Reader, gets_a_record, record_of
+from streamfilter.kafka.reader import KafkaChangelogReader, gets_a_record, record_of
 from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
@@ -60,7 +60,7 @@ their turn, so a short wait costs it nothing, and a long one would cost all othe
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPartitions:
     """Which partitions a task's log speaks of."""
 
     input_topic: str
@@ -86,7 +86,7 @@ class Clients:
 class KafkaLog:
     """`streamfilter.engine.ports.Log` on real clients."""
 
-    def __init__(self, place: Place, clients: Clients) -> None:
+    def __init__(self, place: LogPartitions, clients: Clients) -> None:
         self._place, self._clients = place, clients
         self._seconds = clients.transaction_seconds
         self._data = clients.data()
@@ -143,7 +143,7 @@ class KafkaLog:
         known = remembered_input(self._data, place.changelog, place.task)
         return known, place.input_id
 
-    def changelog_bounds(self) -> Bounds:
+    def changelog_bounds(self) -> Watermarks:
         """Return the changelog's first offset and its end, read uncommitted (step 3)."""
         spot = TopicPartition(self._place.changelog, self._place.task)
         bounds = bounds_of(self._clients.admin, spot)
@@ -155,11 +155,13 @@ class KafkaLog:
         spots = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
         return start_positions(self._clients.admin, spots, start)
 
-    def read_changelog(self, start: int, end: int) -> Reader:
+    def read_changelog(self, start: int, end: int) -> KafkaChangelogReader:
         """Return a private reader of the changelog (step 5)."""
         with kafka_errors("opening the changelog's reader"):
             consumer = self._clients.reader()
-        return Reader(consumer, self._place.changelog, self._place.task, start=start, end=end)
+        return KafkaChangelogReader(
+            consumer, self._place.changelog, self._place.task, start=start, end=end
+        )
 
     def assign(self, positions: Positions) -> None:
         """Make `consume` begin at *positions* (step 6)."""

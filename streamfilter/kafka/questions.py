@@ -31,7 +31,7 @@ from confluent_kafka import (
 from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.engine.ports import Bounds, Denied, OutcomeUnknown, Retriable, StartAt
+from streamfilter.engine.ports import Denied, OutcomeUnknown, Retriable, StartAt, Watermarks
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.model import Positions
 
@@ -94,13 +94,13 @@ def _leaders_asked_anew(admin: AdminClient) -> Iterator[None]:
         raise
 
 
-def bounds_of(admin: AdminClient, spot: TopicPartition) -> Bounds:
+def bounds_of(admin: AdminClient, spot: TopicPartition) -> Watermarks:
     """Return a partition's first offset and its end, read uncommitted."""
     # Not get_watermark_offsets: under read_committed it returns the last stable offset.
     level = IsolationLevel.READ_UNCOMMITTED
     start = list_offsets(admin, [spot], OffsetSpec.earliest(), level)
     end = list_offsets(admin, [spot], OffsetSpec.latest(), level)
-    return Bounds(start[spot.partition], end[spot.partition])
+    return Watermarks(start[spot.partition], end[spot.partition])
 
 
 def start_positions(

@@ -56,7 +56,7 @@ def _bytes(value: bytes | str | None) -> bytes | None:
 UNREAD_SECONDS = 5.0
 
 
-class Reader:
+class KafkaChangelogReader:
     """`streamfilter.engine.ports.ChangelogReader` on a consumer of its own."""
 
     def __init__(

@@ -35,7 +35,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamfilter.index.protocol import Index
-from streamfilter.matching.audit_sample import Sample
+from streamfilter.matching.audit_sample import AuditSample
 from streamfilter.matching.audit_scan import KeysOf, Round, Scan
 from streamfilter.matching.pipeline import Judgement
 from streamfilter.matching.policy import MatchPolicy
@@ -62,7 +62,7 @@ class Audit:
         """Begin with nothing: what *index* holds already is read a slice at a time."""
         self._rates, self._policy, self._index, self._keys_of = rates, policy, index, keys_of
         self._documents = len(index)
-        self._next = Sample.up_to(rates.arrivals)
+        self._next = AuditSample.up_to(rates.arrivals)
         self._scan: Scan | None = None
 
     @property
@@ -88,7 +88,7 @@ class Audit:
             if not self._next.size:
                 return None
             self._scan = Scan(self._next.closed(), self._policy, self._keys_of)
-            self._next = Sample.up_to(self._rates.arrivals)
+            self._next = AuditSample.up_to(self._rates.arrivals)
         if not self._scan.slice(self._index):
             return None
         ended, self._scan = self._scan, None

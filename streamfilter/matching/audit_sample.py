@@ -38,7 +38,7 @@ CONTAINMENTS = ("exact_containment", "sampled_containment")
 _ALL = 2**64 - 1
 
 
-class Kind(IntEnum):
+class ArrivalKind(IntEnum):
     """What became of an arrival, as far as the audit cares."""
 
     UNIQUE = 0
@@ -86,11 +86,11 @@ def _joined(parts: list[Chosen]) -> Chosen:
 
 
 @dataclass(slots=True)
-class Sample:
+class AuditSample:
     """The arrivals of a round, and those chosen among them: of the lowest hashes."""
 
     limit: int
-    population: Counter[Kind] = field(default_factory=Counter)
+    population: Counter[ArrivalKind] = field(default_factory=Counter)
     withheld: I64 = field(default_factory=lambda: np.zeros(BINS, np.int64))
     doubted: I64 = field(default_factory=lambda: np.zeros(len(DOUBTS), np.int64))
     parts: list[Chosen] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Sample:
     forgotten: int = 0
 
     @classmethod
-    def up_to(cls, share: float) -> Sample:
+    def up_to(cls, share: float) -> AuditSample:
         """Begin a sample of at most *share* of what comes."""
         return cls(min(_ALL, int(share * _ALL)))
 
@@ -106,16 +106,16 @@ class Sample:
         """Count a batch, and choose among it."""
         signed = sketches.set_sizes > 0
         kinds = np.array([_kind(decision) for decision in decisions], np.int8)
-        kinds[~signed] = Kind.OTHER
-        counts = np.bincount(kinds, minlength=len(Kind)).tolist()
-        self.population.update(dict(zip(Kind, counts, strict=True)))
-        near = np.flatnonzero(kinds == Kind.NEAR)
+        kinds[~signed] = ArrivalKind.OTHER
+        counts = np.bincount(kinds, minlength=len(ArrivalKind)).tolist()
+        self.population.update(dict(zip(ArrivalKind, counts, strict=True)))
+        near = np.flatnonzero(kinds == ArrivalKind.NEAR)
         best = [decisions[row].matches[0].similarity for row in near.tolist()]
         self.withheld = self.withheld + np.bincount(bins_of(np.array(best)), minlength=BINS)
         doubts = np.array([decision.p_false_positive for decision in decisions])
         self.doubted = self.doubted + np.bincount(doubts_of(doubts[near]), minlength=len(DOUBTS))
         hashes = _hashed(sketches.fingerprints, first)
-        asked = (kinds == Kind.UNIQUE) | (kinds == Kind.NEAR)
+        asked = (kinds == ArrivalKind.UNIQUE) | (kinds == ArrivalKind.NEAR)
         rows = np.flatnonzero(asked & (hashes <= np.uint64(self.limit)))
         if not rows.size:
             return
@@ -140,7 +140,7 @@ class Sample:
         self.parts = [whole.where(np.flatnonzero(whole.hashes <= np.uint64(self.limit)))]
         self.size = len(self.parts[0].hashes)
 
-    def closed(self) -> Sample:
+    def closed(self) -> AuditSample:
         """Return this sample, complete and in one part."""
         self._lower()
         return self
@@ -150,7 +150,7 @@ _UNIQUE, _NEAR, _EXACT = Verdict.UNIQUE, Verdict.NEAR_DUPLICATE, Verdict.EXACT_D
 
 
 def _kind(decision: Decision) -> int:
-    """Return the `Kind`; asked of every document, so by identity, the most frequent first."""
+    """Return the `ArrivalKind`; asked of every document: by identity, the most frequent first."""
     verdict = decision.verdict
     if verdict is _UNIQUE:
         return 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents, Index
-from streamfilter.matching.audit_sample import Kind, Sample
+from streamfilter.matching.audit_sample import ArrivalKind, AuditSample
 from streamfilter.matching.candidates import hits_of
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, taken
@@ -42,7 +42,7 @@ looked too unlike to be compared, or to count."""
 class Round:
     """What one round found: a population, and a random sample of it."""
 
-    population: Mapping[Kind, int]
+    population: Mapping[ArrivalKind, int]
     """Signed arrivals by what became of them."""
     withheld: I64
     """(BINS,) near-duplicates of the population by the similarity of their best match."""
@@ -52,7 +52,7 @@ class Round:
     """Arrivals whose hash is at most this were chosen."""
     hashes: U64
     kinds: NDArray[np.int8]
-    """(n,) `Kind` of each chosen arrival."""
+    """(n,) `ArrivalKind` of each chosen arrival."""
     similarity: F64
     """(n,) of the most similar document before it that is similar; 0: there is none."""
     equal: Flags
@@ -75,24 +75,24 @@ class Round:
     @property
     def missed(self) -> Flags:
         """Return which were judged unique although something similar was there."""
-        missed: Flags = (self.kinds == Kind.UNIQUE) & (self.similarity > 0)
+        missed: Flags = (self.kinds == ArrivalKind.UNIQUE) & (self.similarity > 0)
         return missed
 
     @property
     def results(self) -> dict[str, int]:
         """Return the four results by name."""
-        near, similar = self.kinds == Kind.NEAR, self.similarity > 0
+        near, similar = self.kinds == ArrivalKind.NEAR, self.similarity > 0
         return {
             "true_positive": int((near & similar).sum()),
             "false_positive": int((near & ~similar).sum()),
             "false_negative": int(self.missed.sum()),
-            "true_negative": int(((self.kinds == Kind.UNIQUE) & ~similar).sum()),
+            "true_negative": int(((self.kinds == ArrivalKind.UNIQUE) & ~similar).sum()),
         }
 
     @property
     def doubting(self) -> Flags:
         """Return of which near-duplicates it is known whether their evidence was right."""
-        known: Flags = (self.kinds == Kind.NEAR) & (self.named >= 0) & self.whole
+        known: Flags = (self.kinds == ArrivalKind.NEAR) & (self.named >= 0) & self.whole
         return known
 
     @property
@@ -104,7 +104,7 @@ class Round:
 class Scan:
     """A sample on its way through the index."""
 
-    def __init__(self, sample: Sample, policy: MatchPolicy, keys_of: KeysOf) -> None:
+    def __init__(self, sample: AuditSample, policy: MatchPolicy, keys_of: KeysOf) -> None:
         self.sample, self._policy, self._keys_of = sample, policy, keys_of
         self._chosen = sample.parts[0]
         n = len(self._chosen.hashes)
@@ -185,7 +185,7 @@ class Scan:
             if value > self._similarity[our]:
                 self._similarity[our], self._originals[our] = value, ordinal
             reached = self._reached[our]
-            if met and chosen.kinds[our] == Kind.UNIQUE and len(reached) < ORIGINALS_MAX:
+            if met and chosen.kinds[our] == ArrivalKind.UNIQUE and len(reached) < ORIGINALS_MAX:
                 reached[ordinal] = like
 
     def result(self, index: Index) -> Round:
@@ -201,11 +201,13 @@ class Scan:
     def _still_judged(self) -> NDArray[np.int8]:
         """Return the kinds; withheld for a document that is gone is no longer to be judged."""
         kinds = self._chosen.kinds.copy()
-        kinds[(kinds == Kind.NEAR) & (self._similarity == 0) & (self._named < 0)] = Kind.OTHER
+        kinds[(kinds == ArrivalKind.NEAR) & (self._similarity == 0) & (self._named < 0)] = (
+            ArrivalKind.OTHER
+        )
         return kinds
 
     def _causes(self, index: Index) -> NDArray[np.int8]:
-        missed = np.flatnonzero((self._chosen.kinds == Kind.UNIQUE) & (self._similarity > 0))
+        missed = np.flatnonzero((self._chosen.kinds == ArrivalKind.UNIQUE) & (self._similarity > 0))
         causes = np.full(len(self._similarity), -1, np.int8)
         causes[missed] = CAUSES.index("bands")
         met = np.array([row for row in missed.tolist() if self._reached[row]], np.int64)

@@ -20,7 +20,7 @@ SCHEMA = 1
 Json = dict[str, Any]
 
 
-class Place(msgspec.Struct, frozen=True):
+class SourcePlace(msgspec.Struct, frozen=True):
     """Where a record came from, as an envelope spells it."""
 
     topic: str
@@ -33,7 +33,7 @@ class Place(msgspec.Struct, frozen=True):
         return Source(self.topic, self.partition, self.offset)
 
 
-class Matched(Place, frozen=True):
+class Matched(SourcePlace, frozen=True):
     """One match of an envelope."""
 
     id: str
@@ -45,7 +45,7 @@ class Envelope(msgspec.Struct, frozen=True):
 
     verdict: Verdict
     id: str | None = None
-    source: Place | None = None
+    source: SourcePlace | None = None
     matches: tuple[Matched, ...] = ()
     payload: str | None = None
     payload_encoding: str | None = None

@@ -30,7 +30,7 @@ NOWHERE: Locate = partial(Source, "")
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class SharedBucket:
     """A band key that earlier documents had, too."""
 
     band: int
@@ -44,7 +44,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CandidateStep:
     """One candidate and what became of it."""
 
     id: str
@@ -72,8 +72,8 @@ class Explanation:
     """How many of them are kept for verification."""
     columns: int
     """Band keys, without that of the whole text."""
-    buckets: tuple[Bucket, ...]
-    candidates: tuple[Step, ...]
+    buckets: tuple[SharedBucket, ...]
+    candidates: tuple[CandidateStep, ...]
     """The most similar first; the best match of a duplicate before all others."""
     decision: Decision
     reason: str
@@ -136,11 +136,13 @@ def _met_in(buckets: Buckets, before: int) -> tuple[list[tuple[int, int]], ...]:
     )
 
 
-def _hits(met_in: tuple[list[tuple[int, int]], ...], cap: int, last: int) -> tuple[Bucket, ...]:
+def _hits(
+    met_in: tuple[list[tuple[int, int]], ...], cap: int, last: int
+) -> tuple[SharedBucket, ...]:
     shortest = Counter(column for column, _ in met_in[0])
     longer = Counter(column for level in met_in[1:] for column, _ in level)
     return tuple(
-        Bucket(band, shortest[band], band == last, shortest[band] >= cap, longer[band])
+        SharedBucket(band, shortest[band], band == last, shortest[band] >= cap, longer[band])
         for band in sorted(shortest | longer)
     )
 
@@ -156,7 +158,7 @@ def _bands_of(met_in: tuple[list[tuple[int, int]], ...], last: int) -> dict[int,
 
 def _steps(
     outcome: Outcome, stored: Documents, bands: dict[int, tuple[int, ...]]
-) -> tuple[Step, ...]:
+) -> tuple[CandidateStep, ...]:
     """Return the candidates that are still there: matches first, as the evidence has them."""
     pairs = outcome.candidates
     order = np.lexsort((pairs.ordinals, -outcome.similarity, ~outcome.confirmed))
@@ -169,9 +171,9 @@ def _steps(
 
 def _step(
     stored: Documents, ordinal: int, bands: dict[int, tuple[int, ...]], finding: Finding
-) -> Step:
+) -> CandidateStep:
     row = int(np.searchsorted(stored.ordinals, ordinal))
-    return Step(
+    return CandidateStep(
         id=stored.ids[row],
         ordinal=ordinal,
         partition=int(stored.partitions[row]),
@@ -182,7 +184,7 @@ def _step(
     )
 
 
-def _reason(decision: Decision, steps: tuple[Step, ...], missing: int) -> str:
+def _reason(decision: Decision, steps: tuple[CandidateStep, ...], missing: int) -> str:
     """Return in words why it is this decision."""
     if decision.reason is not None:
         return "the text is shorter than one shingle and is not judged (input.short_text)"
@@ -200,7 +202,7 @@ def _reason(decision: Decision, steps: tuple[Step, ...], missing: int) -> str:
 
 
 def beside(sketches: Sketches, keys: U64, stored: Documents, their_keys: U64,
-           *, policy: MatchPolicy) -> Step:  # fmt: skip
+           *, policy: MatchPolicy) -> CandidateStep:  # fmt: skip
     """Compare the one document in *sketches* with the one in *stored*, met or not."""
     shared = tuple(np.flatnonzero(keys[0, :-1] == their_keys[0, :-1]).tolist())
     signed = bool(sketches.set_sizes[0] and stored.set_sizes[0])
@@ -226,19 +228,19 @@ def beside(sketches: Sketches, keys: U64, stored: Documents, their_keys: U64,
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairExplanation:
     """What the filter makes of a text that arrives after another one, and of nothing else."""
 
     remembered: bool
     """False: the first is too short to be judged, and nothing meets it."""
-    step: Step
+    step: CandidateStep
     """The two beside each other, met or not."""
     explanation: Explanation
 
 
 def one_after_the_other(
     one: str, other: str, sketcher: Sketcher, *, policy: MatchPolicy, bucket_cap: int
-) -> Pair:
+) -> PairExplanation:
     """Judge *one*, then explain *other*: exactly what a filter with an empty index does."""
     first, second = sketcher.sketch([one]), sketcher.sketch([other])
     stored = _as_stored(first, policy)
@@ -246,7 +248,7 @@ def one_after_the_other(
     remembered = bool(keys_that_count(first, first.keys.shape[1], policy).any())
     if remembered:
         index.apply(Changes(Progress(next_batch=1, next_ordinal=1), stored))
-    return Pair(
+    return PairExplanation(
         remembered=remembered,
         step=beside(second, second.keys, stored.documents, first.keys, policy=policy),
         explanation=explain(index, second, policy=policy, bucket_cap=bucket_cap),

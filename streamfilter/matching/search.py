@@ -31,7 +31,7 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """One earlier document that shares a key with the text that was asked for."""
 
     ordinal: int
@@ -73,12 +73,12 @@ def compared(
 
 def search(
     index: Readable, sketched: Sketched, keys: U64, *, policy: MatchPolicy
-) -> list[list[Found]]:
+) -> list[list[SearchHit]]:
     """Return for each row its candidates: most similar first, then the oldest."""
     candidates = candidates_of(index, sketched, keys)
     stored = index.fetch(np.unique(candidates.ordinals))
     outcome = compared(sketched, candidates, stored, policy=policy)
-    found: list[list[Found]] = [[] for _ in range(len(keys))]
+    found: list[list[SearchHit]] = [[] for _ in range(len(keys))]
     order = np.lexsort((candidates.ordinals, -outcome.similarity, candidates.rows))
     for pair in order.tolist():
         if not outcome.missing[pair]:
@@ -86,10 +86,10 @@ def search(
     return found
 
 
-def _found(outcome: Outcome, pair: int, stored: Documents) -> Found:
+def _found(outcome: Outcome, pair: int, stored: Documents) -> SearchHit:
     ordinal = int(outcome.candidates.ordinals[pair])
     row = int(np.searchsorted(stored.ordinals, ordinal))
-    return Found(
+    return SearchHit(
         ordinal=ordinal,
         id=stored.ids[row],
         partition=int(stored.partitions[row]),

@@ -64,7 +64,7 @@ ROCKSDB = (
 """The properties of all open indexes together: name, meaning."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """How a value behaves."""
 
     COUNTER = "counter"
@@ -81,7 +81,7 @@ class Metric:
     """One metric; ``values`` are all values of its single label, or empty."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     label: str = ""
     values: tuple[str, ...] = ()
@@ -96,22 +96,22 @@ class Metric:
 
 
 def _counter(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) -> Metric:
-    return Metric(name, Kind.COUNTER, help, label, values)
+    return Metric(name, MetricKind.COUNTER, help, label, values)
 
 
 def _gauge(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) -> Metric:
-    return Metric(name, Kind.GAUGE, help, label, values)
+    return Metric(name, MetricKind.GAUGE, help, label, values)
 
 
 def _unknown(name: str, help: str, label: str = "", values: tuple[str, ...] = ()) -> Metric:
-    return Metric(name, Kind.UNKNOWN_GAUGE, help, label, values)
+    return Metric(name, MetricKind.UNKNOWN_GAUGE, help, label, values)
 
 
 def _histogram(
     name: str, help: str, buckets: tuple[float, ...], label: str = "", values: tuple[str, ...] = ()
 ) -> Metric:
     assert all(low < high for low, high in pairwise(buckets)), name
-    return Metric(name, Kind.HISTOGRAM, help, label, values, buckets)
+    return Metric(name, MetricKind.HISTOGRAM, help, label, values, buckets)
 
 
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -214,8 +214,8 @@ CATALOGUE: tuple[Metric, ...] = (
     # meta
     _counter("stalls_total", "Times that the process stopped being live: the loop did not turn, or moved nothing although there was something to move.", "cause", tuple(Cause)),
     _gauge("state", "1 for what the process is doing now.", "state", tuple(State)),
-    Metric("build_info", Kind.INFO, "Versions.", labels=("version", "python")),
-    Metric("scheme_info", Kind.INFO, "What shapes the index.", labels=("scheme", "slots", "bands", "rows", "threshold")),
-    Metric("output_info", Kind.INFO, "Where duplicates go.", labels=("mode", "duplicates_mode")),
+    Metric("build_info", MetricKind.INFO, "Versions.", labels=("version", "python")),
+    Metric("scheme_info", MetricKind.INFO, "What shapes the index.", labels=("scheme", "slots", "bands", "rows", "threshold")),
+    Metric("output_info", MetricKind.INFO, "Where duplicates go.", labels=("mode", "duplicates_mode")),
 )
 # fmt: on

@@ -25,7 +25,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.matching.audit_sample import Kind
+from streamfilter.matching.audit_sample import ArrivalKind
 from streamfilter.matching.audit_scan import Round
 
 HEALTHY = 0.02
@@ -45,7 +45,7 @@ FIGURES = ("recall", "wrong")
 
 
 @dataclass(slots=True)
-class Watch:
+class ChangeDetector:
     """What is remembered of all pairs so far: two numbers."""
 
     score: int | None = None
@@ -73,8 +73,8 @@ def errors_of(found: Round) -> dict[str, NDArray[np.bool_]]:
     a random part of all such: the share of the missed ones is that of the whole stream. Where
     sets were cut the second look repeats the verdict: what cannot be an error would hide others.
     """
-    near = (found.kinds == Kind.NEAR) & found.whole
-    unique = (found.kinds == Kind.UNIQUE) & found.whole
+    near = (found.kinds == ArrivalKind.NEAR) & found.whole
+    unique = (found.kinds == ArrivalKind.UNIQUE) & found.whole
     similar = found.similarity > 0
     pairs = similar & (near | (unique & ~found.equal))
     return {"recall": unique[pairs], "wrong": ~similar[near]}

@@ -21,7 +21,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from streamfilter.monitoring.catalogue import CATALOGUE, Kind, Metric
+from streamfilter.monitoring.catalogue import CATALOGUE, Metric, MetricKind
 
 __all__ = ["Exposition", "Family", "Histogram", "Key", "Series"]
 
@@ -65,18 +65,18 @@ class Series:
 
     def _family(self, metric: Metric) -> Family:
         labels = [metric.label] if metric.label else []
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricKind.HISTOGRAM:
             histogram = HistogramMetricFamily(metric.full_name, metric.help, labels=labels)
             for value in metric.values or ("",):
                 held = self.histograms[metric.name, value]
                 histogram.add_metric([value] if labels else [], held.buckets(), held.sum)
             return histogram
-        if metric.kind is Kind.INFO:
+        if metric.kind is MetricKind.INFO:
             info = GaugeMetricFamily(metric.full_name, metric.help, labels=metric.labels)
             if metric.name in self.infos:
                 info.add_metric(self.infos[metric.name], 1)
             return info
-        kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+        kind = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
         family = kind(metric.full_name, metric.help, labels=labels)
         for value in metric.values or ("",):
             family.add_metric([value] if labels else [], self.numbers[metric.name, value])

@@ -31,8 +31,8 @@ from streamfilter.monitoring.catalogue import (
     SIMILARITIES,
     VERIFICATIONS,
     WITHHELD,
-    Kind,
     Metric,
+    MetricKind,
 )
 from streamfilter.monitoring.exposition import Exposition, Family, Histogram, Key, Series
 from streamfilter.monitoring.quality import SAMPLED, Figure, Quality
@@ -81,10 +81,10 @@ class Metrics:
         self._exposition = Exposition(self.families)
 
     def _create(self, metric: Metric, value: str) -> None:
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricKind.HISTOGRAM:
             self._histograms[metric.name, value] = Histogram(metric.buckets)
-        elif metric.kind is not Kind.INFO:
-            start = math.nan if metric.kind is Kind.UNKNOWN_GAUGE else 0.0
+        elif metric.kind is not MetricKind.INFO:
+            start = math.nan if metric.kind is MetricKind.UNKNOWN_GAUGE else 0.0
             self._numbers[metric.name, value] = start
 
     def _add(self, name: str, amount: float, value: str = "") -> None:

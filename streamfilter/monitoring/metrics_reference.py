@@ -5,9 +5,9 @@ Printed by `python -m streamfilter.monitoring.metrics_reference`.
 
 from __future__ import annotations
 
-from streamfilter.monitoring.catalogue import CATALOGUE, PREFIX, Kind, Metric
+from streamfilter.monitoring.catalogue import CATALOGUE, PREFIX, Metric, MetricKind
 
-KINDS = {Kind.UNKNOWN_GAUGE: "gauge, NaN until known", Kind.INFO: "gauge, always 1"}
+KINDS = {MetricKind.UNKNOWN_GAUGE: "gauge, NaN until known", MetricKind.INFO: "gauge, always 1"}
 
 
 def table() -> str:

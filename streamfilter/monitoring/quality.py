@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.matching.audit_sample import BINS, DOUBTS, Kind, bins_of, doubts_of
+from streamfilter.matching.audit_sample import BINS, DOUBTS, ArrivalKind, bins_of, doubts_of
 from streamfilter.matching.audit_scan import CAUSES, Round
-from streamfilter.monitoring.change import FIGURES, Watch, errors_of
+from streamfilter.monitoring.change import FIGURES, ChangeDetector, errors_of
 from streamfilter.similarity.estimators import Curve, expected_pairs
 from streamfilter.similarity.population import LEVEL, bounds
 
@@ -77,7 +77,7 @@ class Quality:
         self._found, self._expected = 0, 0.0
         self._verdicts, self._wrong = 0, 0.0
         self._window: deque[Round] = deque()
-        self.changes = {figure: Watch() for figure in FIGURES}
+        self.changes = {figure: ChangeDetector() for figure in FIGURES}
         """What tells sooner than the window that a figure has changed."""
 
     def matched(self, similarity: F64) -> float:
@@ -137,7 +137,7 @@ class Quality:
             **window.told(),
         }
 
-    def _change(self, watch: Watch) -> dict[str, Any]:
+    def _change(self, watch: ChangeDetector) -> dict[str, Any]:
         score = None if watch.share is None else round(watch.share, 6)
         why = (self.blind or UNSEEN) if score is None else ""
         return {"score": score, "changes": watch.changes, "why": why}
@@ -169,7 +169,7 @@ class Window:
 
     exact: bool
     blind: str
-    population: dict[Kind, int]
+    population: dict[ArrivalKind, int]
     withheld: I64
     doubted: I64
     kinds: NDArray[np.int8]
@@ -195,7 +195,7 @@ class Window:
 
         return cls(
             exact, blind,
-            {kind: sum(each.population.get(kind, 0) for each in rounds) for kind in Kind},
+            {kind: sum(each.population.get(kind, 0) for each in rounds) for kind in ArrivalKind},
             sum((each.withheld for each in rounds), np.zeros(BINS, np.int64)),
             sum((each.doubted for each in rounds), np.zeros(len(DOUBTS), np.int64)),
             column("kinds", np.int8), column("similarity", np.float64), column("equal", np.bool_),
@@ -207,10 +207,10 @@ class Window:
     @property
     def cut(self) -> bool:
         """Return whether some of those that the figures speak of are not known, only estimated."""
-        return bool((~self.whole & (self.kinds <= Kind.NEAR)).any())
+        return bool((~self.whole & (self.kinds <= ArrivalKind.NEAR)).any())
 
     def _count(
-        self, kind: Kind, chosen: NDArray[np.bool_], *, level: float
+        self, kind: ArrivalKind, chosen: NDArray[np.bool_], *, level: float
     ) -> tuple[float, int, int]:
         """Return how many of *kind* there are like the *chosen*: estimated, at least, at most.
 
@@ -232,9 +232,9 @@ class Window:
     def _right(self) -> tuple[float, int, int]:
         """Return how many of the near-duplicates are right."""
         if self.exact and not self.cut:
-            withheld = self.population[Kind.NEAR]
+            withheld = self.population[ArrivalKind.NEAR]
             return float(withheld), withheld, withheld
-        return self._count(Kind.NEAR, self.similarity > 0, level=self._level)
+        return self._count(ArrivalKind.NEAR, self.similarity > 0, level=self._level)
 
     def recall(self) -> Figure:
         """Return the share found of the arrivals that had an original of another text."""
@@ -245,16 +245,16 @@ class Window:
 
     def recall_equal(self) -> Figure:
         """Return the share found of the arrivals whose very text was there."""
-        known = self.population[Kind.EXACT]
+        known = self.population[ArrivalKind.EXACT]
         whole = replace(self, whole=np.ones_like(self.whole))  # fingerprints are of whole texts
         return whole._recall((float(known), known, known), self.equal)
 
     def _recall(self, right: tuple[float, int, int], missed: NDArray[np.bool_]) -> Figure:
         """Return right / (right + missed), of which only the latter is a matter of chance."""
         found, fewest, most = right
-        if not np.count_nonzero(self.kinds == Kind.UNIQUE):
+        if not np.count_nonzero(self.kinds == ArrivalKind.UNIQUE):
             return Figure(why="no unique document was audited yet")
-        lost, least_lost, most_lost = self._count(Kind.UNIQUE, missed, level=self._level)
+        lost, least_lost, most_lost = self._count(ArrivalKind.UNIQUE, missed, level=self._level)
         if found + lost == 0 and not self.cut:
             return Figure(why="no duplicate was seen yet")
         lower = fewest / (fewest + most_lost) if fewest else 0.0
@@ -267,10 +267,10 @@ class Window:
         """Return the share of near-duplicate verdicts that are right, by a second look."""
         if self.blind:
             return Figure(why=self.blind)
-        population = self.population[Kind.NEAR]
-        if not np.count_nonzero(self.kinds == Kind.NEAR):
+        population = self.population[ArrivalKind.NEAR]
+        if not np.count_nonzero(self.kinds == ArrivalKind.NEAR):
             return Figure(why="no near-duplicate was audited yet")
-        right, fewest, most = self._count(Kind.NEAR, self.similarity > 0, level=LEVEL)
+        right, fewest, most = self._count(ArrivalKind.NEAR, self.similarity > 0, level=LEVEL)
         figure = Figure(right / population, fewest / population, most / population)
         return self._of_cut(figure) if self.cut else figure
 
@@ -291,7 +291,7 @@ class Window:
             if withheld or here.any():
                 figure = Figure(why=CUT) if self.cut else self._recall(self._right_in(place), here)
                 row = {"from": place / BINS, "withheld": withheld, "recall": figure.told()}
-                missed = int((here & (self.kinds == Kind.UNIQUE)).sum())
+                missed = int((here & (self.kinds == ArrivalKind.UNIQUE)).sum())
                 rows.append(row | {"missed_sampled": missed})
         return rows
 
@@ -302,11 +302,11 @@ class Window:
             return float(withheld), withheld, withheld
         # The verdict estimated its similarity: some are wrong, and some belong to another range.
         here = (self.similarity > 0) & (bins_of(self.similarity) == place)
-        return self._count(Kind.NEAR, here, level=self._level)
+        return self._count(ArrivalKind.NEAR, here, level=self._level)
 
     def reliability(self) -> list[dict[str, Any]]:
         """Return by ranges of the told probability of being wrong how often that was so."""
-        near = self.kinds == Kind.NEAR
+        near = self.kinds == ArrivalKind.NEAR
         known = near & (self.named >= 0) & self.whole
         ranges, rows = doubts_of(self.doubts), []
         for place, edge in enumerate(() if self.blind else DOUBTS):
@@ -326,12 +326,12 @@ class Window:
 
     def told(self) -> dict[str, Any]:
         """Return what stands beside the figures on ``/status``."""
-        unique = self.kinds == Kind.UNIQUE
+        unique = self.kinds == ArrivalKind.UNIQUE
         missed = unique & (self.similarity > 0)
-        share = self.population[Kind.UNIQUE] / max(int(unique.sum()), 1)
+        share = self.population[ArrivalKind.UNIQUE] / max(int(unique.sum()), 1)
         losses = {name: int((self.causes == i).sum()) for i, name in enumerate(CAUSES)}
         return {
-            "audit_population": {kind.name.lower(): self.population[kind] for kind in Kind},
+            "audit_population": {kind.name.lower(): self.population[kind] for kind in ArrivalKind},
             "audit_decided": len(self.kinds),
             "audit_missed_sampled": int(missed.sum()),
             "audit_missed_originals": len(np.unique(self.originals[missed])),

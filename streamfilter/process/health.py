@@ -64,7 +64,7 @@ class Status:
     """Changelog records still to be applied."""
 
 
-class Changes(TypedDict, total=False):
+class StatusUpdate(TypedDict, total=False):
     """The fields of a `Status` that the loop reports as it goes; the state has its own call."""
 
     scheme: str
@@ -130,7 +130,7 @@ class Health:
             self._beat = self._clock()
             self._status = replace(self._status, state=state, detail=detail)
 
-    def report(self, **changes: Unpack[Changes]) -> None:
+    def report(self, **changes: Unpack[StatusUpdate]) -> None:
         """Replace fields of the status (``positions=…``, ``lag=…``); unknown ones raise."""
         with self._lock:
             self._status = replace(self._status, **changes)

@@ -12,7 +12,7 @@ import re
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class StoryKind(StrEnum):
     """What a story is: new, or which disguise of an earlier one."""
 
     NEWS = "news"
@@ -38,17 +38,17 @@ class Kind(StrEnum):
     """Another story that quotes a passage."""
 
 
-CLAIMS: dict[Kind, tuple[float, float]] = {
-    Kind.REPUBLISHED: (0.82, 0.95),
-    Kind.ADVERT: (0.84, 0.97),
-    Kind.CROPPED: (0.82, 0.98),
-    Kind.UPDATED: (0.80, 0.99),
-    Kind.MIRROR: (0.84, 0.99),
-    Kind.FEEDBACK: (1.0, 1.0),
-    Kind.SPAM: (0.80, 0.97),
-    Kind.SHORT: (0.0, 0.7),
-    Kind.REWRITTEN: (0.2, 0.78),
-    Kind.QUOTING: (0.0, 0.5),
+CLAIMS: dict[StoryKind, tuple[float, float]] = {
+    StoryKind.REPUBLISHED: (0.82, 0.95),
+    StoryKind.ADVERT: (0.84, 0.97),
+    StoryKind.CROPPED: (0.82, 0.98),
+    StoryKind.UPDATED: (0.80, 0.99),
+    StoryKind.MIRROR: (0.84, 0.99),
+    StoryKind.FEEDBACK: (1.0, 1.0),
+    StoryKind.SPAM: (0.80, 0.97),
+    StoryKind.SHORT: (0.0, 0.7),
+    StoryKind.REWRITTEN: (0.2, 0.78),
+    StoryKind.QUOTING: (0.0, 0.5),
 }
 """Lowest and highest similarity to the original, for stories that have one."""
 

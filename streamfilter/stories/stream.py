@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from streamfilter.stories import disguises, prose
-from streamfilter.stories.disguises import NAMES, PAPERS, Kind
+from streamfilter.stories.disguises import NAMES, PAPERS, StoryKind
 
 RECENT = 400
 """Originals that may come back: some within one batch, some a minute later."""
@@ -24,21 +24,21 @@ PLACES = ("LISBON", "OSLO", "NAIROBI", "LIMA", "OSAKA", "TURIN", "HALIFAX", "PER
 MONTHS = ("January", "March", "May", "July", "September", "November")
 
 WEIGHTS = {
-    Kind.NEWS: 44,
-    Kind.REPUBLISHED: 8,
-    Kind.ADVERT: 6,
-    Kind.CROPPED: 6,
-    Kind.UPDATED: 6,
-    Kind.MIRROR: 6,
-    Kind.FEEDBACK: 8,
-    Kind.SPAM: 6,
-    Kind.SHORT: 5,
-    Kind.REWRITTEN: 3,
-    Kind.QUOTING: 2,
+    StoryKind.NEWS: 44,
+    StoryKind.REPUBLISHED: 8,
+    StoryKind.ADVERT: 6,
+    StoryKind.CROPPED: 6,
+    StoryKind.UPDATED: 6,
+    StoryKind.MIRROR: 6,
+    StoryKind.FEEDBACK: 8,
+    StoryKind.SPAM: 6,
+    StoryKind.SHORT: 5,
+    StoryKind.REWRITTEN: 3,
+    StoryKind.QUOTING: 2,
 }
 """Stories of each kind in a hundred."""
 
-FRESH_SHARE = {Kind.FEEDBACK: 0.15, Kind.SPAM: 0.1, Kind.SHORT: 0.5}
+FRESH_SHARE = {StoryKind.FEEDBACK: 0.15, StoryKind.SPAM: 0.1, StoryKind.SHORT: 0.5}
 """How often a story of these kinds is a new one instead of a repetition."""
 
 
@@ -48,7 +48,7 @@ class Story:
 
     id: str
     text: str
-    kind: Kind
+    kind: StoryKind
     origin: str | None = None
     """Id of the story that it was made of; None for a new one."""
 
@@ -78,49 +78,50 @@ class _Writer:
                 if word.isalpha()
             }
         )
-        self._recent: dict[Kind, deque[tuple[str, str]]] = {
-            kind: deque(maxlen=RECENT) for kind in (Kind.NEWS, Kind.FEEDBACK, Kind.SPAM, Kind.SHORT)
+        self._recent: dict[StoryKind, deque[tuple[str, str]]] = {
+            kind: deque(maxlen=RECENT)
+            for kind in (StoryKind.NEWS, StoryKind.FEEDBACK, StoryKind.SPAM, StoryKind.SHORT)
         }
 
-    def write(self, kind: Kind, id_: str) -> Story:
+    def write(self, kind: StoryKind, id_: str) -> Story:
         """Return a story of *kind*: a new one when there is nothing of its family yet."""
-        family = kind if kind in self._recent else Kind.NEWS
+        family = kind if kind in self._recent else StoryKind.NEWS
         fresh = self.rng.random() < FRESH_SHARE.get(kind, 0.0)
-        if kind is Kind.NEWS or fresh or not self._recent[family]:
+        if kind is StoryKind.NEWS or fresh or not self._recent[family]:
             return self._new(family, id_)
         origin, original = self.rng.choice(self._recent[family])
         return Story(id_, self._disguised(kind, original), kind, origin)
 
-    def _new(self, family: Kind, id_: str) -> Story:
-        makers: dict[Kind, Callable[[], str]] = {
-            Kind.NEWS: self._news,
-            Kind.FEEDBACK: self._passage,
-            Kind.SPAM: self._template,
-            Kind.SHORT: self._message,
+    def _new(self, family: StoryKind, id_: str) -> Story:
+        makers: dict[StoryKind, Callable[[], str]] = {
+            StoryKind.NEWS: self._news,
+            StoryKind.FEEDBACK: self._passage,
+            StoryKind.SPAM: self._template,
+            StoryKind.SHORT: self._message,
         }
         original = makers[family]()
         self._recent[family].append((id_, original))
-        text = disguises.fill_in(original, NAMES[0]) if family is Kind.SPAM else original
+        text = disguises.fill_in(original, NAMES[0]) if family is StoryKind.SPAM else original
         return Story(id_, text, family)
 
-    def _disguised(self, kind: Kind, original: str) -> str:
+    def _disguised(self, kind: StoryKind, original: str) -> str:
         rng = self.rng
-        if kind is Kind.UPDATED:
+        if kind is StoryKind.UPDATED:
             return disguises.update(rng, original, " ".join(self._sentences(UPDATE_WORDS)))
-        if kind is Kind.SPAM:
+        if kind is StoryKind.SPAM:
             return disguises.fill_in(original, rng.choice(NAMES[1:]))
-        if kind is Kind.SHORT:
+        if kind is StoryKind.SHORT:
             return disguises.change_one_word(rng, original, self._other_word(original))
-        if kind is Kind.REWRITTEN:
+        if kind is StoryKind.REWRITTEN:
             return disguises.rewrite(rng, original, self._sentences(STORY_WORDS))
-        if kind is Kind.QUOTING:
+        if kind is StoryKind.QUOTING:
             return disguises.quote(rng, self._news(), original)
         change = {
-            Kind.REPUBLISHED: disguises.republish,
-            Kind.ADVERT: disguises.advertise,
-            Kind.CROPPED: disguises.crop,
-            Kind.MIRROR: disguises.mirror,
-            Kind.FEEDBACK: disguises.repeat,
+            StoryKind.REPUBLISHED: disguises.republish,
+            StoryKind.ADVERT: disguises.advertise,
+            StoryKind.CROPPED: disguises.crop,
+            StoryKind.MIRROR: disguises.mirror,
+            StoryKind.FEEDBACK: disguises.repeat,
         }[kind]
         return change(rng, original)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamfilter.matching.audit_sample import DOUBTS, Kind
+from streamfilter.matching.audit_sample import DOUBTS, ArrivalKind
 from streamfilter.matching.audit_scan import Round
 
 
@@ -17,9 +17,10 @@ def a_round(*, near: int, unique: int, missed: int, population: int = 0) -> Roun
     doubted = np.zeros(len(DOUBTS), np.int64)
     doubted[1] = near
     doubts = np.repeat([0.08, 0.0], (near, unique))
-    kinds = np.repeat(np.array([Kind.NEAR, Kind.UNIQUE], np.int8), (near, unique))
+    kinds = np.repeat(np.array([ArrivalKind.NEAR, ArrivalKind.UNIQUE], np.int8), (near, unique))
     return Round(
-        {Kind.NEAR: near, Kind.UNIQUE: population or unique}, withheld, doubted, 2**63,
+        {ArrivalKind.NEAR: near, ArrivalKind.UNIQUE: population or unique},
+        withheld, doubted, 2**63,
         np.arange(n, dtype=np.uint64), kinds, similarity, np.zeros(n, bool),
         np.arange(n), doubts, np.repeat(np.array([1, -1], np.int8), (near, unique)), causes,
         np.ones(n, bool),

@@ -10,7 +10,7 @@ from streamfilter.engine.auditing import Auditing
 from streamfilter.index.protocol import Changes, Removals
 from streamfilter.matching import audit_sample
 from streamfilter.matching.audit import Audit, Rates
-from streamfilter.matching.audit_sample import Kind
+from streamfilter.matching.audit_sample import ArrivalKind
 from streamfilter.matching.audit_scan import CAUSES, SLICE_ORDINALS, Round
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.monitoring.catalogue import AUDITED
@@ -67,7 +67,7 @@ def test_with_everything_sampled_the_results_are_the_truth(seed, method):
     assert wanted["false_negative"] > 5
     assert wanted["true_negative"] > 50
     assert wanted["true_positive"] > 10
-    assert found.population[Kind.EXACT] == 10
+    assert found.population[ArrivalKind.EXACT] == 10
     assert sorted(found.similarity[found.similarity > 0]) == sorted(best.values())
     assert sum(found.by_cause.values()) == wanted["false_negative"]
     told = with_exact(method, found).window().recall()
@@ -120,11 +120,11 @@ def test_what_verdicts_told_of_being_wrong_is_held_against_what_they_were():
     texts = a_stream(13, originals=400, copies=400, words=(6, 7, 8, 9))
     run = Run.of(bands=32, rows=4, threshold=0.76, seed=13, method="signature")
     found = audited(run, texts)
-    stored, near = run.documents(), found.kinds == Kind.NEAR
+    stored, near = run.documents(), found.kinds == ArrivalKind.NEAR
     assert set(found.named[near]) == {0, 1}
     assert found.results["false_positive"] == (found.named[near] == 0).sum()
     assert set(found.named[~near]) == {-1}
-    assert len(stored) == (found.kinds == Kind.UNIQUE).sum()
+    assert len(stored) == (found.kinds == ArrivalKind.UNIQUE).sum()
     rows = with_exact("signature", found).told()["reliability"]
     assert sum(row["verdicts"] for row in rows) == near.sum() == found.doubted.sum()
     assert sum(row["told"] * row["verdicts"] for row in rows) == pytest.approx(
@@ -144,7 +144,7 @@ def test_recall_by_similarity_is_of_the_true_similarity_where_verdicts_estimate_
     rows = with_exact("signature", found).told()["audit_by_similarity"]
     for row in rows:
         inside = (found.similarity >= row["from"]) & (found.similarity < row["from"] + 0.05)
-        near, similar = found.kinds == Kind.NEAR, inside & (found.similarity > 0)
+        near, similar = found.kinds == ArrivalKind.NEAR, inside & (found.similarity > 0)
         told = row["recall"]
         if not similar.any():
             assert told["says"] == "not known"

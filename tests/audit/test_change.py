@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from streamfilter.monitoring import change
-from streamfilter.monitoring.change import ALARMING, ERROR, HEALTHY, LIMIT, Watch, errors_of
+from streamfilter.monitoring.change import (
+    ALARMING,
+    ERROR,
+    HEALTHY,
+    LIMIT,
+    ChangeDetector,
+    errors_of,
+)
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.quality import SAMPLED, SAMPLED_MIN, Quality
 from streamfilter.similarity.population import bounds
@@ -31,7 +38,7 @@ def delays(errors: float, runs: int, seed: int) -> list[int]:
     """Pairs until each of some watches, all at 0 when it becomes bad, tells so."""
     draws, found = np.random.default_rng(seed), []
     for _ in range(runs):
-        watch, pairs = Watch(), 0
+        watch, pairs = ChangeDetector(), 0
         while not watch.changes:
             watch.see([bool(draws.random() < errors)])
             pairs += 1
@@ -46,7 +53,7 @@ def test_the_limit_is_the_least_that_leaves_1e5_healthy_pairs_between_false_alar
 
 def test_a_healthy_stream_is_left_alone_as_long_as_was_computed():
     """Two million healthy pairs: 20 false alarms are expected of them, and not twice as many."""
-    watch, errors = Watch(), np.random.default_rng(14).random(2_000_000) < HEALTHY
+    watch, errors = ChangeDetector(), np.random.default_rng(14).random(2_000_000) < HEALTHY
     watch.see(errors.tolist())
     assert watch.changes <= 2 * len(errors) / PAIRS_TO_FALSE_ALARM
     assert watch.changes >= len(errors) / PAIRS_TO_FALSE_ALARM / 2
@@ -87,7 +94,7 @@ def test_it_is_told_far_sooner_than_by_the_interval_of_the_window(errors):
 
 def test_the_score_follows_from_the_pairs_alone_however_rounds_cut_them():
     errors = (np.random.default_rng(3).random(5_000) < 0.06).tolist()
-    whole, cut = Watch(), Watch()
+    whole, cut = ChangeDetector(), ChangeDetector()
     whole.see(errors)
     for begin in range(0, len(errors), 37):
         cut.see(errors[begin : begin + 37])
@@ -96,7 +103,7 @@ def test_the_score_follows_from_the_pairs_alone_however_rounds_cut_them():
 
 
 def test_five_errors_in_a_row_tell_and_right_pairs_between_them_delay_it():
-    watch = Watch()
+    watch = ChangeDetector()
     assert watch.share is None
     watch.see([True] * 4)
     assert (watch.score, watch.changes) == (4 * ERROR, 0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamfilter.matching.audit import Audit, Rates
-from streamfilter.matching.audit_sample import Kind
+from streamfilter.matching.audit_sample import ArrivalKind
 from streamfilter.matching.audit_scan import Round
 from streamfilter.monitoring.change import errors_of
 from streamfilter.monitoring.quality import Quality
@@ -60,7 +60,7 @@ def judged(found: Round, *, exact: bool = True) -> Quality:
 
 def truth(found: Round, similar: list[bool]) -> tuple[float, float]:
     """Return (recall, precision) of all, by the sets as they were made."""
-    near, right = found.kinds == Kind.NEAR, np.array(similar)
+    near, right = found.kinds == ArrivalKind.NEAR, np.array(similar)
     return float((near & right).sum() / right.sum()), float((near & right).sum() / near.sum())
 
 
@@ -93,7 +93,7 @@ def test_of_a_stream_with_some_cut_sets_the_bounds_hold_the_truth():
         assert figure.value is None
         assert "1,024" in figure.why
     for row in quality.reliability():
-        assert row["verdicts"] == found.whole[found.kinds == Kind.NEAR].sum()
+        assert row["verdicts"] == found.whole[found.kinds == ArrivalKind.NEAR].sum()
         assert "1,024" in row["why"]
 
 

@@ -22,7 +22,7 @@ from streamfilter.bench import mixes, texts
 from streamfilter.bench.machine import machine, versions
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.processes import core
-from streamfilter.bench.service import Moved, Route
+from streamfilter.bench.service import MeasuredRun, Route
 from streamfilter.kafka.broker.real import RealKafka
 
 HERE = Path(__file__).parents[2]
@@ -59,11 +59,13 @@ def _tree(commit: str, path: Path) -> Iterator[Path]:
         subprocess.run([*git, "remove", "--force", path], check=True)
 
 
-def _in_turns(earlier: Path, rounds: int, records: int, directory: Path) -> dict[str, list[Moved]]:
+def _in_turns(
+    earlier: Path, rounds: int, records: int, directory: Path
+) -> dict[str, list[MeasuredRun]]:
     """Run both *rounds* times; every other round goes backwards."""
     fresh = texts.documents("english", SIZE, records, seed=SEED)
     trees = {"earlier": earlier, "now": HERE}
-    runs: dict[str, list[Moved]] = {name: [] for name in trees}
+    runs: dict[str, list[MeasuredRun]] = {name: [] for name in trees}
     with core(1):
         kafka = RealKafka(1)
         kafka.start()
@@ -80,7 +82,7 @@ def _in_turns(earlier: Path, rounds: int, records: int, directory: Path) -> dict
     return runs
 
 
-def _told(options: argparse.Namespace, runs: dict[str, list[Moved]]) -> dict[str, Any]:
+def _told(options: argparse.Namespace, runs: dict[str, list[MeasuredRun]]) -> dict[str, Any]:
     rates = {name: [run.rate for run in moved] for name, moved in runs.items()}
     costs = {name: [run.processor_us for run in moved] for name, moved in runs.items()}
     seconds = {name: [1 / rate for rate in each] for name, each in rates.items()}

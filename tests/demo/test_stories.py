@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from streamfilter.stories import CLAIMS, Kind, prose, stories
+from streamfilter.stories import CLAIMS, StoryKind, prose, stories
 
 SEED = 20_261_122
 COUNT = 2_500
@@ -54,7 +54,7 @@ def test_a_disguise_is_as_similar_to_its_original_as_it_claims(kind, stream, set
 
 
 def test_every_kind_is_planted_and_ids_are_never_repeated(stream):
-    assert {story.kind for story in stream} == set(Kind)
+    assert {story.kind for story in stream} == set(StoryKind)
     assert len({story.id for story in stream}) == len(stream)
 
 

@@ -10,7 +10,7 @@ import yaml
 from deploy.grafana.__main__ import DIRECTORY, dashboards
 from deploy.grafana.panels import DATASOURCE
 from deploy.grafana.reading import VARIABLES, filled, panels, variables
-from streamfilter.monitoring.catalogue import CATALOGUE, Kind
+from streamfilter.monitoring.catalogue import CATALOGUE, MetricKind
 from tests.deploy.promql import selectors
 from tests.support.texts import TEXTS
 
@@ -36,7 +36,7 @@ def exposed_names() -> set[str]:
     """Return the name of every sample that a process can expose."""
     names = set(OF_THE_PROCESS)
     for metric in CATALOGUE:
-        endings = ("_bucket", "_sum", "_count") if metric.kind is Kind.HISTOGRAM else ("",)
+        endings = ("_bucket", "_sum", "_count") if metric.kind is MetricKind.HISTOGRAM else ("",)
         names |= {metric.full_name + ending for ending in endings}
     return names
 

@@ -10,7 +10,7 @@ from streamfilter.engine.changelog import (
     BATCH,
     DOCUMENT,
     HEADER,
-    Batch,
+    BatchRecord,
     decode_batch,
     decode_changelog_documents,
     decode_header,
@@ -31,7 +31,7 @@ from streamfilter.index.format import (
 )
 from streamfilter.index.identity import decode_identity
 from streamfilter.index.journal import (
-    Standing,
+    StoredProgress,
     decode_mark,
     decode_span,
     decode_standing,
@@ -141,7 +141,7 @@ def _batch(value: bytes) -> None:
     np.array([mark.number, mark.first_ordinal, mark.next_ordinal], np.int64)  # what judging needs
     span_entries(mark)
     progress = Progress(0, b"", batch.positions, mark.number + 1, mark.next_ordinal)
-    assert decode_standing(encode_standing(Standing(progress, 1))).progress == progress
+    assert decode_standing(encode_standing(StoredProgress(progress, 1))).progress == progress
 
 
 def read_member(data: bytes) -> None:
@@ -154,7 +154,7 @@ def read_member(data: bytes) -> None:
 
 SAMPLE = samples.documents([3, 4, 5, 6], unsigned=[4])
 MARK = BatchMark(7, 10, 14, (Span(0, 5, 9), Span(1, 0, 3)))
-STANDING = Standing(Progress(12, b"h" * 16, {0: 9, 1: 3}, 8, 14, 1_700), 9)
+STANDING = StoredProgress(Progress(12, b"h" * 16, {0: 9, 1: 3}, 8, 14, 1_700), 9)
 BUCKETS = encode_buckets(
     Lists(np.array([2, 1, 1]), np.array([1, 9, 4, 2**40 - 1]), np.array([3, 0, 0]))
 )
@@ -178,7 +178,7 @@ TARGETS = {
         (
             encode_header(IDENTITY, group="group"),
             joined(*encode_changelog_documents(samples.documents([1, 2, 3]))),
-            encode_batch(Batch(MARK, 1_700)),
+            encode_batch(BatchRecord(MARK, 1_700)),
         ),
     ),
     "member": Target(read_member, (MAGIC + b"\x05\0\0\0group\0member\0tail",), (MAGIC,)),

@@ -12,7 +12,7 @@ import pytest
 
 from streamfilter.config.configuration import read_config
 from streamfilter.engine.changelog import (
-    Batch,
+    BatchRecord,
     decode_batch,
     decode_changelog_documents,
     encode_batch,
@@ -100,7 +100,7 @@ def test_an_ordinal_that_no_index_can_hold_is_refused() -> None:
 
 @pytest.mark.parametrize("numbers", [(1 << 63, 0, 0), (0, 0, 1 << 63), (0, 1 << 63, 1 << 63)])
 def test_a_batch_with_numbers_beyond_the_index_is_refused(numbers: tuple[int, int, int]) -> None:
-    batch = Batch(BatchMark(*numbers, (Span(0, 0, 1),)), -1)
+    batch = BatchRecord(BatchMark(*numbers, (Span(0, 0, 1),)), -1)
     with pytest.raises(FormatError, match="numbers"):
         decode_batch(encode_batch(batch))
 

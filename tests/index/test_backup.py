@@ -21,7 +21,7 @@ from streamfilter.index.opening import open_index, wipe_index
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
 from streamfilter.index.rocks import RocksIndex
-from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, Entries, Store
+from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, Database, Entries
 from streamfilter.index.viewing import viewed
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.scheme import Scheme
@@ -237,7 +237,7 @@ def test_a_broken_fact_is_told_and_a_wipe_is_free_to_follow(state: Path) -> None
 
 def broken(state: Path, family: str, key: bytes, value: bytes | None) -> list[str]:
     """Put (or delete) one entry behind the index's back; return what is told of it."""
-    store = Store(state / DATABASE_NAME, memory=SMALL, create=False)
+    store = Database(state / DATABASE_NAME, memory=SMALL, create=False)
     entries = Entries()
     if value is None:
         entries.delete(family, [key])
@@ -301,9 +301,9 @@ def test_the_verbs_copy_bring_back_and_tell_by_their_exit_code(
 def test_a_backup_without_space_says_so_and_is_none(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: Store) -> None:
+    def full(self: Database) -> None:
         raise DiskFull("no space left")
 
-    monkeypatch.setattr(Store, "flush", full)
+    monkeypatch.setattr(Database, "flush", full)
     assert main(["backup", "--state", str(state), str(tmp_path / "backup")]) == 75
     assert not (tmp_path / "backup" / CONTENTS_NAME).exists()

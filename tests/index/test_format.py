@@ -18,7 +18,7 @@ from streamfilter.index.format import (
     encode_documents,
 )
 from streamfilter.index.journal import (
-    Standing,
+    StoredProgress,
     decode_mark,
     decode_span,
     decode_standing,
@@ -213,7 +213,7 @@ def test_an_ordinal_beyond_5_bytes_is_refused(ordinal: int) -> None:
 
 def test_progress_and_marks_come_back() -> None:
     for positions in (None, {}, {3: 9, 0: 2**60}):
-        standing = Standing(Progress(5, b"hash", positions, 6, 7, -1), 3)
+        standing = StoredProgress(Progress(5, b"hash", positions, 6, 7, -1), 3)
         assert decode_standing(encode_standing(standing)) == standing
     given_ = mark(9, (0, 1, 5), (4, 2**40, 2**40), first=3, after=8)
     assert decode_mark(9, encode_mark(given_)) == given_
@@ -221,7 +221,7 @@ def test_progress_and_marks_come_back() -> None:
 
 def test_a_truncated_mark_or_progress_is_refused() -> None:
     stored = encode_mark(mark(9, (0, 1, 5), (4, 2, 3)))
-    standing = encode_standing(Standing(Progress(5, b"hash", {0: 1, 2: 3})))
+    standing = encode_standing(StoredProgress(Progress(5, b"hash", {0: 1, 2: 3})))
     for end in range(len(stored)):
         with pytest.raises(FormatError):
             decode_mark(9, stored[:end])

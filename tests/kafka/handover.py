@@ -88,12 +88,12 @@ def fill(stage: Stage, documents: int) -> None:
 
     nothing = (Span(0, 0, 0),)
     produce([changelog.encode_header(identity.encode(), group=stage.group)])
-    produce([changelog.encode_batch(changelog.Batch(BatchMark(0, 0, 0, nothing), -1))])
+    produce([changelog.encode_batch(changelog.BatchRecord(BatchMark(0, 0, 0, nothing), -1))])
     for number, first in enumerate(range(0, documents, BATCH), 1):
         count = min(BATCH, documents - first)
         values = changelog.encode_changelog_documents(synthetic(first, count, scheme.slots, rng))
         mark = BatchMark(number, first, first + count, nothing)
-        produce([*values, changelog.encode_batch(changelog.Batch(mark, -1))])
+        produce([*values, changelog.encode_batch(changelog.BatchRecord(mark, -1))])
 
 
 class Pair:

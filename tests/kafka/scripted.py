@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 
-from streamfilter.engine.ports import Bounds, Entry, Member, Moves, Outgoing, StartAt
+from streamfilter.engine.ports import Entry, Member, Moves, Outgoing, StartAt, Watermarks
 from streamfilter.model import Positions, Record, Source
 
 
@@ -64,8 +64,8 @@ class ScriptedLog:
     def input_ids(self) -> tuple[str, str]:
         return "", ""
 
-    def changelog_bounds(self) -> Bounds:
-        return Bounds(0, len(self.changelog))
+    def changelog_bounds(self) -> Watermarks:
+        return Watermarks(0, len(self.changelog))
 
     def start_positions(self, start: StartAt) -> Positions:
         return {0: 0 if start == "earliest" else len(self.input)}

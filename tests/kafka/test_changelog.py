@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfilter.engine import changelog
-from streamfilter.engine.changelog import Batch
+from streamfilter.engine.changelog import BatchRecord
 from streamfilter.index.errors import FormatError
 from streamfilter.index.identity import decode_identity
 from streamfilter.index.protocol import Documents
@@ -59,12 +59,12 @@ numbers = st.integers(0, 2**63 - 1)
 
 @given(numbers, numbers, numbers, spans, st.integers(-1, 2**62))
 def test_a_batch_is_read_back_as_it_was_written(number, one, other, some, highest) -> None:
-    batch = Batch(BatchMark(number, min(one, other), max(one, other), some), highest)
+    batch = BatchRecord(BatchMark(number, min(one, other), max(one, other), some), highest)
     assert changelog.decode_batch(changelog.encode_batch(batch)) == batch
 
 
 def test_a_batch_tells_every_position_but_the_index_keeps_only_spans_with_offsets() -> None:
-    batch = Batch(BatchMark(3, 5, 6, (Span(0, 7, 9), Span(1, 4, 4))), -1)
+    batch = BatchRecord(BatchMark(3, 5, 6, (Span(0, 7, 9), Span(1, 4, 4))), -1)
     assert batch.positions == {0: 9, 1: 4}
     assert batch.stored_mark == BatchMark(3, 5, 6, (Span(0, 7, 9),))
 
@@ -98,7 +98,7 @@ def test_garbage_is_refused_and_never_anything_but_a_format_error(value: bytes) 
 
 
 def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
-    batch = Batch(BatchMark(1, 2, 3, (Span(0, 1, 2),)), 4)
+    batch = BatchRecord(BatchMark(1, 2, 3, (Span(0, 1, 2),)), 4)
     value = changelog.encode_batch(batch)
     for cut in range(len(value)):
         with pytest.raises(FormatError):
@@ -112,7 +112,7 @@ def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
 
 
 def test_another_version_is_named_in_the_refusal() -> None:
-    value = changelog.encode_batch(Batch(BatchMark(0, 0, 0), -1))
+    value = changelog.encode_batch(BatchRecord(BatchMark(0, 0, 0), -1))
     with pytest.raises(FormatError, match="version 2; this streamfilter reads"):
         changelog.kind_of(b"\x02" + value[1:])
     with pytest.raises(FormatError, match="unknown type 9"):
@@ -123,4 +123,4 @@ def test_a_batch_that_contradicts_itself_is_refused() -> None:
     for mark in (BatchMark(0, 3, 2), BatchMark(0, 0, 0, (Span(0, 5, 4),)),
                  BatchMark(0, 0, 0, (Span(1, 0, 1), Span(1, 1, 2)))):  # fmt: skip
         with pytest.raises(FormatError):
-            changelog.decode_batch(changelog.encode_batch(Batch(mark, -1)))
+            changelog.decode_batch(changelog.encode_batch(BatchRecord(mark, -1)))

@@ -11,7 +11,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.engine.beginning import Names
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import HEADER, encode_batch, kind_of
-from streamfilter.engine.changelog import Batch as ChangelogBatch
+from streamfilter.engine.changelog import BatchRecord as ChangelogBatch
 from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Observer, Usage
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
@@ -21,16 +21,16 @@ from streamfilter.engine.ports import (
     Abortable,
     Denied,
     Entry,
-    Fenced,
     Moves,
     OutcomeUnknown,
+    ProducerFenced,
     Retriable,
     Worker,
 )
 from streamfilter.engine.service import REPLACEMENTS_MAX, Service
 from streamfilter.engine.succession import MARKER
 from streamfilter.engine.task import Task
-from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, Bounds, Parts
+from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, BatchLimits, Parts
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity, decode_identity
@@ -42,8 +42,7 @@ from streamfilter.model import BatchMark, Source, Span
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.stops import Fenced as FencedStop
-from streamfilter.stops import Stop
+from streamfilter.stops import Fenced, Stop
 from tests.kafka.scripted import FakeClock, FakeMembership, ListReader, ScriptedLog
 from tests.kafka.story import texts
 
@@ -131,7 +130,7 @@ class World:
             reader=Reader(),
             forwarder=Forwarder(self._to, Style(False, "annotate", "scheme", 0.8)),
             rules=Rules(MatchPolicy(), 8, partial(Source, "in")),
-            bounds=Bounds(self._batch, 1 << 20, self._latency, 10.0, 10.0),
+            bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),
             breaker=Breaker(0.5),
             pace=Pace(self.clock, 10.0),
             worker=self._worker,
@@ -321,9 +320,9 @@ def test_errors_without_end_end_the_process() -> None:
 def test_a_fence_with_a_lost_place_is_the_end_with_76() -> None:
     world = World()
     world.until(10)
-    world.log.errors["send_offsets"].append(Fenced("by a newer instance"))
+    world.log.errors["send_offsets"].append(ProducerFenced("by a newer instance"))
     world.membership.moves.extend([Moves(), Moves(gone=frozenset({0}), lost=True)])
-    with pytest.raises(FencedStop, match="taken over by another process"):
+    with pytest.raises(Fenced, match="taken over by another process"):
         world.turn(3)
     assert world.log.offsets == {0: 10}
 
@@ -331,7 +330,7 @@ def test_a_fence_with_a_lost_place_is_the_end_with_76() -> None:
 def test_a_fence_without_a_lost_place_is_a_transaction_that_was_too_old() -> None:
     world = World()
     world.until(10)
-    world.log.errors["commit"].append(Fenced("timed out"))
+    world.log.errors["commit"].append(ProducerFenced("timed out"))
     world.until(20)
     assert world.log.producers == 2
     assert_as_undisturbed(world)
@@ -340,8 +339,8 @@ def test_a_fence_without_a_lost_place_is_a_transaction_that_was_too_old() -> Non
 def test_fenced_again_and_again_ends_with_76() -> None:
     world = World()
     world.until(10)
-    world.log.errors["flush"].extend([Fenced("by a newer instance")] * 20)
-    with pytest.raises(FencedStop, match="again and again"):
+    world.log.errors["flush"].extend([ProducerFenced("by a newer instance")] * 20)
+    with pytest.raises(Fenced, match="again and again"):
         world.turn(200)
 
 

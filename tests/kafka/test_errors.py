@@ -6,9 +6,9 @@ from confluent_kafka import KafkaError, KafkaException
 from streamfilter.engine.ports import (
     Abortable,
     Denied,
-    Fenced,
     InputLost,
     OutcomeUnknown,
+    ProducerFenced,
     RecordsRefused,
     Retriable,
 )
@@ -24,12 +24,12 @@ PLAIN, FATAL, RETRIABLE, ABORT = (
     ("code", "flags", "wanted"),
     [
         # a fence is a fence, whatever else the error claims
-        (KafkaError._FENCED, FATAL, Fenced),
-        (KafkaError.INVALID_PRODUCER_EPOCH, FATAL, Fenced),
-        (KafkaError.PRODUCER_FENCED, ABORT, Fenced),
+        (KafkaError._FENCED, FATAL, ProducerFenced),
+        (KafkaError.INVALID_PRODUCER_EPOCH, FATAL, ProducerFenced),
+        (KafkaError.PRODUCER_FENCED, ABORT, ProducerFenced),
         # somebody else has our group.instance.id
-        (KafkaError.FENCED_INSTANCE_ID, PLAIN, Fenced),
-        (KafkaError.FENCED_INSTANCE_ID, FATAL, Fenced),
+        (KafkaError.FENCED_INSTANCE_ID, PLAIN, ProducerFenced),
+        (KafkaError.FENCED_INSTANCE_ID, FATAL, ProducerFenced),
         # the group moved: this transaction is lost, the producer lives
         (KafkaError.ILLEGAL_GENERATION, ABORT, Abortable),
         (KafkaError.UNKNOWN_MEMBER_ID, ABORT, Abortable),
@@ -94,14 +94,14 @@ def test_what_the_binding_raises_otherwise_leaves_the_outcome_unknown(error: Exc
 def test_a_broker_that_is_away_is_temporary_and_a_refusal_is_the_operators() -> None:
     assert as_stop(Retriable("x")).exit_code is ExitCode.TEMPORARY
     assert as_stop(Denied("x")).exit_code is ExitCode.CONFIG
-    assert as_stop(Fenced("x")).exit_code is ExitCode.FENCED
+    assert as_stop(ProducerFenced("x")).exit_code is ExitCode.FENCED
     assert as_stop(InputLost("x")).exit_code is ExitCode.CONFIG
 
 
 def test_a_consumers_fatal_error_without_a_code_of_its_own_is_told_by_its_words() -> None:
     words = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
     replaced = KafkaError(KafkaError._FATAL, f"Fatal error: {words}: by another", fatal=True)
-    assert classify(replaced) is Fenced
+    assert classify(replaced) is ProducerFenced
     assert "give each its own" in str(translated(replaced, "polling"))
     other = KafkaError(KafkaError._FATAL, "Fatal error: something else", fatal=True)
     assert classify(other) is OutcomeUnknown

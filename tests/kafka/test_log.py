@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streamfilter.engine.ports import Abortable, Denied, OutcomeUnknown, Retriable
-from streamfilter.kafka.log import INIT_SECONDS, Clients, KafkaLog, Place
+from streamfilter.kafka.log import INIT_SECONDS, Clients, KafkaLog, LogPartitions
 
 
 class Message:
@@ -40,7 +40,7 @@ class Producer:
 def begun(made: Any) -> KafkaLog:
     """Return a log whose producer is a *made* one, in a transaction."""
     log = KafkaLog(
-        Place("in", (0,), "changelog", 0), Clients(made, made, made, lambda _: made(), 1.0)
+        LogPartitions("in", (0,), "changelog", 0), Clients(made, made, made, lambda _: made(), 1.0)
     )
     log.open_producer()
     log.begin()
@@ -86,7 +86,7 @@ def slow_log(
     story: list[str] = []
     names = iter("abcdef")
     slow: Any = lambda _: SlowProducer(next(names), story, waits, code)  # noqa: E731  a stand-in
-    place = Place("in", (0,), "changelog", 0)
+    place = LogPartitions("in", (0,), "changelog", 0)
     return KafkaLog(place, Clients(made, made, made, slow, seconds)), story
 
 

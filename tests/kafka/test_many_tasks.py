@@ -8,7 +8,7 @@ from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Moves
 from streamfilter.engine.service import TURN_SECONDS, Service
-from streamfilter.engine.transactor import Step
+from streamfilter.engine.transactor import StepResult
 from streamfilter.kafka.assembling import TASK_BATCH_MIN, _bounds
 from streamfilter.kafka.clients import TASK_QUEUE_KBYTES_MIN, data_properties
 from streamfilter.kafka.log import INIT_SECONDS
@@ -53,11 +53,11 @@ class Tasks:
         )
 
     def _task(self, number: int, index: object) -> SimpleNamespace:
-        def advance(timeout: float) -> Step:
+        def advance(timeout: float) -> StepResult:
             self.clock.sleep(self.seconds)
             self.live.append(self.health.liveness.alive)
             self.advanced.append(number)
-            return Step.RETRY
+            return StepResult.RETRY
 
         return SimpleNamespace(
             plan=SimpleNamespace(number=number, partitions=(number,), label=f"group.{number}"),

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import load_config
 from streamfilter.kafka import clients
-from streamfilter.kafka.log import Clients, KafkaLog, Place
+from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.model import Positions
 from tests.kafka.story import finish, records, texts, verdicts
 from tests.support.filter_process import FilterProcess
@@ -116,7 +116,7 @@ def test_a_log_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: 
     config = load_config([stage.configuration()])
     client: Consumer = clients.consumer(clients.data_properties(config))
     log = KafkaLog(
-        Place(stage.input, (0,), stage.changelog, 0),
+        LogPartitions(stage.input, (0,), stage.changelog, 0),
         Clients(clients.admin_client(config), lambda: client, _none, _none, 10.0),
     )
     with upstream(stage) as transaction:

@@ -8,7 +8,7 @@ import time
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.engine.ports import Bounds, Retriable
+from streamfilter.engine.ports import Retriable, Watermarks
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.questions import bounds_of
 from tests.support.topics import create_topics
@@ -42,7 +42,7 @@ def test_offsets_are_told_again_soon_after_a_broker_was_frozen() -> None:
 def asked(admin: AdminClient, spot: TopicPartition) -> str:
     """Ask once, as a start does again and again; return what went wrong."""
     try:
-        assert bounds_of(admin, spot) == Bounds(0, 0)
+        assert bounds_of(admin, spot) == Watermarks(0, 0)
     except Retriable as error:
         return str(error)
     return ""

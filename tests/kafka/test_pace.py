@@ -3,7 +3,7 @@
 import pytest
 
 from streamfilter.engine.pace import REST_SECONDS_MAX, SHARE_MIN, Pace
-from streamfilter.engine.ports import Abortable, Fenced, OutcomeUnknown
+from streamfilter.engine.ports import Abortable, OutcomeUnknown, ProducerFenced
 from streamfilter.engine.service import REPLACEMENTS_MAX
 from tests.kafka.scripted import FakeClock
 from tests.kafka.test_error_policy import World, assert_as_undisturbed
@@ -36,7 +36,7 @@ def test_aborts_in_a_row_come_ever_more_rarely_and_the_group_is_polled_meanwhile
     assert_as_undisturbed(world)
 
 
-@pytest.mark.parametrize("answer", [Abortable, Fenced, OutcomeUnknown])
+@pytest.mark.parametrize("answer", [Abortable, ProducerFenced, OutcomeUnknown])
 def test_what_does_not_pass_in_time_is_tried_again_with_less_and_nobody_is_blamed(
     answer: type[Exception],
 ) -> None:

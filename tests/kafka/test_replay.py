@@ -5,7 +5,7 @@ from itertools import islice
 
 from streamfilter.engine import restore
 from streamfilter.engine.beginning import Names
-from streamfilter.engine.changelog import Batch, encode_batch
+from streamfilter.engine.changelog import BatchRecord, encode_batch
 from streamfilter.engine.ports import Entry
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes
@@ -26,7 +26,7 @@ class Reader:
     def _told(self) -> Iterator[Entry]:
         for number in range(BATCHES):
             mark = BatchMark(number, 0, 0, (Span(0, number, number + 1),))
-            yield Entry(number, encode_batch(Batch(mark, -1)))
+            yield Entry(number, encode_batch(BatchRecord(mark, -1)))
 
     def read(self, count: int, _: float) -> Sequence[Entry]:
         """Return some more."""

@@ -12,7 +12,7 @@ from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.pace import Patience
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
 from streamfilter.kafka.broker.real import RealKafka
-from streamfilter.kafka.log import Clients, KafkaLog, Place
+from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.monitoring.catalogue import CATALOGUE, CLIENTS
 from streamfilter.monitoring.client_statistics import Statistics
 
@@ -99,7 +99,7 @@ def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
         producer=lambda _: Producer(ours | {"transactional.id": name}),
         transaction_seconds=30.0,
     )
-    log = KafkaLog(Place("in", (0,), "changelog", 0), clients)
+    log = KafkaLog(LogPartitions("in", (0,), "changelog", 0), clients)
     Patience(SystemClock(), 180).call(log.open_producer)
     before, deadline = heard.times, time.monotonic() + 180
     while heard.times < before + 3 and time.monotonic() < deadline:

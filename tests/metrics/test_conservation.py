@@ -20,7 +20,7 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
-from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, Kind
+from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, MetricKind
 from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.monitoring.quality import Quality
 from streamfilter.process.health import Health, State
@@ -134,7 +134,7 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
     assert len(after) <= 600
     names = {name for name, _ in after if name.startswith("streamfilter_")}
     for metric in CATALOGUE:
-        suffix = "_bucket" if metric.kind is Kind.HISTOGRAM else ""
+        suffix = "_bucket" if metric.kind is MetricKind.HISTOGRAM else ""
         assert metric.full_name + suffix in names
 
 
@@ -242,7 +242,7 @@ def test_rounds_with_other_shares_are_pooled_by_the_strictest():
         quality.audited(each)
     window = quality.window()
     assert len(window.kinds) == 1_200
-    assert window.population[audit_sample.Kind.UNIQUE] == 12_000
+    assert window.population[audit_sample.ArrivalKind.UNIQUE] == 12_000
 
 
 def test_shadow_mode_counts_what_would_have_been_withheld_and_divert_counts_nothing():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, Kind
+from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, MetricKind
 from tests.kafka.story import records, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.topics import Input
@@ -48,9 +48,9 @@ def check(series: Series) -> None:
     assert total(series, "state") == 1
     shown = {(name, labels) for name, labels in series if not name.endswith("_bucket")}
     for metric in CATALOGUE:
-        name = metric.name + ("_count" if metric.kind is Kind.HISTOGRAM else "")
+        name = metric.name + ("_count" if metric.kind is MetricKind.HISTOGRAM else "")
         values = metric.values or ("",)
-        if metric.kind is not Kind.INFO:
+        if metric.kind is not MetricKind.INFO:
             for value in values:
                 label = ((metric.label, value),) if value else ()
                 assert (name, label) in shown
@@ -130,7 +130,7 @@ def test_a_real_scrape_has_every_metric_and_what_can_be_known_is_known(stage):
     assert unknown == OF_RECORDS
     names = {name for name, _ in series}
     for metric in CATALOGUE:
-        assert metric.name + ("_bucket" if metric.kind is Kind.HISTOGRAM else "") in names
+        assert metric.name + ("_bucket" if metric.kind is MetricKind.HISTOGRAM else "") in names
     assert total(series, "records_consumed_total") == 401
     assert total(series, "dead_letters_total") == 1
     results = {labels[0][1]: value for (name, labels), value in series.items()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamfilter.engine.ports import Abortable, Fenced, OutcomeUnknown
+from streamfilter.engine.ports import Abortable, OutcomeUnknown, ProducerFenced
 
 
 @dataclass(eq=False, slots=True)
@@ -126,7 +126,7 @@ class Broker:
     def _known(self, tid: str, epoch: int) -> Transactional:
         known = self.ids[tid]
         if known.epoch != epoch:
-            raise Fenced(f"epoch {epoch} of {tid}: the broker has {known.epoch}")
+            raise ProducerFenced(f"epoch {epoch} of {tid}: the broker has {known.epoch}")
         return known
 
     def begin(self, tid: str, epoch: int, now: float) -> Txn:

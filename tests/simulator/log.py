@@ -15,17 +15,17 @@ from typing import Any
 from streamfilter.engine.ports import (
     Abortable,
     Blame,
-    Bounds,
     Entry,
-    Fenced,
     InputLost,
     LogError,
     Member,
     OutcomeUnknown,
     Outgoing,
+    ProducerFenced,
     RecordsRefused,
     Retriable,
     StartAt,
+    Watermarks,
 )
 from streamfilter.model import Positions, Record
 from tests.simulator.broker import Partition, Txn
@@ -110,10 +110,10 @@ class SimLog:
             raise InputLost(f"{CHANGELOG}: UNKNOWN_TOPIC_OR_PART")
         return found[self._task]
 
-    def changelog_bounds(self) -> Bounds:
+    def changelog_bounds(self) -> Watermarks:
         self._query("changelog_bounds")
         partition = self._changelog()
-        return Bounds(partition.start, partition.end)
+        return Watermarks(partition.start, partition.end)
 
     def start_positions(self, start: StartAt) -> Positions:
         self._query("start_positions")
@@ -291,7 +291,7 @@ class SimLog:
             # To the transactions' coordinator, for which this may be a transaction's first sign.
             txn = self._broker.begin(self._tid, self._epoch, self._world.now)
             self._world.group.check(member.token)
-        except Fenced as error:
+        except ProducerFenced as error:
             raise self._kill(error) from error
         txn.offsets = {**(txn.offsets or {}), **positions}
         self._txn = txn
@@ -307,7 +307,7 @@ class SimLog:
 
     def abort(self) -> None:
         self._call("abort")
-        if isinstance(self._undelivered, Fenced):
+        if isinstance(self._undelivered, ProducerFenced):
             raise self._kill(self._undelivered)
         self._arrive_late()
         self._end(commit=False)
@@ -345,7 +345,7 @@ class SimLog:
     def _decide(self, *, commit: bool) -> None:
         try:
             self._broker.end_txn(self._tid, self._epoch, commit=commit)
-        except (Fenced, OutcomeUnknown) as error:
+        except (ProducerFenced, OutcomeUnknown) as error:
             self._tell(str(error))
             raise self._kill(error) from error
 

@@ -21,9 +21,9 @@ from streamfilter.engine import (
     transaction,
     transactor,
 )
-from streamfilter.engine.ports import Bounds, Entry, Outgoing
+from streamfilter.engine.ports import Entry, Outgoing, Watermarks
 from streamfilter.engine.standing import Standing
-from streamfilter.engine.transactor import Step
+from streamfilter.engine.transactor import StepResult
 from streamfilter.index.errors import DiskFull, IndexMismatch
 from tests.simulator import world
 from tests.simulator.disk import SimIndex
@@ -118,9 +118,9 @@ def no_seek_after_an_abort(patch: pytest.MonkeyPatch) -> None:
     """After an abort the next records are taken, not the same ones."""
     real = transactor.Transactor.step
 
-    def step(self: Any, timeout: float) -> Step:
+    def step(self: Any, timeout: float) -> StepResult:
         done = real(self, timeout)
-        if done is Step.RETRY:
+        if done is StepResult.RETRY:
             self._held = []
         return done
 
@@ -150,8 +150,8 @@ def changelog_end_is_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
     """The end is asked for under read_committed (the KAFKA-10167 class of bug)."""
     real = SimLog.changelog_bounds
 
-    def bounds(self: SimLog) -> Bounds:
-        return Bounds(real(self).start, self._changelog().stable)
+    def bounds(self: SimLog) -> Watermarks:
+        return Watermarks(real(self).start, self._changelog().stable)
 
     patch.setattr(SimLog, "changelog_bounds", bounds)
 
@@ -197,12 +197,12 @@ def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """
     real = transactor.Transactor._apply
 
-    def apply(self: Any) -> Step:
+    def apply(self: Any) -> StepResult:
         done = real(self)
-        if done is Step.DISK_FULL:
+        if done is StepResult.DISK_FULL:
             self._owed = None
             self._index.drop_owed()
-            return Step.MOVED
+            return StepResult.MOVED
         return done
 
     patch.setattr(transactor.Transactor, "_apply", apply)

@@ -20,7 +20,7 @@ from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.service import Service
 from streamfilter.engine.standby import Standby, Standbys
 from streamfilter.engine.task import Task
-from streamfilter.engine.transactor import Bounds, Parts
+from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Index
@@ -250,7 +250,7 @@ class Process:
             reader=_reader(),
             forwarder=_forwarder(self.world.partitions),
             rules=Rules(policy(), CAP, partial(Source, INPUT)),
-            bounds=Bounds(
+            bounds=BatchLimits(
                 documents=shape.batch,
                 size=1_000_000,
                 latency=LATENCY,
