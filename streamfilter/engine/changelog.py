@@ -20,7 +20,7 @@ import numpy as np
 
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import ORDINAL_MAX, decode_documents, encode_documents
-from streamfilter.index.protocol import Documents
+from streamfilter.index.protocol import Additions, Changes, Documents, Progress
 from streamfilter.model import BatchMark, Positions, Span
 from streamfilter.similarity.sketch import Sketches
 
@@ -60,6 +60,17 @@ class BatchRecord:
         mark = self.mark
         spans = tuple(span for span in mark.spans if span.start < span.end)
         return BatchMark(mark.number, mark.first_ordinal, mark.next_ordinal, spans)
+
+    def progress(self, offset: int, value: bytes) -> Progress:
+        """Return what an index remembers after this batch, whose record *value* is at *offset*."""
+        return Progress(
+            changelog_offset=offset,
+            record_hash=record_hash(value),
+            positions=self.positions,
+            next_batch=self.mark.number + 1,
+            next_ordinal=self.mark.next_ordinal,
+            highest_timestamp=self.highest_timestamp,
+        )
 
 
 def record_hash(value: bytes) -> bytes:
@@ -185,3 +196,26 @@ def decode_batch(value: bytes) -> BatchRecord:
     if len({span.partition for span in spans}) != len(spans):
         raise FormatError("a batch's changelog record names a partition twice")
     return BatchRecord(BatchMark(number, first, after, spans), highest)
+
+
+def values_of(additions: Additions | None, batch: BatchRecord | None) -> list[bytes]:
+    """Return a batch's changelog records, its mark last; a re-read batch has none."""
+    if batch is None:
+        return []
+    documents = encode_changelog_documents(additions.documents) if additions else []
+    return [*documents, encode_batch(batch)]
+
+
+def places_of(additions: Additions | None) -> list[tuple[int, int]]:
+    """Return partition and offset of each record whose document is in the changelog's records."""
+    if additions is None:
+        return []
+    documents = additions.documents
+    return list(zip(documents.partitions.tolist(), documents.offsets.tolist(), strict=True))
+
+
+def changes_of(
+    additions: Additions | None, batch: BatchRecord, *, offset: int, value: bytes
+) -> Changes:
+    """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
+    return Changes(batch.progress(offset, value), additions, (batch.stored_mark,))

@@ -117,11 +117,10 @@ class Observer:
         self._metrics.audited(found)
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
-        to = self._destinations
-        names = {to.unique: "unique", to.duplicates: "duplicates", to.dead_letter: "dead_letter"}
-        counts = dict.fromkeys(("unique", "duplicates", "dead_letter"), 0)
+        roles = self._destinations.roles
+        counts = dict.fromkeys(roles.values(), 0)
         for out in moved.leaving:
-            counts[names[out.topic]] += 1
+            counts[roles[out.topic]] += 1
         return counts | {"changelog": moved.changelog_records}
 
     def _ages(self, records: Sequence[Record]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -2,8 +2,8 @@
 
 A unique record leaves byte for byte. A duplicate leaves as it was with headers that carry the
 evidence, or as an envelope, or as a reference. What cannot be read leaves for the dead-letter
-topic with its reason. Sizes are checked here, before anything is produced: one record that is
-too large would fail its transaction again and again.
+topic with its reason. What no topic would take was found before it was judged (`incoming.py`):
+one record that is too large would fail its transaction again and again.
 
 A record may come with headers that look like ours: from another filter's output, or forged. On
 everything that we write upon they are renamed, so that every `__streamfilter.` name there which
@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from streamfilter.engine.partitioner import partition_for
 from streamfilter.engine.ports import Outgoing
 from streamfilter.matching import envelope
+from streamfilter.matching.batch import Decided
 from streamfilter.model import (
     DUPLICATES,
     Decision,
     ErrorCode,
     Headers,
     Malformed,
-    Reading,
     Record,
     Unjudged,
     Verdict,
@@ -36,8 +35,6 @@ THEIRS = PREFIX + "input."
 """What headers that look like ours are renamed to begin with."""
 BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
 HEADER_OVERHEAD = 10  # two varint lengths of at most five bytes
-SHADOW_ALLOWANCE = 4 * 1024
-"""Room for our headers on a unique record in shadow mode: two ids of 1,024 bytes and names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +54,15 @@ class Destinations:
     """Topics that refuse a record without a key."""
     changelog_limit: int | None = None
     """Largest record of the changelog, in bytes; None: larger than any document."""
+
+    @property
+    def roles(self) -> dict[str | None, str]:
+        """Return what each topic of ours is for, as metrics call it."""
+        return {
+            self.unique: "unique",
+            self.duplicates: "duplicates",
+            self.dead_letter: "dead_letter",
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,36 +90,17 @@ class Forwarder:
 
     def __init__(self, destinations: Destinations, style: Style) -> None:
         self._to, self._style = destinations, style
-        self._allowance = SHADOW_ALLOWANCE if style.shadow else 0
 
-    def check(self, record: Record, reading: Reading) -> Reading:
-        """Return *reading*, or why *record* could not be forwarded as unique.
-
-        It must be known before the judgement: a document that enters the index and is not
-        forwarded would withhold others. What brokers refuse beyond this, they say
-        (`refusals.py`).
-        """
-        if isinstance(reading, Malformed):
-            return reading
-        if record.key is None and self._to.unique in self._to.compacted:
-            message = f"topic {self._to.unique} is compacted, and takes no record without a key"
-            return Malformed(ErrorCode.REFUSED, message, stage="forward")
-        limit = self._to.limits[self._to.unique]
-        headers = _theirs(record) if self._style.shadow else record.headers
-        size = size_of(record.key, record.value, headers) + self._allowance
-        if size <= limit:
-            return reading
-        message = f"the record has up to {size} bytes; topic {self._to.unique} takes {limit}"
-        return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
-
-    def check_remembered(self, reading: Reading, remembered: int) -> Reading:
-        """Return *reading*, or TOO_LARGE if the changelog cannot take its *remembered* bytes."""
-        limit = self._to.changelog_limit
-        size = BATCH_OVERHEAD + remembered
-        if limit is None or size <= limit:
-            return reading
-        message = f"its changelog record has up to {size} bytes; the changelog takes {limit}"
-        return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
+    def written(self, decided: Decided) -> list[Outgoing]:
+        """Return the records that leave for a batch, in the order of judgement."""
+        records, ids = decided.prepared.records, decided.prepared.ids
+        leaving: list[Outgoing | None] = []
+        for row, (record, outcome) in enumerate(zip(records, decided.outcomes, strict=True)):
+            if isinstance(outcome, Decision):
+                leaving.append(self.judged(record, ids[row], outcome))
+            else:
+                leaving.append(self.unjudged(record, outcome))
+        return [each for each in leaving if each is not None]
 
     def unjudged(self, record: Record, reading: Unjudged | Malformed) -> Outgoing | None:
         """Return what leaves for a record that is no document; None if it is dropped."""
@@ -126,75 +113,52 @@ class Forwarder:
 
     def judged(self, record: Record, document_id: str, decision: Decision) -> Outgoing | None:
         """Return what leaves for a judged document; None if it is dropped."""
-        if self._style.shadow:
-            return self._annotated(self._to.unique, record, document_id, decision)
-        if decision.verdict not in DUPLICATES:
+        shadow = self._style.shadow
+        if not shadow and decision.verdict not in DUPLICATES:
             return None if decision.verdict is Verdict.DROPPED else self._forward(record)
-        topic, mode = self._to.duplicates, self._style.duplicates_mode
-        if mode == "annotate":
-            return self._annotated(topic, record, document_id, decision)
-        told = self._evidence(record, document_id, decision)
-        if mode == "envelope":
-            value = envelope.encode(envelope.with_payload(told, record.value))
-            full = self._to_topic(topic, record, value, _theirs(record))
-            if self._fits(full):
-                return full
-        return self._reduced(topic, record, envelope.encode(told))
-
-    def _forward(self, record: Record, ours: Headers = ()) -> Outgoing:
-        headers = _theirs(record) + ours if ours else record.headers
-        return self._to_topic(self._to.unique, record, record.value, headers)
-
-    def _annotated(
-        self, topic: str, record: Record, document_id: str, decision: Decision
-    ) -> Outgoing:
-        """Return the original with the evidence as headers, or what of it fits."""
-        ours = _headers(self._evidence_headers(record, document_id, decision))
-        full = self._to_topic(topic, record, record.value, _theirs(record) + ours)
-        if self._fits(full):
-            return full
-        if self._style.shadow:  # the record itself always fits: `check` kept room for the rest
-            short = tuple(each for each in ours if each[0] != PREFIX + "matches")
-            return self._to_topic(topic, record, record.value, _theirs(record) + short)
-        told = self._evidence(record, document_id, decision)
-        return self._reduced(topic, record, envelope.encode(told))
-
-    def _reduced(self, topic: str, record: Record, value: bytes) -> Outgoing:
-        """Return *value* with as much of the record's headers and key as fits."""
-        full = self._to_topic(topic, record, value, _theirs(record))
-        if self._fits(full):
-            return full
-        bare = self._to_topic(topic, record, value, ())
-        return bare if self._fits(bare) else self._without_key(bare, record)
-
-    def _evidence(self, record: Record, document_id: str, decision: Decision) -> envelope.Json:
-        return envelope.evidence(
+        evidence = envelope.evidence(
             decision,
             document_id=document_id,
             source=record.source,
             scheme=self._style.scheme,
             threshold=self._style.threshold,
         )
+        mode = self._style.duplicates_mode
+        if shadow or mode == "annotate":
+            return self._annotated(record, evidence)
+        topic = self._to.duplicates
+        if mode == "envelope":
+            value = envelope.encode(envelope.with_payload(evidence, record.value))
+            full = self._to_topic(topic, record, value, theirs_of(record))
+            if self._fits(full):
+                return full
+        return self._reduced(topic, record, evidence)
 
-    def _evidence_headers(
-        self, record: Record, document_id: str, decision: Decision
-    ) -> Iterator[tuple[str, object]]:
-        yield "schema", envelope.SCHEMA
-        yield "verdict", decision.verdict.value
-        yield "id", document_id
-        if best := decision.match:
-            yield "match.id", best.document_id
-            yield "match.similarity", round(best.similarity, 6)
-            yield "match.topic", best.source.topic
-            yield "match.partition", best.source.partition
-            yield "match.offset", best.source.offset
-            yield "matches", envelope.encode(envelope.matches(decision)).decode()
-        yield "canonical.id", envelope.canonical_id(decision, document_id)
-        yield "source.topic", record.source.topic
-        yield "source.partition", record.source.partition
-        yield "source.offset", record.source.offset
-        yield "scheme", self._style.scheme
-        yield "p_false_positive", envelope.p_false_positive(decision)
+    def _forward(self, record: Record, ours: Headers = ()) -> Outgoing:
+        headers = theirs_of(record) + ours if ours else record.headers
+        return self._to_topic(self._to.unique, record, record.value, headers)
+
+    def _annotated(self, record: Record, evidence: envelope.Json) -> Outgoing:
+        """Return the original with the evidence as headers, or what of it fits."""
+        shadow = self._style.shadow
+        topic = self._to.unique if shadow else self._to.duplicates
+        ours = _headers(_evidence_headers(record, evidence))
+        full = self._to_topic(topic, record, record.value, theirs_of(record) + ours)
+        if self._fits(full):
+            return full
+        if shadow:  # the record itself always fits: `incoming` kept room for the rest
+            short = tuple(each for each in ours if each[0] != PREFIX + "matches")
+            return self._to_topic(topic, record, record.value, theirs_of(record) + short)
+        return self._reduced(topic, record, evidence)
+
+    def _reduced(self, topic: str, record: Record, evidence: envelope.Json) -> Outgoing:
+        """Return the evidence alone, with as much of the record's headers and key as fits."""
+        value = envelope.encode(evidence)
+        full = self._to_topic(topic, record, value, theirs_of(record))
+        if self._fits(full):
+            return full
+        bare = self._to_topic(topic, record, value, ())
+        return bare if self._fits(bare) else self._without_key(bare, record)
 
     def _rejected(self, record: Record, malformed: Malformed) -> Outgoing:
         """Return the dead letter: original bytes if they fit, else a reference without value."""
@@ -216,7 +180,7 @@ class Forwarder:
                 ("error.offset", record.source.offset),
             ]
         )
-        theirs = _theirs(record)
+        theirs = theirs_of(record)
         if malformed.code is ErrorCode.REFUSED:
             # What one topic refuses, this one may refuse too: it gets a letter of the present.
             ours += _headers([("error.timestamp", record.timestamp)])
@@ -235,7 +199,7 @@ class Forwarder:
         self, topic: str, record: Record, value: bytes | None, headers: Headers
     ) -> Outgoing:
         partition = partition_for(record, inputs=self._to.inputs, outputs=self._to.outputs[topic])
-        # Unique ones never come without a key where it is wanted: `check` rejects them.
+        # Unique ones never come without a key where it is wanted: `incoming` rejects them.
         key = self._key_of_ours(topic, record) if record.key is None else record.key
         return Outgoing(topic, partition, key, value, headers, record.timestamp, record.source)
 
@@ -257,7 +221,7 @@ class Forwarder:
         return size_of(out.key, out.value, out.headers) <= self._to.limits[out.topic]
 
 
-def _theirs(record: Record) -> Headers:
+def theirs_of(record: Record) -> Headers:
     """Return the record's own headers, with none that could be taken for ours."""
     if not any(name.startswith(PREFIX) for name, _ in record.headers):
         return record.headers
@@ -267,5 +231,60 @@ def _theirs(record: Record) -> Headers:
     )
 
 
+def _evidence_headers(record: Record, evidence: envelope.Json) -> Iterator[tuple[str, object]]:
+    """Yield the names and values of the headers that tell *evidence*."""
+    yield "schema", evidence["schema"]
+    yield "verdict", evidence["verdict"]
+    yield "id", evidence["id"]
+    if matches := evidence["matches"]:
+        best = matches[0]
+        yield "match.id", best["id"]
+        yield "match.similarity", best["similarity"]
+        yield "match.topic", best["topic"]
+        yield "match.partition", best["partition"]
+        yield "match.offset", best["offset"]
+        yield "matches", envelope.encode(matches).decode()
+    yield "canonical.id", evidence["canonical_id"]
+    yield "source.topic", record.source.topic
+    yield "source.partition", record.source.partition
+    yield "source.offset", record.source.offset
+    yield "scheme", evidence["scheme"]
+    yield "p_false_positive", evidence["p_false_positive"]
+
+
 def _headers(pairs: Iterable[tuple[str, object]]) -> Headers:
     return tuple((PREFIX + name, str(value).encode()) for name, value in pairs)
+
+
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Return Kafka's murmur2 of *data* as an unsigned 32-bit number."""
+    h = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
+        k = (k ^ k >> 24) * _M & _MASK
+        h = h * _M & _MASK ^ k
+    if whole < len(data):
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    return h ^ h >> 15
+
+
+def partition_for(record: Record, *, inputs: int, outputs: int) -> int:
+    """Return the output partition of *record*: as the input's, if there are as many partitions.
+
+    So whatever was together stays together. Otherwise by key with murmur2, Java's default, and not
+    librdkafka's own CRC32: a Java producer and we must agree where a key lives.
+
+    A record without a key is spread by its source position, so that a replay sends it to the
+    same place (Java would choose at random).
+    """
+    if inputs == outputs:
+        return record.source.partition
+    if record.key is None:
+        return (record.source.partition + record.source.offset) % outputs
+    return (murmur2(record.key) & 0x7FFFFFFF) % outputs

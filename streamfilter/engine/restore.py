@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from streamfilter.engine import changelog
 from streamfilter.engine.beginning import Names, refuse_broken, refuse_other_record
 from streamfilter.engine.ports import ChangelogReader, Entry
-from streamfilter.engine.standing import progress_after
 from streamfilter.index.errors import DiskFull, FormatError
 from streamfilter.index.protocol import Additions, Changes, Index
 from streamfilter.killpoints import kill_point
@@ -135,9 +134,7 @@ class Replay:
             return
         kill_point("restore.read")
         (entry, batch), marks = self._last, tuple(self._marks)
-        progress = progress_after(
-            batch, offset=entry.offset, record_hash=changelog.record_hash(entry.value)
-        )
+        progress = batch.progress(entry.offset, entry.value)
         changes = Changes(progress, self._additions(entry.offset), marks)
         while True:
             try:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from streamfilter.engine import changelog
 from streamfilter.engine.changelog import BatchRecord
-from streamfilter.index.protocol import Additions, Changes, Progress
+from streamfilter.index.protocol import Progress
 from streamfilter.model import BatchMark, Positions, Record, Span
 
 FUTURE_MILLISECONDS_MAX = 3_600_000
@@ -95,39 +94,3 @@ class Standing:
         )
         mark = BatchMark(self.next_batch, self.next_ordinal, after.next_ordinal, spans)
         return after, BatchRecord(mark, after.highest_timestamp)
-
-
-def progress_after(batch: BatchRecord, *, offset: int, record_hash: bytes) -> Progress:
-    """Return what an index remembers after *batch*, whose record stands at *offset*."""
-    return Progress(
-        changelog_offset=offset,
-        record_hash=record_hash,
-        positions=batch.positions,
-        next_batch=batch.mark.number + 1,
-        next_ordinal=batch.mark.next_ordinal,
-        highest_timestamp=batch.highest_timestamp,
-    )
-
-
-def values_of(additions: Additions | None, batch: BatchRecord | None) -> list[bytes]:
-    """Return a batch's changelog records, its mark last; a re-read batch has none."""
-    if batch is None:
-        return []
-    documents = changelog.encode_changelog_documents(additions.documents) if additions else []
-    return [*documents, changelog.encode_batch(batch)]
-
-
-def places_of(additions: Additions | None) -> list[tuple[int, int]]:
-    """Return partition and offset of each record whose document is in the changelog's records."""
-    if additions is None:
-        return []
-    documents = additions.documents
-    return list(zip(documents.partitions.tolist(), documents.offsets.tolist(), strict=True))
-
-
-def changes_of(
-    additions: Additions | None, batch: BatchRecord, *, offset: int, value: bytes
-) -> Changes:
-    """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
-    progress = progress_after(batch, offset=offset, record_hash=changelog.record_hash(value))
-    return Changes(progress, additions, (batch.stored_mark,))

@@ -53,7 +53,8 @@ class Starter:
         """Do all six steps; return what does the others."""
         log, names = self._log, self._plan.names
         yield from patiently(
-            State.STARTING, lambda: log.open_producer(watched=self._parts.refusals.watching)
+            State.STARTING,
+            lambda: log.open_producer(watched=self._parts.incoming.refusals.watching),
         )
         kill_point("start.producer")
         committed = yield from patiently(State.STARTING, log.committed)
@@ -79,7 +80,7 @@ class Starter:
         else:
             yield from self._catch_up(index, sketcher, bounds)
             standing = yield from self._standing(index, committed)
-        self._parts.refusals.begin_at(standing.positions)
+        self._parts.incoming.refusals.begin_at(standing.positions)
         log.assign(standing.positions)
         kill_point("start.assigned")
         seconds = self._parts.bounds.transaction_seconds

@@ -26,11 +26,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 
-from streamfilter.documents.reader import Reader
 from streamfilter.engine.auditing import Auditing
 from streamfilter.engine.breaker import Breaker
-from streamfilter.engine.changelog import encode_batch
+from streamfilter.engine.changelog import BatchRecord, changes_of, places_of, values_of
+from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.intake import Ahead, Intake
 from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Moved, Observer
@@ -43,16 +44,14 @@ from streamfilter.engine.ports import (
     Member,
     Worker,
 )
-from streamfilter.engine.processing import fitting, read, written
-from streamfilter.engine.refusals import Refusals
-from streamfilter.engine.standing import Standing, changes_of, places_of, values_of
+from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.audit import OFF, Audit, Rates
-from streamfilter.matching.batch import Decided, Prepared, Rules, decide
+from streamfilter.matching.batch import Decided, Rules, decide
 from streamfilter.matching.pipeline import accept
 from streamfilter.model import Positions, Record
 from streamfilter.similarity.sketch import Sketcher
@@ -106,13 +105,12 @@ class Parts:
     member: Callable[[], Member]
     clock: Clock
     observer: Observer
-    reader: Reader
+    incoming: Incoming
     forwarder: Forwarder
     rules: Rules
     bounds: BatchLimits
     breaker: Breaker
     pace: Pace
-    refusals: Refusals = field(default_factory=Refusals)
     worker: Worker = field(default_factory=Inline)
     rates: Rates = OFF
 
@@ -138,6 +136,7 @@ class Transactor:
     ) -> None:
         self._parts, self._index, self._sketcher = parts, index, sketcher
         self._clock = parts.clock
+        self._refusals = parts.incoming.refusals
         self.standing = standing
         audit = Audit(parts.rates, parts.rules.policy, index, sketcher.keys_of)
         self._auditing = Auditing(audit, parts.clock, parts.observer, share=parts.rates.time)
@@ -151,13 +150,14 @@ class Transactor:
             share=lambda: parts.pace.share,
         )
         self._share_of = intake.share_of
-        self._batches = Ahead(intake, parts.worker, self._prepare)
+        prepare = partial(parts.incoming.prepare, sketcher=sketcher, clock=parts.clock)
+        self._batches = Ahead(intake, parts.worker, prepare)
         self._transactions = Transactions(
             parts.log,
             parts.clock,
             parts.observer,
             succession,
-            parts.refusals,
+            self._refusals,
             parts.pace,
             transaction_seconds=bounds.transaction_seconds,
             socket_seconds=bounds.socket_seconds,
@@ -198,13 +198,13 @@ class Transactor:
     def _move(self, records: Sequence[Record], *, reread: bool) -> StepResult:
         """Take *records* through steps 8 to 13."""
         self._check_order(records)
-        member = self._parts.member()
-        if member.generation < 0 or not member.member_id:
-            return StepResult.RETRY  # the classic coordinator would not fence such a one
+        member = self._member()
+        if member is None:
+            return StepResult.RETRY
         kill_point("batch.member")
         watch = Stopwatch(self._clock, self._parts.observer.spent)
         decided = self._decide(records, watch, reread=reread)
-        leaving = written(decided, self._parts.forwarder)
+        leaving = self._parts.forwarder.written(decided)
         kill_point("batch.decided")
         after, batch = self.standing.after(
             records,
@@ -228,7 +228,7 @@ class Transactor:
         first_ordinal, self.standing, self._held = self.standing.next_ordinal, after, []
         self._reached = {}
         self._parts.breaker.add(len(records), decided.prepared.rejected)
-        if self._parts.refusals.committed(records):
+        if self._refusals.committed(records):
             self._parts.observer.note("deliveries are watched no more")
             self._transactions.worn = True  # a producer that is not watched sends faster
         stages = {**decided.prepared.seconds, **watch.seconds}
@@ -238,6 +238,12 @@ class Transactor:
             return self._moved()
         self._owed = _Owed(changes_of(additions, batch, offset=offset, value=values[-1]), moved)
         return self._apply()
+
+    def _member(self) -> Member | None:
+        """Return our place in the group; None while we have none that could be fenced."""
+        member = self._parts.member()
+        # The classic coordinator would not fence a transaction that shows generation -1.
+        return member if member.generation >= 0 and member.member_id else None
 
     def _check_order(self, records: Sequence[Record]) -> None:
         """Refuse records from before where we asked to begin: a seek that got lost."""
@@ -263,16 +269,6 @@ class Transactor:
         )
         watch.lap("judge")
         return decided
-
-    def _prepare(self, records: Sequence[Record]) -> Prepared:
-        """Read and sketch *records*: by the worker, so it touches nothing that changes."""
-        watch = Stopwatch(self._clock)
-        parts = self._parts
-        readings = read(records, parts.reader, parts.forwarder, parts.refusals.known)
-        watch.lap("read")
-        prepared = fitting(records, readings, self._sketcher, parts.forwarder)
-        watch.lap("sketch")
-        return replace(prepared, seconds=watch.seconds)
 
     def _apply(self) -> StepResult:
         """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""
@@ -301,17 +297,8 @@ class Transactor:
         """Write a fresh changelog's first transaction: whose it is, and where it begins."""
         if self._transactions.worn:
             return StepResult.REPLACE
-        member = self._parts.member()
-        if member.generation < 0 or not member.member_id:
-            return StepResult.RETRY
         after, batch = self.standing.opened()
-        values = [header, encode_batch(batch)]
-        offset = self._transactions.run(Load(values=values), after.positions, member)
-        if offset is None:
-            return StepResult.RETRY
-        self.standing = after
-        self._owed = _Owed(changes_of(None, batch, offset=offset, value=values[-1]), None)
-        return self._apply()
+        return self._commit(after, batch, header)
 
     def _commit_idle(self) -> StepResult:
         """Keep the committed offsets alive, and abreast of the log, while nothing comes."""
@@ -321,10 +308,14 @@ class Transactor:
         seconds = PASS_SECONDS if after != self.standing else IDLE_COMMIT_SECONDS
         if self._transactions.idle_seconds < seconds:
             return StepResult.IDLE
-        member = self._parts.member()
-        if member.generation < 0 or not member.member_id:
+        return self._commit(after, batch)
+
+    def _commit(self, after: Standing, batch: BatchRecord | None, *header: bytes) -> StepResult:
+        """Do steps 8 to 13 for a transaction without records."""
+        member = self._member()
+        if member is None:
             return StepResult.RETRY
-        values = values_of(None, batch)
+        values = [*header, *values_of(None, batch)]
         offset = self._transactions.run(Load(values=values), after.positions, member)
         if offset is None:
             return StepResult.RETRY

@@ -14,6 +14,7 @@ from streamfilter.assembly import policy_for, reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.engine.beginning import Names, refuse_lost_changelog
 from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.machine import ThreadWorker
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
@@ -139,13 +140,17 @@ class Assembly:
             member=membership.member,
             clock=self.clock,
             observer=self.observer,
-            reader=reader_for(config),
+            incoming=Incoming(
+                reader_for(config),
+                self.destinations,
+                config.output.mode == "shadow",
+                Refusals(config.output.dead_letter),
+            ),
             forwarder=self._forwarder(),
             rules=_rules(config),
             bounds=_bounds(config, self.share),
             breaker=Breaker(config.limits.dead_letter_share),
             pace=Pace(self.clock, config.kafka.transaction_timeout.total_seconds()),
-            refusals=Refusals(config.output.dead_letter),
             worker=self.worker,
             rates=_rates(config),
         )

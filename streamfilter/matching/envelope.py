@@ -80,29 +80,18 @@ def evidence(
         "similarity": _similarity(best.similarity) if best else None,
         "method": decision.method or None,
         "threshold": threshold,
-        "matches": matches(decision),
+        "matches": [_match(match) for match in decision.matches],
         "matches_truncated": decision.matches_truncated,
-        "canonical_id": canonical_id(decision, document_id),
+        "canonical_id": best.document_id if best else document_id,  # who was forwarded for it
         "scheme": scheme,
         "p_false_positive": p_false_positive(decision),
         "source": _place(source),
     }
 
 
-def matches(decision: Decision) -> list[Json]:
-    """Return the matches, best first, as the ``matches`` array."""
-    return [_match(match) for match in decision.matches]
-
-
-def canonical_id(decision: Decision, document_id: str) -> str:
-    """Return the id of the forwarded document that stands for this one (itself if unique)."""
-    return decision.match.document_id if decision.match else document_id
-
-
 def p_false_positive(decision: Decision) -> float:
     """Return the probability of a wrong verdict, to 6 significant digits."""
-    chance = decision.p_false_positive
-    return float(f"{chance:.6g}") if chance else 0.0
+    return float(f"{decision.p_false_positive:.6g}")
 
 
 def with_payload(record: Json, value: bytes | None) -> Json:

@@ -99,8 +99,8 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
     "A header": [
         Edit(
             "streamfilter/engine/outgoing.py",
-            '        yield "source.bytes", len(record.value or b"")\n',
-            anchor='        yield "source.offset", record.source.offset\n',
+            '    yield "source.bytes", len(record.value or b"")\n',
+            anchor='    yield "source.offset", record.source.offset\n',
         ),
     ],
     "A setting": [

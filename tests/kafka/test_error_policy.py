@@ -12,6 +12,7 @@ from streamfilter.engine.beginning import Names
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import HEADER, encode_batch, kind_of
 from streamfilter.engine.changelog import BatchRecord as ChangelogBatch
+from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Observer, Usage
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
@@ -127,7 +128,7 @@ class World:
             member=self.membership.member,
             clock=self.clock,
             observer=self._observer,
-            reader=Reader(),
+            incoming=Incoming(Reader(), self._to),
             forwarder=Forwarder(self._to, Style(False, "annotate", "scheme", 0.8)),
             rules=Rules(MatchPolicy(), 8, partial(Source, "in")),
             bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),

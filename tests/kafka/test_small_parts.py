@@ -10,8 +10,7 @@ import pytest
 
 from streamfilter.engine.breaker import RECORDS_MIN, WINDOW_RECORDS, Breaker
 from streamfilter.engine.machine import bounded
-from streamfilter.engine.outgoing import Destinations, Forwarder, Style
-from streamfilter.engine.partitioner import murmur2, partition_for
+from streamfilter.engine.outgoing import Destinations, Forwarder, Style, murmur2, partition_for
 from streamfilter.engine.ports import Abortable, OutcomeUnknown
 from streamfilter.kafka.membership import parse_member
 from streamfilter.killpoints import VARIABLE

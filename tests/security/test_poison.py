@@ -9,19 +9,21 @@ import json
 import pytest
 
 from streamfilter.documents.reader import Limits, Reader
+from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
-from streamfilter.engine.processing import read
 from streamfilter.matching.batch import prepare
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 
 LIMIT = 1_048_588
+PLACES = Destinations("u", "d", "x", 1, dict.fromkeys("udx", 1), dict.fromkeys("udx", LIMIT))
 FORWARDER = Forwarder(
-    Destinations("u", "d", "x", 1, dict.fromkeys("udx", 1), dict.fromkeys("udx", LIMIT)),
+    PLACES,
     Style(shadow=False, duplicates_mode="annotate", scheme="00000000", threshold=0.8),
 )
 READER = Reader(limits=Limits(document_bytes=2_000_000, text_characters=100_000, depth=64))
+INCOMING = Incoming(READER, PLACES)
 TEXT = b'{"id":"a","text":"some plain words"}'
 
 
@@ -48,7 +50,7 @@ POISON: dict[str, tuple[Record, ErrorCode]] = {
 @pytest.mark.parametrize("name", POISON)
 def test_large_poison_is_a_dead_letter_that_says_where_it_came_from(name):
     poison, code = POISON[name]
-    (reading,) = read([poison], READER, FORWARDER)
+    (reading,) = INCOMING.read([poison])
     assert isinstance(reading, Malformed)
     assert reading.code is code
     letter = FORWARDER.unjudged(poison, reading)
@@ -63,7 +65,7 @@ def test_large_poison_is_a_dead_letter_that_says_where_it_came_from(name):
 
 def test_poison_of_every_kind_in_one_batch_leaves_its_neighbours_alone():
     records = [record(TEXT), *(each for each, _ in POISON.values()), record(TEXT)]
-    readings = read(records, READER, FORWARDER)
+    readings = INCOMING.read(records)
     prepared = prepare(records, readings, Sketcher(Scheme(16, 6), seed=bytes(16)))
     assert prepared.rows == [0, len(records) - 1]
     assert prepared.rejected == len(POISON)
@@ -72,7 +74,7 @@ def test_poison_of_every_kind_in_one_batch_leaves_its_neighbours_alone():
 def test_repeated_header_names_and_twenty_thousand_small_ones_pass_unharmed():
     headers: Headers = (("h", None), ("h", b"1"), ("h", b"1"), *((("n", b""),) * 20_000))
     whole = record(TEXT, headers)
-    (reading,) = read([whole], READER, FORWARDER)
+    (reading,) = INCOMING.read([whole])
     assert isinstance(reading, Document)
     assert FORWARDER._forward(whole).headers == headers
 

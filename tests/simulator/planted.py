@@ -11,6 +11,7 @@ import pytest
 from streamfilter.engine import (
     beginning,
     intake,
+    outgoing,
     pace,
     refusals,
     restore,
@@ -94,13 +95,13 @@ def no_restore(patch: pytest.MonkeyPatch) -> None:
 
 def a_record_is_dropped(patch: pytest.MonkeyPatch) -> None:
     """The last record of a batch of three or more is forgotten."""
-    real = transactor.written
+    real = outgoing.Forwarder.written
 
-    def written(*args: Any) -> list[Outgoing]:
-        leaving = real(*args)
+    def written(self: Any, decided: Any) -> list[Outgoing]:
+        leaving = real(self, decided)
         return leaving[:-1] if len(leaving) > 2 else leaving
 
-    patch.setattr(transactor, "written", written)
+    patch.setattr(outgoing.Forwarder, "written", written)
 
 
 def committed_twice(patch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.engine import beginning
 from streamfilter.engine.beginning import Names
 from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
@@ -247,7 +248,9 @@ class Process:
             member=membership.member,
             clock=clock,
             observer=Teller(self.world, life),
-            reader=_reader(),
+            incoming=Incoming(
+                _reader(), _destinations(self.world.partitions), refusals=Refusals(DEAD)
+            ),
             forwarder=_forwarder(self.world.partitions),
             rules=Rules(policy(), CAP, partial(Source, INPUT)),
             bounds=BatchLimits(
@@ -259,7 +262,6 @@ class Process:
             ),
             breaker=Breaker(1.0),
             pace=Pace(clock, TRANSACTION_SECONDS),
-            refusals=Refusals(DEAD),
             worker=SimWorker(self.world.rng),
         )
         return Task(plan, parts, SimStore(self.world, life, self.disks[number]), index)
@@ -276,9 +278,9 @@ def _reader() -> Reader:
 
 
 @cache
-def _forwarder(partitions: int) -> Forwarder:
+def _destinations(partitions: int) -> Destinations:
     topics = (UNIQUE, DUPLICATES, DEAD)
-    destinations = Destinations(
+    return Destinations(
         unique=UNIQUE,
         duplicates=DUPLICATES,
         dead_letter=DEAD,
@@ -286,8 +288,12 @@ def _forwarder(partitions: int) -> Forwarder:
         outputs=dict.fromkeys(topics, partitions),
         limits=dict.fromkeys(topics, 1_000_000),
     )
+
+
+@cache
+def _forwarder(partitions: int) -> Forwarder:
     style = Style(False, "annotate", FINGERPRINT, THRESHOLD)
-    return Forwarder(destinations, style)
+    return Forwarder(_destinations(partitions), style)
 
 
 def _identity(rng: random.Random) -> Identity:

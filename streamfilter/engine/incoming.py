@@ -1,0 +1,106 @@
+"""Incoming records: read, held against where they would go, sketched.
+
+All of it is a function of the records, and of what is known of refused ones, so that a worker can
+prepare the next batch while this one is committed (`intake.Ahead`). Nothing here touches the
+index or the log.
+
+Sizes are looked at before the judgement: a document that enters the index and is not forwarded,
+or not remembered, would withhold others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from streamfilter.documents.reader import Reader
+from streamfilter.engine.changelog import remembered_bytes
+from streamfilter.engine.outgoing import BATCH_OVERHEAD, Destinations, size_of, theirs_of
+from streamfilter.engine.pace import Stopwatch
+from streamfilter.engine.ports import Clock
+from streamfilter.engine.refusals import Refusals
+from streamfilter.matching.batch import Prepared, prepare
+from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record
+from streamfilter.similarity.sketch import Sketcher
+
+SHADOW_ALLOWANCE = 4 * 1024
+"""Room for our headers on a unique record in shadow mode: two ids of 1,024 bytes and names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """Makes records ready to be judged."""
+
+    reader: Reader
+    to: Destinations
+    shadow: bool = False
+    """Whether unique records leave with headers of ours."""
+    refusals: Refusals = field(default_factory=Refusals)
+
+    def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
+        """Read and sketch *records*; what cannot be read, forwarded or remembered is Malformed."""
+        watch = Stopwatch(clock)
+        readings = self.read(records)
+        watch.lap("read")
+        prepared = self._fitting(records, readings, sketcher)
+        watch.lap("sketch")
+        return replace(prepared, seconds=watch.seconds)
+
+    def read(self, records: Sequence[Record]) -> list[Reading]:
+        """Return what each record is; also one that no topic would take is Malformed."""
+        readings = [self._forwardable(record, self.reader.read(record)) for record in records]
+        if refused := self.refusals.known:
+            for row, record in enumerate(records):
+                if why := refused.get((record.source.partition, record.source.offset)):
+                    readings[row] = _refused(readings[row], why)
+        return readings
+
+    def _forwardable(self, record: Record, reading: Reading) -> Reading:
+        """Return *reading*, or why *record* could not be forwarded as unique.
+
+        What brokers refuse beyond this, they say (`refusals.py`).
+        """
+        if isinstance(reading, Malformed):
+            return reading
+        if record.key is None and self.to.unique in self.to.compacted:
+            message = f"topic {self.to.unique} is compacted, and takes no record without a key"
+            return Malformed(ErrorCode.REFUSED, message, stage="forward")
+        limit = self.to.limits[self.to.unique]
+        headers = theirs_of(record) if self.shadow else record.headers
+        allowance = SHADOW_ALLOWANCE if self.shadow else 0
+        size = size_of(record.key, record.value, headers) + allowance
+        if size <= limit:
+            return reading
+        message = f"the record has up to {size} bytes; topic {self.to.unique} takes {limit}"
+        return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
+
+    def _fitting(
+        self, records: Sequence[Record], readings: list[Reading], sketcher: Sketcher
+    ) -> Prepared:
+        """Sketch the documents; one that the changelog cannot take becomes Malformed.
+
+        Of a text it holds a sample, but of a record with fields all that is compared.
+        """
+        first = prepare(records, readings, sketcher)
+        if first.sketches is None:
+            return first
+        sizes = remembered_bytes(first.batch.ids, first.sketches)
+        for row, size in zip(first.rows, sizes, strict=True):
+            readings[row] = self._memorable(readings[row], BATCH_OVERHEAD + size)
+        fits = all(isinstance(readings[row], Document) for row in first.rows)
+        return first if fits else prepare(records, readings, sketcher)
+
+    def _memorable(self, reading: Reading, size: int) -> Reading:
+        """Return *reading*, or TOO_LARGE if the changelog takes no record of *size* bytes."""
+        limit = self.to.changelog_limit
+        if limit is None or size <= limit:
+            return reading
+        message = f"its changelog record has up to {size} bytes; the changelog takes {limit}"
+        return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
+
+
+def _refused(reading: Reading, why: str) -> Malformed:
+    """Return the verdict on a record that a topic refuses; if it was its letter, tell both."""
+    if isinstance(reading, Malformed) and reading.code is not ErrorCode.REFUSED:
+        why = f"{reading.code.value}: {reading.message}; its letter: {why}"
+    return Malformed(ErrorCode.REFUSED, why, stage="forward")
