@@ -4,7 +4,7 @@ Every record begins with a version byte and a type byte. `Header` opens a change
 whose it is: which index's, and which group's. `documents` carry what the index stores of a
 document, in the index's own bytes, after its ordinal; band keys are recomputed. A `BatchRecord`
 ends every transaction, also one in which nothing was unique: without it nobody could tell which
-batch judged an offset first.
+batch judged an offset first. It names its writer, for numbers that follow each other name nobody.
 Integers are little-endian. Nothing here knows a clock: times in a record were decided before.
 """
 
@@ -25,12 +25,16 @@ from streamfilter.model import BatchMark, Positions, Span
 from streamfilter.similarity.sketch import Sketches
 
 VERSION = 1
+NAMED = 2
+"""Version of a batch that names its writer; one of `VERSION` names nobody."""
 HEADER, DOCUMENT, BATCH = 1, 2, 3
 GROUP = "group"
 """Name of the header's field that says whose changelog it is."""
 KINDS = (HEADER, DOCUMENT, BATCH)
 NUMBER_MAX = (1 << 63) - 1
 """Highest number of a batch or an ordinal: columns that judge by them are signed."""
+
+WRITER_BYTES = 16
 
 _PREFIX = struct.Struct("<BB")
 FIXED_BYTES = 128
@@ -48,6 +52,8 @@ class BatchRecord:
     """With one span for every input partition of the task, empty ones too."""
     highest_timestamp: int
     """The highest record timestamp the task has seen, clamped when it was recorded; -1: none."""
+    writer: bytes = b""
+    """Whose batch it is: `writer_of` the group and its index. Empty: a version that did not say."""
 
     @property
     def positions(self) -> Positions:
@@ -73,6 +79,11 @@ class BatchRecord:
         )
 
 
+def writer_of(index_id: str, group: str) -> bytes:
+    """Return the name that a group's batches bear in its index's changelog."""
+    return hashlib.blake2b(f"{index_id} {group}".encode(), digest_size=WRITER_BYTES).digest()
+
+
 def record_hash(value: bytes) -> bytes:
     """Return what the index remembers of the last record it applied."""
     return hashlib.blake2b(value, digest_size=16).digest()
@@ -87,12 +98,14 @@ def kind_of(value: bytes) -> int:
     if len(value) < _PREFIX.size:
         raise FormatError("a changelog record is too short to say what it is")
     version, kind = _PREFIX.unpack_from(value)
-    if version != VERSION:
+    if version not in (VERSION, NAMED):
         raise FormatError(
-            f"a changelog record of version {version}; this streamfilter reads {VERSION}"
+            f"a changelog record of version {version}; this streamfilter reads up to {NAMED}"
         )
     if kind not in KINDS:
         raise FormatError(f"a changelog record of unknown type {kind}")
+    if version == NAMED and kind != BATCH:
+        raise FormatError(f"a changelog record of type {kind} has no version {version}")
     return int(kind)
 
 
@@ -173,7 +186,8 @@ def encode_batch(batch: BatchRecord) -> bytes:
         len(mark.spans),
     )
     spans = b"".join(_SPAN.pack(each.partition, each.start, each.end) for each in mark.spans)
-    return _PREFIX.pack(VERSION, BATCH) + head + spans
+    version = NAMED if batch.writer else VERSION
+    return _PREFIX.pack(version, BATCH) + batch.writer + head + spans
 
 
 def decode_batch(value: bytes) -> BatchRecord:
@@ -183,6 +197,8 @@ def decode_batch(value: bytes) -> BatchRecord:
         FormatError: it is truncated, too long, or contradicts itself.
     """
     body = _body(value, BATCH)
+    named = WRITER_BYTES if value[0] == NAMED else 0
+    writer, body = body[:named], body[named:]
     if len(body) < _BATCH.size:
         raise FormatError("a batch's changelog record is truncated")
     number, first, after, highest, count = _BATCH.unpack_from(body)
@@ -195,7 +211,7 @@ def decode_batch(value: bytes) -> BatchRecord:
         raise FormatError("a batch's changelog record counts backwards")
     if len({span.partition for span in spans}) != len(spans):
         raise FormatError("a batch's changelog record names a partition twice")
-    return BatchRecord(BatchMark(number, first, after, spans), highest)
+    return BatchRecord(BatchMark(number, first, after, spans), highest, writer)
 
 
 def values_of(additions: Additions | None, batch: BatchRecord | None) -> list[bytes]:

@@ -4,6 +4,10 @@ The reader begins AT the record that the index applied last, to see that it is s
 record. Then whole transactions are applied, many in one write; each write leaves the index as
 it was after some batch. Band keys are computed again from signatures: the changelog does not
 carry them. A record that is known already adds nothing, so a replay may be interrupted anywhere.
+
+A batch is ours if it bears our name. Its number alone may be a stranger's: a transaction of another
+group that is open when a start asks for the end is read as soon as it is committed. Batches of a
+version that named nobody are believed until the first that bears a name.
 `run` ends at the reader's end; `follow` goes on with what is committed later (`standby.py`).
 """
 
@@ -12,7 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamfilter.engine import changelog
-from streamfilter.engine.beginning import Names, refuse_broken, refuse_other_record
+from streamfilter.engine.beginning import (
+    Names,
+    refuse_broken,
+    refuse_other_record,
+    refuse_other_writer,
+)
 from streamfilter.engine.ports import ChangelogReader, Entry
 from streamfilter.index.errors import DiskFull, FormatError
 from streamfilter.index.protocol import Additions, Changes, Index
@@ -38,6 +47,7 @@ class Replay:
         reader: ChangelogReader,
         names: Names,
         *,
+        writer: bytes,
         from_known: bool,
     ) -> None:
         """Prepare to catch up.
@@ -47,6 +57,7 @@ class Replay:
             sketcher: computes band keys, by the index's own scheme and seed.
             reader: the committed changelog from where the index stands.
             names: for messages.
+            writer: what our batches are named by.
             from_known: whether the reader begins at the record that the index applied last.
         """
         # A tail that ended before a full disk leaves a write owed. It is read again here, and in
@@ -54,6 +65,8 @@ class Replay:
         index.drop_owed()
         self._index, self._sketcher, self._reader = index, sketcher, reader
         self._names = names
+        self._writers = {b"", writer}
+        """Whom a batch may name; nobody, until one has named us."""
         self._unchecked = from_known
         self._unfinished: list[bytes] = []
         """Documents whose batch record has not come yet."""
@@ -114,10 +127,18 @@ class Replay:
         same = changelog.record_hash(entry.value) == known.record_hash
         if entry.offset != known.changelog_offset or not same:
             raise refuse_other_record(self._names, known.changelog_offset)
+        self._refuse_stranger(entry, changelog.decode_batch(entry.value))
         self._unchecked = False
+
+    def _refuse_stranger(self, entry: Entry, batch: changelog.BatchRecord) -> None:
+        if batch.writer not in self._writers:
+            raise refuse_other_writer(self._names, entry.offset)
+        if batch.writer:
+            self._writers = {batch.writer}
 
     def _end_batch(self, entry: Entry, batch: changelog.BatchRecord) -> None:
         """Make a batch's documents ready to be written; batches come without gaps."""
+        self._refuse_stranger(entry, batch)
         number = batch.mark.number
         if self._next is not None and number != self._next:
             why = f"batch {number} where batch {self._next} must come"

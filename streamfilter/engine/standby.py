@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamfilter.engine.beginning import refuse_future
+from streamfilter.engine.changelog import writer_of
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.plan import Doing, Plan, Script, patiently
 from streamfilter.engine.ports import Clock, Denied, Log, LogError, Watermarks
@@ -85,14 +86,18 @@ class Standby:
         identity = yield from self._keeper.identity(header)
         index = yield from self._keeper.open(identity, bounds, empty=False)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
-        yield from self._tail(index, Sketcher(self._plan.scheme, seed=identity.seed), bounds)
+        sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
+        writer = writer_of(identity.index_id, self._plan.names.group)
+        yield from self._tail(index, sketcher, bounds, writer)
 
-    def _tail(self, index: Index, sketcher: Sketcher, bounds: Watermarks) -> Script[None]:
+    def _tail(
+        self, index: Index, sketcher: Sketcher, bounds: Watermarks, writer: bytes
+    ) -> Script[None]:
         """Apply what is committed as it comes, and look now and then whether it still can be."""
         names, known = self._plan.names, index.progress.changelog_offset
         from_known = known >= bounds.start
         reader = self._log.read_changelog(known if from_known else bounds.start, ENDLESS)
-        replay = Replay(index, sketcher, reader, names, from_known=from_known)
+        replay = Replay(index, sketcher, reader, names, writer=writer, from_known=from_known)
         look_at = self._clock.monotonic() + LOOK_SECONDS
         try:
             for waiting in replay.follow():

@@ -25,9 +25,13 @@ class Standing:
     next_batch: int = 0
     next_ordinal: int = 0
     highest_timestamp: int = -1
+    writer: bytes = b""
+    """What our batches are named by."""
 
     @classmethod
-    def of(cls, progress: Progress, *, positions: Positions, known: Positions) -> Standing:
+    def of(
+        cls, progress: Progress, *, positions: Positions, known: Positions, writer: bytes
+    ) -> Standing:
         """Return the standing of an index with *progress*, about to go on at *positions*."""
         return cls(
             positions,
@@ -35,6 +39,7 @@ class Standing:
             progress.next_batch,
             progress.next_ordinal,
             progress.highest_timestamp,
+            writer,
         )
 
     def after(
@@ -93,4 +98,4 @@ class Standing:
             highest_timestamp=max(self.highest_timestamp, latest),
         )
         mark = BatchMark(self.next_batch, self.next_ordinal, after.next_ordinal, spans)
-        return after, BatchRecord(mark, after.highest_timestamp)
+        return after, BatchRecord(mark, after.highest_timestamp, self.writer)

@@ -16,7 +16,7 @@ replaced by somebody else meanwhile, and whatever we counted ourselves is then w
 from __future__ import annotations
 
 from streamfilter.engine import beginning
-from streamfilter.engine.changelog import encode_header
+from streamfilter.engine.changelog import encode_header, writer_of
 from streamfilter.engine.plan import Plan, Script, patiently
 from streamfilter.engine.ports import Watermarks
 from streamfilter.engine.restore import Replay
@@ -74,12 +74,13 @@ class Starter:
         sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
         kill_point("start.identity")
+        writer = writer_of(identity.index_id, names.group)
         if header is None:
             positions = yield from patiently(State.STARTING, log.start_positions, self._plan.start)
-            standing = Standing(positions, positions)
+            standing = Standing(positions, positions, writer=writer)
         else:
-            yield from self._catch_up(index, sketcher, bounds)
-            standing = yield from self._standing(index, committed)
+            yield from self._catch_up(index, sketcher, bounds, writer)
+            standing = yield from self._standing(index, committed, writer)
         self._parts.incoming.refusals.begin_at(standing.positions)
         log.assign(standing.positions)
         kill_point("start.assigned")
@@ -95,12 +96,15 @@ class Starter:
                 yield State.STARTING, "the first transaction was aborted"
         return transactor
 
-    def _catch_up(self, index: Index, sketcher: Sketcher, bounds: Watermarks) -> Script[None]:
+    def _catch_up(
+        self, index: Index, sketcher: Sketcher, bounds: Watermarks, writer: bytes
+    ) -> Script[None]:
         """Do step 5."""
         known = index.progress.changelog_offset
         from_known = known >= bounds.start
         reader = self._log.read_changelog(known if from_known else bounds.start, bounds.end)
-        replay = Replay(index, sketcher, reader, self._plan.names, from_known=from_known)
+        names = self._plan.names
+        replay = Replay(index, sketcher, reader, names, writer=writer, from_known=from_known)
         begun = bounds.end - reader.position
         self._observer.note(f"{self._plan.label} restores {begun} changelog offsets")
         try:
@@ -113,7 +117,7 @@ class Starter:
         self._observer.restoring(0)
         self._observer.note(f"{self._plan.label} restored: {len(index)} documents")
 
-    def _standing(self, index: Index, committed: Positions) -> Script[Standing]:
+    def _standing(self, index: Index, committed: Positions, writer: bytes) -> Script[Standing]:
         """Return where to go on, by the group's offsets and the changelog's positions."""
         plan = self._plan
         begin = beginning.reconcile(
@@ -132,4 +136,4 @@ class Starter:
             self._observer.loudly(message)
         known = {p: max(offset, positions[p]) if plan.accept_positions else offset
                  for p, offset in begin.known.items()}  # fmt: skip
-        return Standing.of(index.progress, positions=positions, known=known)
+        return Standing.of(index.progress, positions=positions, known=known, writer=writer)

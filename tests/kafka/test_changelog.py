@@ -1,6 +1,7 @@
 """The changelog's bytes: what is written is read back, and anything else is refused."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,12 +56,26 @@ spans = st.dictionaries(
     st.integers(0, 2**32 - 1), st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)), max_size=9
 ).map(lambda found: tuple(Span(p, min(a), max(a)) for p, a in found.items()))
 numbers = st.integers(0, 2**63 - 1)
+OURS = changelog.writer_of("ab" * 16, "ours")
+writers = st.sampled_from((b"", OURS))
 
 
-@given(numbers, numbers, numbers, spans, st.integers(-1, 2**62))
-def test_a_batch_is_read_back_as_it_was_written(number, one, other, some, highest) -> None:
-    batch = BatchRecord(BatchMark(number, min(one, other), max(one, other), some), highest)
+@given(numbers, numbers, numbers, spans, st.integers(-1, 2**62), writers)
+def test_a_batch_is_read_back_as_it_was_written(number, one, other, some, highest, writer) -> None:
+    batch = BatchRecord(BatchMark(number, min(one, other), max(one, other), some), highest, writer)
     assert changelog.decode_batch(changelog.encode_batch(batch)) == batch
+
+
+def test_a_batch_of_before_is_the_same_bytes_still_and_names_nobody() -> None:
+    batch = BatchRecord(BatchMark(3, 5, 6, (Span(1, 4, 9),)), 7)
+    value = changelog.encode_batch(batch)
+    told = ("0300000000000000", "0500000000000000", "0600000000000000", "0700000000000000",
+            "01000000", "01000000", "0400000000000000", "0900000000000000")  # fmt: skip
+    assert value == bytes([1, changelog.BATCH]) + bytes.fromhex("".join(told))
+    named = changelog.encode_batch(replace(batch, writer=OURS))
+    assert named == bytes([2, changelog.BATCH]) + OURS + value[2:]
+    others = {changelog.writer_of("ab" * 16, "other"), changelog.writer_of("cd" * 16, "ours")}
+    assert len(others | {OURS}) == 3
 
 
 def test_a_batch_tells_every_position_but_the_index_keeps_only_spans_with_offsets() -> None:
@@ -89,7 +104,7 @@ def test_garbage_is_refused_and_never_anything_but_a_format_error(value: bytes) 
             read(value)
         except FormatError:
             continue
-        assert value[0] == changelog.VERSION
+        assert value[0] in (changelog.VERSION, changelog.NAMED)
     try:
         changelog.decode_changelog_documents([value], slots=SLOTS)
     except FormatError:
@@ -98,13 +113,14 @@ def test_garbage_is_refused_and_never_anything_but_a_format_error(value: bytes) 
 
 
 def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
-    batch = BatchRecord(BatchMark(1, 2, 3, (Span(0, 1, 2),)), 4)
-    value = changelog.encode_batch(batch)
-    for cut in range(len(value)):
+    for writer in (b"", OURS):
+        batch = BatchRecord(BatchMark(1, 2, 3, (Span(0, 1, 2),)), 4, writer)
+        value = changelog.encode_batch(batch)
+        for cut in range(len(value)):
+            with pytest.raises(FormatError):
+                changelog.decode_batch(value[:cut])
         with pytest.raises(FormatError):
-            changelog.decode_batch(value[:cut])
-    with pytest.raises(FormatError):
-        changelog.decode_batch(value + b"\0")
+            changelog.decode_batch(value + b"\0")
     (value,) = changelog.encode_changelog_documents(documents(random.Random(1), 1))
     for cut in range(len(value)):
         with pytest.raises(FormatError):
@@ -113,8 +129,10 @@ def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
 
 def test_another_version_is_named_in_the_refusal() -> None:
     value = changelog.encode_batch(BatchRecord(BatchMark(0, 0, 0), -1))
-    with pytest.raises(FormatError, match="version 2; this streamfilter reads"):
-        changelog.kind_of(b"\x02" + value[1:])
+    with pytest.raises(FormatError, match="version 3; this streamfilter reads"):
+        changelog.kind_of(b"\x03" + value[1:])
+    with pytest.raises(FormatError, match="type 1 has no version 2"):
+        changelog.kind_of(bytes([2, changelog.HEADER]) + value[2:])
     with pytest.raises(FormatError, match="unknown type 9"):
         changelog.kind_of(value[:1] + b"\x09" + value[2:])
 

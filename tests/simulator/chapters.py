@@ -7,11 +7,14 @@ another one must be refused, with exit code 78 and nothing written, until it is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamfilter.engine.changelog import decode_batch, encode_batch, writer_of
 from streamfilter.engine.transactor import PASS_SECONDS
+from streamfilter.model import BatchMark
 from tests.simulator.broker import Partition, Txn
-from tests.simulator.history import BATCH, HEADER, read_batches
+from tests.simulator.history import BATCH, HEADER, WRITER_BYTES, read_batches
 from tests.simulator.log import CHANGELOG, INPUT
 from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
 from tests.simulator.world import Failure
@@ -23,6 +26,8 @@ Repair = Callable[[], None]
 REFUSAL_ROUNDS = 40
 SHARED_ROUNDS = 200
 """In which everything is judged, and somebody waits for more."""
+STARTING_ROUNDS = 10
+"""In which a process reads the changelog up to what is not decided."""
 RESTS_MAX = 12
 RESTING_ROUNDS = 200
 
@@ -285,9 +290,31 @@ def changelog_shared(story: Story, p: int) -> Repair | None:
     return lambda: setattr(theirs, "committed", False)
 
 
+def changelog_taken_over(story: Story, p: int) -> Repair | None:
+    """Another group commits the changelog's very next batch while ours start and wait for it."""
+    world, changelog = story.world, story.world.broker.topics[CHANGELOG][story.task_of(p)]
+    if story.shape.tasks > 1 or not _working(story, p):
+        return None
+    last = decode_batch([v for _, v in changelog.committed(0) if v[1] == BATCH][-1])
+    mark = last.mark
+    ends = tuple(replace(span, start=span.end) for span in mark.spans)
+    next_one = BatchMark(mark.number + 1, mark.next_ordinal, mark.next_ordinal, ends)
+    theirs = Txn("other", world.now)
+    writer = story.rng.choice((b"", writer_of("0", "other")))
+    changelog.append(encode_batch(replace(last, mark=next_one, writer=writer)), theirs)
+    world.calm = True
+    for _ in range(STARTING_ROUNDS):
+        story.round()
+    world.calm = False
+    theirs.committed = True
+    changelog.mark(theirs)
+    return lambda: setattr(theirs, "committed", False)
+
+
 def changelog_rewritten(story: Story, p: int) -> Repair | None:
     """The changelog is written anew, and says a little else."""
-    return _changed(story, p, BATCH, lambda value: value[:26] + b"\1" * 8 + value[34:])
+    at = 2 + WRITER_BYTES + 3 * 8  # the highest timestamp
+    return _changed(story, p, BATCH, lambda value: value[:at] + b"\1" * 8 + value[at + 8 :])
 
 
 def _changed(story: Story, p: int, kind: int, change: Callable[[bytes], bytes]) -> Repair | None:
@@ -346,6 +373,7 @@ DISASTERS: tuple[Callable[[Story, int], Repair | None], ...] = (
     changelog_of_another,
     changelog_of_another_group,
     changelog_shared,
+    changelog_taken_over,
     changelog_rewritten,
     input_recreated,
     input_expired,

@@ -17,6 +17,8 @@ from tests.simulator.world import FAR_FUTURE, Failure
 from tests.support.model import SequentialModel
 
 HEADER, DOCUMENT, BATCH = 1, 2, 3
+NAMED, WRITER_BYTES = 2, 16
+"""Version of a batch that begins with its writer's name, and how long that is."""
 _BATCH, _SPAN = struct.Struct("<QQQqI"), struct.Struct("<Iqq")
 
 Place = tuple[int, int]
@@ -75,8 +77,9 @@ def read_batches(changelog: Partition) -> list[Told]:
         if kind == DOCUMENT:
             documents.append(struct.unpack_from("<Q", value, 2)[0])
         elif kind == BATCH:
-            number, first, after, _, count = _BATCH.unpack_from(value, 2)
-            tail = value[2 + _BATCH.size :]
+            body = value[2 + WRITER_BYTES * (value[0] == NAMED) :]
+            number, first, after, _, count = _BATCH.unpack_from(body)
+            tail = body[_BATCH.size :]
             spans = {p: (begin, end) for p, begin, end in _SPAN.iter_unpack(tail)}
             assert len(spans) == count
             batches.append(Told(number, first, after, spans, documents))

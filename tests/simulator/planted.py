@@ -313,6 +313,11 @@ def nobody_looks_whose_records_lie_between(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(succession.Succession, "check", lambda self, last, *, count: None)
 
 
+def a_batch_is_ours_by_its_number(patch: pytest.MonkeyPatch) -> None:
+    """Whatever bears the number that must come next is taken for ours."""
+    patch.setattr(restore.Replay, "_refuse_stranger", lambda self, entry, batch: None)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -342,5 +347,6 @@ PLANTED = tuple(
         (a_blamed_batch_is_refused_whole, "changelog"),
         (undelivered_batches_keep_their_size, "stuck"),
         (nobody_looks_whose_records_lie_between, "refusal"),
+        (a_batch_is_ours_by_its_number, "refusal"),
     )
 )

@@ -99,6 +99,7 @@ SEEN = {
     "another's changelog": "becomes that of another index",
     "another group's changelog": "becomes that of another group",
     "a changelog that another group writes": "Another group writes to the changelog",
+    "a next batch that another group wrote": "Another group commits the changelog's very next",
     "a rewritten changelog": "is written anew",
     "a recreated input": "The input is deleted",
     "retention that passed us": "Retention removes input",
