@@ -168,3 +168,21 @@ class BatchMark:
     next_ordinal: int
     """``first_ordinal`` plus the number of documents judged in this batch."""
     spans: tuple[Span, ...] = field(default=())
+    horizon: int = 0
+    """Documents below this ordinal were forgotten when the batch was judged."""
+    stream_time: int = -1
+    """The highest timestamp up to the batch, in milliseconds; -1: nobody asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of the order of judgement, up to the next window: what is forgotten at once."""
+
+    number: int = 0
+    first_ordinal: int = 0
+    """Of the documents that are judged from its first batch on."""
+    first_batch: int = 0
+
+
+EVER = Window()
+"""The only window of an index that never forgets."""

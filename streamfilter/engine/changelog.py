@@ -14,7 +14,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class BatchRecord:
         """Return the mark as the index keeps it: only spans that hold an offset."""
         mark = self.mark
         spans = tuple(span for span in mark.spans if span.start < span.end)
-        return BatchMark(mark.number, mark.first_ordinal, mark.next_ordinal, spans)
+        return replace(mark, spans=spans)
 
     def progress(self, offset: int, value: bytes) -> Progress:
         """Return what an index remembers after this batch, whose record *value* is at *offset*."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from streamfilter.index.errors import FormatError
 from streamfilter.index.protocol import I64, Progress
-from streamfilter.model import BatchMark, Span
+from streamfilter.model import EVER, BatchMark, Span, Window
 
 STANDING = b"standing"
 """Key of the progress among the facts about an index."""
@@ -26,6 +27,11 @@ _MARK = struct.Struct("<QQI")
 _SPAN = struct.Struct("<Iqq")
 _PROGRESS = struct.Struct("<qQQqQB?I")
 _POSITION = struct.Struct("<Iq")
+_RECALL = struct.Struct("<Qq")
+"""Behind a mark's spans: its horizon and stream time, where it has either."""
+_REACH = struct.Struct("<QI")
+"""Behind the positions: the horizon and the number of windows, of an index that forgets."""
+_WINDOW = struct.Struct("<QQQ")
 
 
 def fact_key(name: str) -> bytes:
@@ -39,6 +45,8 @@ class StoredProgress:
 
     progress: Progress = field(default_factory=Progress)
     documents: int = 0
+    """Those that are remembered."""
+    windows: tuple[Window, ...] = (EVER,)
 
 
 def _packed(layout: struct.Struct, *values: int) -> bytes:
@@ -50,7 +58,10 @@ def _packed(layout: struct.Struct, *values: int) -> bytes:
 
 
 def encode_standing(standing: StoredProgress) -> bytes:
-    """Return the bytes of *standing*: positions in rising order of their partition."""
+    """Return the bytes of *standing*: positions in rising order of their partition.
+
+    What forgets nothing has the bytes that it had before there were windows.
+    """
     progress = standing.progress
     positions = sorted((progress.positions or {}).items())
     head = _packed(
@@ -65,6 +76,9 @@ def encode_standing(standing: StoredProgress) -> bytes:
         len(positions),
     )
     tail = b"".join(_packed(_POSITION, *position) for position in positions)
+    if progress.horizon or standing.windows != (EVER,):
+        tail += _packed(_REACH, progress.horizon, len(standing.windows))
+        tail += b"".join(_packed(_WINDOW, *astuple(window)) for window in standing.windows)
     return head + progress.record_hash + tail
 
 
@@ -79,7 +93,9 @@ def decode_standing(data: bytes) -> StoredProgress:
             _PROGRESS.unpack_from(data)
         )
         start = _PROGRESS.size + hash_size
-        positions = dict(_POSITION.iter_unpack(data[start:]))
+        end = start + count * _POSITION.size
+        positions = dict(_POSITION.iter_unpack(data[start:end]))
+        horizon, windows = _decoded_reach(data[end:])
     except struct.error as error:
         raise FormatError(f"stored progress cannot be read: {error}") from error
     if len(positions) != count or (count and not known):
@@ -91,14 +107,34 @@ def decode_standing(data: bytes) -> StoredProgress:
         next_batch=batch,
         next_ordinal=ordinal,
         highest_timestamp=timestamp,
+        horizon=horizon,
     )
-    return StoredProgress(progress, documents)
+    return StoredProgress(progress, documents, windows)
+
+
+def _decoded_reach(data: bytes) -> tuple[int, tuple[Window, ...]]:
+    """Return the horizon and the windows; of an index that forgets nothing they are not stored."""
+    if not data:
+        return 0, (EVER,)
+    horizon, count = _REACH.unpack_from(data)
+    windows = tuple(Window(*fields) for fields in _WINDOW.iter_unpack(data[_REACH.size :]))
+    rising = all(
+        one.number < other.number
+        and one.first_ordinal <= other.first_ordinal
+        and one.first_batch <= other.first_batch
+        for one, other in pairwise(windows)
+    )
+    if len(windows) != count or not count or not rising:
+        raise FormatError("stored progress contradicts itself about its windows")
+    return horizon, windows
 
 
 def encode_mark(mark: BatchMark) -> bytes:
     """Return the bytes of *mark* without its number, which is its key."""
     head = _packed(_MARK, mark.first_ordinal, mark.next_ordinal, len(mark.spans))
-    return head + b"".join(_packed(_SPAN, s.partition, s.start, s.end) for s in mark.spans)
+    spans = b"".join(_packed(_SPAN, s.partition, s.start, s.end) for s in mark.spans)
+    told = mark.horizon > 0 or mark.stream_time >= 0
+    return head + spans + (_packed(_RECALL, mark.horizon, mark.stream_time) if told else b"")
 
 
 def decode_mark(number: int, data: bytes) -> BatchMark:
@@ -109,12 +145,14 @@ def decode_mark(number: int, data: bytes) -> BatchMark:
     """
     try:
         first, following, count = _MARK.unpack_from(data)
-        spans = tuple(Span(*fields) for fields in _SPAN.iter_unpack(data[_MARK.size :]))
+        end = _MARK.size + count * _SPAN.size
+        spans = tuple(Span(*fields) for fields in _SPAN.iter_unpack(data[_MARK.size : end]))
+        recall = _RECALL.unpack(data[end:]) if data[end:] else (0, -1)
     except struct.error as error:
         raise FormatError(f"a batch's mark cannot be read: {error}") from error
     if len(spans) != count or first > following:
         raise FormatError("a batch's mark contradicts itself")
-    return BatchMark(number, first, following, spans)
+    return BatchMark(number, first, following, spans, *recall)
 
 
 def span_entries(mark: BatchMark) -> list[tuple[bytes, bytes]]:

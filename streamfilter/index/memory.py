@@ -32,7 +32,8 @@ from streamfilter.index.protocol import (
     Progress,
     Removals,
 )
-from streamfilter.model import BatchMark
+from streamfilter.index.windows import Windows, after, owner, owners
+from streamfilter.model import EVER, BatchMark
 
 
 class MemoryIndex:
@@ -42,12 +43,126 @@ class MemoryIndex:
         """Start empty: signatures of *slots* bytes, buckets of at most *bucket_cap* ordinals."""
         self._slots = slots
         self._cap = bucket_cap
+        self._standing = StoredProgress()
+        self._parts = {EVER: _Part(bucket_cap)}
+
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
+        parts = self._parts.values()
+        *older, newest = (part.probe(keys, present, signatures) for part in parts)
+        return replace(newest, older=tuple(older))
+
+    def fetch(self, ordinals: I64) -> Documents:
+        """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
+        there: list[int] = []
+        values: list[bytes] = []
+        for ordinal in ordinals.tolist():
+            if (part := self._holding(ordinal)) is not None:
+                there.append(ordinal)
+                values.append(part.documents[ordinal])
+        return decode_documents(np.array(there, np.int64), values, self._slots)
+
+    def _holding(self, ordinal: int) -> _Part | None:
+        """Return the part that has the document *ordinal*."""
+        return next((part for part in self._parts.values() if ordinal in part.documents), None)
+
+    def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
+        """Return for each (partition, offset) the mark of the batch that first judged it."""
+        places = zip(partitions.tolist(), offsets.tolist(), strict=True)
+        return [self._mark_covering(partition, offset) for partition, offset in places]
+
+    def _mark_covering(self, partition: int, offset: int) -> BatchMark | None:
+        found = (part.mark_covering(partition, offset) for part in self._parts.values())
+        return next((mark for mark in found if mark is not None), None)
+
+    def apply(self, changes: Changes) -> Applied:
+        """Write *changes* atomically. Applying an ordinal that is known adds nothing."""
+        # Encoded first: what cannot be stored raises before anything has changed.
+        values = encode_documents(changes.additions.documents) if changes.additions else []
+        alive = after(self.windows, self.progress, changes)
+        encode_standing(StoredProgress(changes.progress, len(self), alive))
+        for mark in changes.marks:
+            encode_mark(mark)
+        for window in alive:
+            self._parts.setdefault(window, _Part(self._cap))
+        removed = self._remove(changes.removals) if changes.removals else 0
+        applied, late = self._add(alive, changes.additions, values)
+        for mark in changes.marks:
+            if (place := owner(alive, mark)) >= 0:
+                self._parts[alive[place]].note(mark)
+        passed = range(self.progress.horizon, changes.progress.horizon)
+        expired = late + sum(self._holding(ordinal) is not None for ordinal in passed)
+        self._parts = {window: self._parts[window] for window in alive}
+        living = len(self) + applied.documents - removed - expired
+        self._standing = StoredProgress(changes.progress, living, alive)
+        return replace(applied, removed=removed, expired=expired)
+
+    def _remove(self, removals: Removals) -> int:
+        """Forget documents; return how many of them were remembered."""
+        removed = 0
+        for row, ordinal in enumerate(removals.ordinals.tolist()):
+            if (part := self._holding(ordinal)) is not None:
+                part.remove(ordinal, removals, row)
+                removed += ordinal >= self.progress.horizon
+        return removed
+
+    def _add(
+        self, alive: Windows, additions: Additions | None, values: list[bytes]
+    ) -> tuple[Applied, int]:
+        """Add documents; return what became of them, and how many the horizon had passed before."""
+        told, late = Counter[str](), 0
+        if additions is None:
+            return Applied(), late
+        ordinals = additions.documents.ordinals
+        for row, place in enumerate(owners(alive, ordinals).tolist()):
+            if place < 0 or ordinals[row] in (part := self._parts[alive[place]]).documents:
+                continue
+            told += part.add(additions, row, values[row])
+            late += int(ordinals[row] < self.progress.horizon)
+        return Applied(**told), late
+
+    def prepare(self) -> None:
+        """Do nothing: a window costs nothing here."""
+
+    @property
+    def windows(self) -> Windows:
+        """Return the windows that are alive, the oldest first."""
+        return self._standing.windows
+
+    @property
+    def progress(self) -> Progress:
+        """Return how far the index has come."""
+        return self._standing.progress
+
+    def __len__(self) -> int:
+        """Return the number of documents that are remembered."""
+        return self._standing.documents
+
+    def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield (kind, key, value) of everything stored, as `RocksIndex.dump` does."""
+        for part in self._parts.values():
+            yield from part.dump()
+        yield "progress", b"", encode_standing(self._standing)
+
+    def drop_owed(self) -> None:
+        """Do nothing: no write fails here."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+
+class _Part:
+    """One window: an index of its own documents."""
+
+    def __init__(self, bucket_cap: int) -> None:
+        self._cap = bucket_cap
         self._buckets: dict[int, list[int]] = {}
         self._overflows: dict[int, int] = {}
-        self._documents: dict[int, bytes] = {}
+        self.documents: dict[int, bytes] = {}
         self._marks: dict[int, BatchMark] = {}
         self._spans: dict[int, dict[int, tuple[int, int]]] = {}
-        self._progress = Progress()
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
@@ -82,18 +197,15 @@ class MemoryIndex:
         )
         return Buckets(counts, np.array(ordinals, np.int64), full, levels)
 
-    def fetch(self, ordinals: I64) -> Documents:
-        """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
-        there = [ordinal for ordinal in ordinals.tolist() if ordinal in self._documents]
-        values = [self._documents[ordinal] for ordinal in there]
-        return decode_documents(np.array(there, np.int64), values, self._slots)
+    def note(self, mark: BatchMark) -> None:
+        """Remember a batch."""
+        self._marks[mark.number] = mark
+        for span in mark.spans:
+            if span.start < span.end:
+                self._spans.setdefault(span.partition, {})[span.start] = span.end, mark.number
 
-    def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
-        """Return for each (partition, offset) the mark of the batch that first judged it."""
-        places = zip(partitions.tolist(), offsets.tolist(), strict=True)
-        return [self._mark_covering(partition, offset) for partition, offset in places]
-
-    def _mark_covering(self, partition: int, offset: int) -> BatchMark | None:
+    def mark_covering(self, partition: int, offset: int) -> BatchMark | None:
+        """Return the mark of the batch of this window that judged an offset."""
         spans = self._spans.get(partition, {})
         starts = sorted(spans)
         place = bisect_right(starts, offset)
@@ -102,31 +214,12 @@ class MemoryIndex:
         end, number = spans[starts[place - 1]]
         return self._marks[number] if offset < end else None
 
-    def apply(self, changes: Changes) -> Applied:
-        """Write *changes* atomically. Applying an ordinal that is known adds nothing."""
-        # Encoded first: what cannot be stored raises before anything has changed.
-        values = encode_documents(changes.additions.documents) if changes.additions else []
-        encode_standing(StoredProgress(changes.progress, len(self)))
-        for mark in changes.marks:
-            encode_mark(mark)
-        removed = self._remove(changes.removals) if changes.removals else 0
-        applied = self._add(changes.additions, values) if changes.additions else Applied()
-        for mark in changes.marks:
-            self._marks[mark.number] = mark
-            for span in mark.spans:
-                if span.start < span.end:
-                    self._spans.setdefault(span.partition, {})[span.start] = span.end, mark.number
-        self._progress = changes.progress
-        return replace(applied, removed=removed)
-
-    def _remove(self, removals: Removals) -> int:
-        removed = 0
+    def remove(self, ordinal: int, removals: Removals, row: int) -> None:
+        """Forget one document that is here."""
         bands = removals.keys.shape[1] - removals.always
-        for row, ordinal in enumerate(removals.ordinals.tolist()):
-            removed += self._documents.pop(ordinal, None) is not None
-            for column, key in enumerate(removals.keys[row]):
-                self._unlist(_trail(key, removals.signatures[row], column, bands), ordinal)
-        return removed
+        del self.documents[ordinal]
+        for column, key in enumerate(removals.keys[row]):
+            self._unlist(_trail(key, removals.signatures[row], column, bands), ordinal)
 
     def _unlist(self, trail: Iterator[int], ordinal: int) -> None:
         """Take *ordinal* out of the first bucket of *trail* that lists it."""
@@ -139,28 +232,26 @@ class MemoryIndex:
             if key not in self._overflows:
                 return
 
-    def _add(self, additions: Additions, values: list[bytes]) -> Applied:
-        told = Counter[str]()
+    def add(self, additions: Additions, row: int, value: bytes) -> Counter[str]:
+        """Add one new document; return the counts of `Applied`."""
         bands = additions.keys.shape[1] - additions.always
         documents = additions.documents
-        for i, ordinal in enumerate(documents.ordinals.tolist()):
-            if ordinal in self._documents:
-                continue
-            self._documents[ordinal] = values[i]
-            signed = bool(documents.set_sizes[i])
-            away: set[int] = set()
-            depths = [
-                self._list(_trail(key, documents.signatures[i], column, bands), ordinal, away)
-                for column, key in enumerate(additions.keys[i])
-                if signed or column >= bands
-            ]
-            in_bands = sum(depth is not None for depth in depths[:bands])
-            told["documents"] += 1
-            told["longer"] += sum(bool(depth) for depth in depths)
-            told["overflows"] += depths.count(None)
-            told["faint"] += signed and in_bands < min(FAINT_BELOW, bands)
-            told["unlisted"] += signed and not in_bands
-        return Applied(**told)
+        ordinal, signed = int(documents.ordinals[row]), bool(documents.set_sizes[row])
+        self.documents[ordinal] = value
+        away: set[int] = set()
+        depths = [
+            self._list(_trail(key, documents.signatures[row], column, bands), ordinal, away)
+            for column, key in enumerate(additions.keys[row])
+            if signed or column >= bands
+        ]
+        in_bands = sum(depth is not None for depth in depths[:bands])
+        return Counter(
+            documents=1,
+            longer=sum(bool(depth) for depth in depths),
+            overflows=depths.count(None),
+            faint=int(signed and in_bands < min(FAINT_BELOW, bands)),
+            unlisted=int(signed and not in_bands),
+        )
 
     def _list(self, trail: Iterator[int], ordinal: int, away: set[int]) -> int | None:
         """Add *ordinal* to the first bucket of *trail* that has room; return how far down.
@@ -179,17 +270,8 @@ class MemoryIndex:
             return depth
         return None
 
-    @property
-    def progress(self) -> Progress:
-        """Return how far the index has come."""
-        return self._progress
-
-    def __len__(self) -> int:
-        """Return the number of documents in the index."""
-        return len(self._documents)
-
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield (kind, key, value) of everything stored, as `RocksIndex.dump` does."""
+        """Yield (kind, key, value) of everything stored."""
         for key, bucket in sorted(self._buckets.items()):
             lists = Lists(
                 np.array([len(bucket)]),
@@ -197,20 +279,13 @@ class MemoryIndex:
                 np.array([self._overflows.get(key, 0)]),
             )
             yield "bucket", key.to_bytes(8, "big"), encode_buckets(lists)[0]
-        for ordinal, value in sorted(self._documents.items()):
+        for ordinal, value in sorted(self.documents.items()):
             yield "document", ordinal.to_bytes(8, "big"), value
         for number, mark in sorted(self._marks.items()):
             yield "batch", number.to_bytes(8, "big"), encode_mark(mark)
         marks = self._marks.values()
         for start, end in sorted(entry for mark in marks for entry in span_entries(mark)):
             yield "span", start, end
-        yield "progress", b"", encode_standing(StoredProgress(self._progress, len(self)))
-
-    def drop_owed(self) -> None:
-        """Do nothing: no write fails here."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
 
 
 def _trail(key: np.uint64, signature: U8, column: int, bands: int) -> Iterator[int]:

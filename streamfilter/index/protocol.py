@@ -5,24 +5,31 @@ one more band) to a bucket: the ordinals of the first documents that had it; tho
 later are listed under longer keys (`index.longer`). It maps an ordinal to what is remembered of
 that document. Reading changes nothing; `apply` writes one
 batch and the log position it came from, atomically.
+
+An index that forgets is cut into windows. Each is an index of its own documents, with buckets
+and longer keys that know of no other window's: so a window goes as a whole, and what is left is
+to the byte what an index holds that began with the oldest window left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.model import BatchMark, Positions
+from streamfilter.model import BatchMark, Positions, Window
 
 U64 = NDArray[np.uint64]
 U32 = NDArray[np.uint32]
 U8 = NDArray[np.uint8]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+WINDOWS_MAX = 5
+"""Alive at a time: each costs every probe a look."""
 
 FAINT_BELOW = 4
 """Of 16 bands of 6 slots, a copy of similarity .84 meets 3 with probability .73, and 4 with .82."""
@@ -73,6 +80,20 @@ class Buckets:
     """(n, c) True where the bucket has turned documents away."""
     deeper: tuple[Deeper, ...] = ()
     """What full buckets turned away, by the length of the key (`index.longer`), if asked for."""
+    older: tuple[Buckets, ...] = ()
+    """The same of the windows before, the oldest first: the rest is of the newest one alone, in
+    whose buckets what is being judged will be listed."""
+
+    @property
+    def windows(self) -> tuple[Buckets, ...]:
+        """Return what was found in each window, the oldest first."""
+        return (*self.older, self)
+
+    def aged(self) -> Buckets:
+        """Return the same to one that begins a window: in its own there is nothing yet."""
+        own = replace(self, older=())
+        nothing = Buckets(np.zeros_like(self.counts), self.ordinals[:0], np.zeros_like(self.full))
+        return replace(nothing, older=(*self.older, own))
 
     @property
     def cells(self) -> I64:
@@ -105,6 +126,8 @@ class Progress:
     next_batch: int = 0
     next_ordinal: int = 0
     highest_timestamp: int = -1
+    horizon: int = 0
+    """Documents below this ordinal are forgotten, also those that are still stored. Never falls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +139,8 @@ class Additions:
     """(n, c) the documents' keys: bands first, folded fingerprint last. An unsigned document's
     band columns are 0 and are not written: `Documents.set_sizes` tells."""
     buckets: Buckets | None = None
-    """What a probe of exactly these keys just found, so that apply need not read again; None
-    means apply reads them itself (restore)."""
+    """What a probe of exactly these keys just found in the newest window, so that apply need not
+    read again; None means apply reads them itself (restore)."""
     always: int = 1
     """How many of the last key columns every document has; the others, its bands, only a signed
     one has. Only the buckets of bands go on under longer keys."""
@@ -141,13 +164,18 @@ class Removals:
 class Changes:
     """One atomic write: what a batch adds and removes, its mark(s), and the new progress.
 
-    Removals come before additions. A forgotten ordinal is never given to another document.
+    Removals come before additions. A forgotten ordinal is never given to another document. Each
+    document and each mark belongs to one window, by its number; what belongs to a window that is
+    gone adds nothing. A window is gone once the horizon has reached the first ordinal of the next.
     """
 
     progress: Progress
     additions: Additions | None = None
     marks: tuple[BatchMark, ...] = ()
     removals: Removals | None = None
+    opens: Window | None = None
+    """The next window, which begins with this write; one that is known already is passed over. An
+    index that holds nothing begins with it, whatever its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +193,9 @@ class Applied:
     unlisted: int = 0
     """Those of them that are listed for none: no near-duplicate ever meets them."""
     removed: int = 0
-    """Documents forgotten."""
+    """Documents forgotten by themselves."""
+    expired: int = 0
+    """Documents that the horizon has passed."""
 
 
 class Index(Protocol):
@@ -192,7 +222,18 @@ class Index(Protocol):
         New ordinals rise from write to write, and a full bucket turns away whoever comes later.
         A bucket that loses a member does not get back those that came when it was full; they
         stay under their longer keys, and the next newcomer takes the place.
+
+        Raises:
+            ValueError: the horizon falls, or the window that opens does not follow the newest or is
+                one too many. Nothing was written.
         """
+
+    def prepare(self) -> None:
+        """Do ahead of the write that opens the next window what takes its time (RocksDB: 70 ms)."""
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Return the windows that are alive, the oldest first; at least one."""
 
     def drop_owed(self) -> None:
         """Owe nothing of a write that failed: who calls reads it again, from `progress` on."""
@@ -202,7 +243,7 @@ class Index(Protocol):
         """Return how far the index has come, as last written."""
 
     def __len__(self) -> int:
-        """Return the number of documents in the index."""
+        """Return the number of documents that are remembered."""
 
     def close(self) -> None:
         """Release the directory and its lock."""

@@ -59,7 +59,7 @@ from streamfilter.index.protocol import (
 )
 from streamfilter.index.selection import subset
 from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, META, SPANS, Database, Entries
-from streamfilter.model import BatchMark
+from streamfilter.model import BatchMark, Window
 
 
 class RocksIndex:
@@ -155,6 +155,8 @@ class RocksIndex:
         """
         if self._owed is not None and self._owed[0] != changes.progress:
             self._refuse_while_owing()
+        if changes.opens is not None or changes.progress.horizon:
+            raise NotImplementedError("an index on disk does not forget yet")
         self._absence.catch_up(PIECE_KEYS)
         entries, applied = self._entries(changes)
         try:
@@ -167,6 +169,14 @@ class RocksIndex:
         if applied.documents:
             self._highest = max(self._highest, int.from_bytes(entries.keys[DOCUMENTS][-1], "big"))
         return applied
+
+    def prepare(self) -> None:
+        """Do nothing: windows are still to come here."""
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Return the only window."""
+        return self._standing.windows
 
     def drop_owed(self) -> None:
         """Owe nothing of a write that failed: who calls reads it again, from `progress` on."""

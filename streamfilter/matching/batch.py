@@ -15,6 +15,7 @@ import numpy as np
 from streamfilter.index.protocol import I64, Index
 from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.retention import EVERYTHING, Extent
 from streamfilter.model import (
     Decision,
     Document,
@@ -151,8 +152,9 @@ def decide(
     number: int,
     first_ordinal: int,
     reread: bool,
+    extent: Extent = EVERYTHING,
 ) -> Decided:
-    """Judge the documents of *prepared*: reads *index*, changes nothing.
+    """Judge the documents of *prepared* with *extent*: reads *index*, changes nothing.
 
     A re-read batch is judged as of the batches that judged it first, and adds nothing.
     """
@@ -169,6 +171,7 @@ def decide(
             first_ordinal=first_ordinal,
             as_of=index.marks_covering(batch.partitions, batch.offsets) if reread else None,
             bucket_cap=rules.bucket_cap,
+            extent=extent,
         )
     outcomes: dict[int, Decision | Unjudged | Malformed] = dict(prepared.others)
     if judgement is not None:

@@ -55,14 +55,22 @@ class Hits:
 
 
 def hits_of(buckets: Buckets) -> Hits:
-    """Return the hits that a probe of the index found, under keys of all lengths."""
+    """Return the hits that a probe of the index found, in all windows, under keys of all lengths.
+
+    Lists of several windows are not cut to one bucket's cap: an old window's full bucket would hide
+    from view what later ones list under the same key, and there they have no longer key to go to.
+    """
     columns = buckets.counts.shape[1]
     cells, ordinals = buckets.cells, buckets.ordinals
-    if buckets.deeper:
+    if buckets.older or buckets.deeper:
+        levels = [level for window in buckets.windows for level in window.deeper]
         cells = np.concatenate(
-            (cells, *(np.repeat(level.cells, level.counts) for level in buckets.deeper))
+            [window.cells for window in buckets.windows]
+            + [np.repeat(level.cells, level.counts) for level in levels]
         )
-        ordinals = np.concatenate((ordinals, *(level.ordinals for level in buckets.deeper)))
+        ordinals = np.concatenate(
+            [window.ordinals for window in buckets.windows] + [level.ordinals for level in levels]
+        )
     return Hits(cells // columns, ordinals, cells % columns == columns - 1)
 
 

@@ -22,6 +22,7 @@ from streamfilter.index.selection import buckets_at
 from streamfilter.matching.candidates import Candidates, collect, hits_of, merge
 from streamfilter.matching.decision import SHORT, UNIQUE, decide, keys_that_count
 from streamfilter.matching.overlay import Overlay
+from streamfilter.matching.retention import EVERYTHING, Extent
 from streamfilter.matching.verification import MatchPolicy, Outcome, Verifier
 from streamfilter.model import (
     BatchMark,
@@ -117,17 +118,23 @@ def judge(
     first_ordinal: int,
     as_of: Sequence[BatchMark | None] | None = None,
     bucket_cap: int = 8,
+    extent: Extent = EVERYTHING,
 ) -> Judgement:
     """Decide every document of *batch* as if they had come one at a time.
 
     ``as_of`` is None for new documents (document i gets ordinal ``first_ordinal + i``). For a
     re-read batch it is ``index.marks_covering(batch.partitions, batch.offsets)``: each document
-    then meets only documents with a smaller place (batch, partition, offset), and nothing is
-    added to the index.
+    then meets only documents with a smaller place (batch, partition, offset) that were remembered
+    when its batch was judged, and nothing is added to the index. New documents are judged with
+    *extent*; what is forgotten is nobody's candidate, and takes no place among those compared.
     """
     present = keys_that_count(sketches, sketches.keys.shape[1], policy)
     buckets = index.probe(sketches.keys, present, sketches.signatures)
+    if extent.opens is not None:
+        buckets = buckets.aged()
     known = collect(hits_of(buckets))
+    horizons = _horizons(len(batch.ids), extent, as_of)
+    known = known.where(known.ordinals >= horizons[known.rows])
     stored = index.fetch(np.unique(known.ordinals))
     if as_of is not None:
         known = known.where(_earlier(known, stored, batch, as_of))
@@ -150,6 +157,13 @@ def judge(
         asked = partners(first_ordinal, 0 if alone else len(batch.ids))
         others = index.fetch(np.unique(asked))
     return Judgement(judging.decisions, additions, judging.counts(others))
+
+
+def _horizons(n: int, extent: Extent, as_of: Sequence[BatchMark | None] | None) -> I64:
+    """Return (n,): from which ordinal on each document meets others."""
+    if as_of is None:
+        return np.full(n, extent.horizon, np.int64)
+    return np.array([mark.horizon if mark else 0 for mark in as_of], np.int64)
 
 
 def _first(undecided: Flags, width: int) -> Flags:

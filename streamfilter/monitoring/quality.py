@@ -104,9 +104,9 @@ class Quality:
         for figure, errors in ({} if self.blind else errors_of(found)).items():
             self.changes[figure].see(errors.tolist())
 
-    def window(self) -> Window:
+    def window(self) -> ThinnedRounds:
         """Return the rounds that the figures of the audit speak of."""
-        return Window.of(tuple(self._window), exact=self.exact, blind=self.blind)
+        return ThinnedRounds.of(tuple(self._window), exact=self.exact, blind=self.blind)
 
     def recall_by_weights(self) -> Figure:
         """Return the share that the bands promise for similarities like those found: no recall."""
@@ -164,7 +164,7 @@ FORGOTTEN = "the index forgot documents before they were looked at: misses of th
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ThinnedRounds:
     """Some rounds, thinned to one common chance of being chosen."""
 
     exact: bool
@@ -183,7 +183,7 @@ class Window:
     forgotten: int
 
     @classmethod
-    def of(cls, rounds: Sequence[Round], *, exact: bool, blind: str = "") -> Window:
+    def of(cls, rounds: Sequence[Round], *, exact: bool, blind: str = "") -> ThinnedRounds:
         """Pool *rounds*: of each, those that its strictest limit would have chosen."""
         limit = np.uint64(min((each.limit for each in rounds), default=0))
         kept = [each.hashes <= limit for each in rounds]

@@ -6,6 +6,7 @@ import pytest
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
 from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
+from streamfilter.matching.retention import EVERYTHING
 from streamfilter.model import BatchMark, Source, Span
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
@@ -65,10 +66,12 @@ def batch_of(ids, offsets):
     return Batch(ids, zeros, np.array(offsets, np.int64), zeros)
 
 
-def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, cap=8):
+def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, cap=8, extents=None):
+    """Judge *texts*; *extents* says what each batch is judged with, from the index before it."""
     done, outcome, number = 0, [], 0
     while done < len(texts):
         size = min(next(sizes), len(texts) - done)
+        extent = extents(index, size) if extents else EVERYTHING
         ids = [f"d{i}" for i in range(done, done + size)]
         judged = judge(
             batch_of(ids, range(done, done + size)),
@@ -79,11 +82,13 @@ def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, cap=8):
             number=number,
             first_ordinal=done,
             bucket_cap=cap,
+            extent=extent,
         )
-        mark = BatchMark(number, done, done + size, (Span(0, done, done + size),))
+        span = Span(0, done, done + size)
+        mark = BatchMark(number, done, done + size, (span,), extent.horizon)
         progress = Progress(positions={0: done + size}, next_batch=number + 1,
-                            next_ordinal=done + size)  # fmt: skip
-        index.apply(Changes(progress, judged.additions, (mark,)))
+                            next_ordinal=done + size, horizon=extent.horizon)  # fmt: skip
+        index.apply(Changes(progress, judged.additions, (mark,), opens=extent.opens))
         outcome += judged.decisions
         done, number = done + size, number + 1
     return outcome
@@ -180,7 +185,7 @@ def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_a
         int.from_bytes(key, "big"): value for kind, key, value in index.dump() if kind == "bucket"
     }
     assert {key: len(value) // 5 for key, value in stored.items()} == {
-        key: len(bucket) for key, bucket in model.buckets.items()
+        key: len(bucket) for (_, key), bucket in model.buckets.items()
     }
     batch = batch_of([f"d{i}" for i in range(100, 400)], range(100, 400))
     again = judge(

@@ -25,7 +25,7 @@ from streamfilter.index.protocol import (
     Index,
     Progress,
 )
-from streamfilter.model import BatchMark
+from streamfilter.model import BatchMark, Window
 from tests.simulator.world import Life, World
 
 
@@ -169,6 +169,13 @@ class SimIndex:
         self._owed = None
         self._world.checks.written(self._disk.name, changes)
         return self._disk.write(changes)
+
+    def prepare(self) -> None:
+        self._port("index.prepare").prepare()
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        return self._disk.index.windows
 
     @property
     def progress(self) -> Progress:

@@ -74,9 +74,16 @@ class SequentialModel:
         self.method, self.agree, self.of = method, agree, of
         self.containment, self.contained = containment, contained
         self.short_threshold, self.short_size = short_threshold, short_size
-        self.buckets: dict[int, list[int]] = {}
+        self.buckets: dict[tuple[int, int], list[int]] = {}
+        """By window and key."""
         self.documents: dict[int, Stored] = {}
         self.next_ordinal = 0
+        self.window = self.horizon = 0
+
+    def forget(self, horizon: int, *, opens: bool) -> None:
+        """Judge from now on without documents below *horizon*, perhaps in a new window."""
+        self.horizon = horizon
+        self.window += opens
 
     def judge(self, doc_id: str, sketches, row: int) -> Verdict:
         a, b = sketches.token_starts[row], sketches.token_starts[row + 1]
@@ -102,7 +109,7 @@ class SequentialModel:
     def _list(self, me: Stored, key: int, band: int | None, bands: int) -> None:
         """List *me* under *key*, or under the first longer one whose bucket is not full."""
         for depth, each in enumerate(trail(key, me.signature, band, bands)):
-            bucket = self.buckets.setdefault(each, [])
+            bucket = self.buckets.setdefault((self.window, each), [])
             if len(bucket) < (min(8 * self.cap, 255) if depth else self.cap):
                 bucket.append(me.ordinal)
                 return
@@ -110,10 +117,16 @@ class SequentialModel:
     def _listed(self, me: Stored, key: int, band: int, bands: int) -> list[int]:
         """Who is listed under *key*, or under a longer one of *me*."""
         keys = trail(key, me.signature, band, bands)
-        return [ordinal for each in keys for ordinal in self.buckets.get(each, [])]
+        return [ordinal for each in keys for ordinal in self._remembered(each)]
+
+    def _remembered(self, key: int) -> list[int]:
+        """Who of any window is listed under *key* and not forgotten."""
+        windows = range(self.window + 1)
+        listed = [ordinal for each in windows for ordinal in self.buckets.get((each, key), [])]
+        return [ordinal for ordinal in listed if ordinal >= self.horizon]
 
     def _decide(self, me: Stored, keys: list[int]) -> Verdict:
-        for ordinal in sorted(self.buckets.get(keys[-1], [])):
+        for ordinal in sorted(self._remembered(keys[-1])):
             if self.documents[ordinal].fingerprint == me.fingerprint:
                 return Verdict("exact_duplicate", [(self.documents[ordinal].id, 1.0, 0)])
         shared: dict[int, int] = {}

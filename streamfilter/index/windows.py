@@ -1,0 +1,60 @@
+"""Windows: which one a document or a batch belongs to, which begin, and which are gone.
+
+A document belongs to the last window that begins at its ordinal or before, a batch to the last
+that begins at its number or before: an empty batch has no ordinal to go by. Both rules ask what
+the changelog says, so a restore sorts everything as the owner did.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.protocol import I64, WINDOWS_MAX, Changes, Progress
+from streamfilter.model import BatchMark, Window
+
+Windows = tuple[Window, ...]
+
+
+def after(windows: Windows, progress: Progress, changes: Changes) -> Windows:
+    """Return which windows are alive after *changes* to an index with *windows* and *progress*.
+
+    Raises:
+        ValueError: the horizon falls, or what opens does not follow the newest or is one too many.
+    """
+    horizon = changes.progress.horizon
+    if horizon < progress.horizon:
+        raise ValueError(f"the horizon fell from {progress.horizon} to {horizon}")
+    windows = _opened(windows, progress, changes.opens)
+    gone = sum(following.first_ordinal <= horizon for _, following in pairwise(windows))
+    alive = windows[gone:]
+    if len(alive) > WINDOWS_MAX:
+        raise ValueError(f"{len(alive)} windows would be alive, {WINDOWS_MAX} may be")
+    return alive
+
+
+def _opened(windows: Windows, progress: Progress, opens: Window | None) -> Windows:
+    newest = windows[-1]
+    if opens is None or opens.number <= newest.number:
+        return windows
+    if progress == Progress():
+        return (opens,)
+    follows = opens.number == newest.number + 1
+    if not (follows and opens.first_ordinal >= progress.next_ordinal
+            and opens.first_batch >= progress.next_batch):  # fmt: skip
+        raise ValueError(f"{opens} does not follow {newest} and {progress}")
+    return (*windows, opens)
+
+
+def owners(windows: Windows, ordinals: I64) -> NDArray[np.intp]:
+    """Return the place in *windows* of each document's window; -1: it is gone."""
+    firsts = [window.first_ordinal for window in windows]
+    return np.asarray(np.searchsorted(firsts, ordinals, "right") - 1)
+
+
+def owner(windows: Windows, mark: BatchMark) -> int:
+    """Return the place in *windows* of a batch's window; -1: it is gone."""
+    return bisect_right([window.first_batch for window in windows], mark.number) - 1

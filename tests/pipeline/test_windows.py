@@ -1,0 +1,178 @@
+"""Verdicts of an index that forgets, held to the sequential model; and what decides of windows."""
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import WINDOWS_MAX, Progress
+from streamfilter.matching.pipeline import MatchPolicy, judge
+from streamfilter.matching.retention import Extent, Retention
+from streamfilter.model import Source, Window
+from tests.pipeline.test_sequential_model import (
+    SKETCHER,
+    batch_of,
+    flood,
+    plain,
+    run_in_batches,
+    stream,
+)
+from tests.support.model import SequentialModel
+
+STORIES = int(os.environ.get("STORIES", "40"))
+"""For more of them: ``STORIES=5000 pytest tests/pipeline/test_windows.py``."""
+
+
+class Story:
+    """Random texts, batches, windows and horizons, judged by the model as they are decided."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = random.Random(seed)
+        self.cap, self.most = rng.randint(1, 8), rng.randint(1, WINDOWS_MAX)
+        self.policy = MatchPolicy(max_candidates=rng.choice((1, 2, 8)), short_text="exact_only")
+        texts = (flood if rng.random() < 0.5 else stream)(rng, rng.randint(20, 90))
+        self.texts = [" ".join(text.split()[:80]) for text in texts]
+        self.sketches = SKETCHER.sketch(self.texts)
+        self.model = SequentialModel(max_candidates=self.policy.max_candidates, cap=self.cap)
+        self.expected = []
+        self.forgotten, self.windows = 0, 1
+
+    def extent(self, index, size: int) -> Extent:
+        """Decide by chance what the next batch is judged with, and let the model judge it."""
+        rng, progress = self.rng, index.progress
+        horizon = progress.horizon
+        if rng.random() < 0.4:
+            horizon = rng.randint(horizon, progress.next_ordinal)
+        alive = [w for w in index.windows[1:] if w.first_ordinal > horizon]
+        opens = None
+        if 1 + len(alive) < self.most and rng.random() < 0.4:
+            number = index.windows[-1].number + 1
+            opens = Window(number, progress.next_ordinal, progress.next_batch)
+        self.model.forget(horizon, opens=opens is not None)
+        for row in range(progress.next_ordinal, progress.next_ordinal + size):
+            self.expected.append(self.model.judge(f"d{row}", self.sketches, row))
+        self.forgotten, self.windows = horizon, max(self.windows, 1 + len(alive) + bool(opens))
+        return Extent(horizon, opens)
+
+    def run(self, index) -> list:
+        sizes = iter(lambda: self.rng.choice((1, 3, 10, 30)), None)
+        return run_in_batches(
+            self.texts, sizes, index, self.policy, cap=self.cap, extents=self.extent
+        )
+
+
+def test_verdicts_with_windows_equal_the_sequential_model_whatever_the_batches():
+    windows, kinds, forgotten = set(), set(), 0
+    for seed in range(STORIES):
+        story = Story(seed)
+        decisions = story.run(MemoryIndex(slots=128, bucket_cap=story.cap))
+        for i, (want, got) in enumerate(zip(story.expected, decisions, strict=True)):
+            assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
+        windows.add(story.windows)
+        kinds |= {want.verdict for want in story.expected}
+        forgotten += story.forgotten
+    assert windows == set(range(1, WINDOWS_MAX + 1))
+    assert kinds == {"unique", "near_duplicate", "exact_duplicate"}
+    assert forgotten
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_document_read_again_meets_what_was_remembered_when_it_was_judged(seed):
+    """As long as its windows are alive: the horizon has moved on, and has no say."""
+    rng, index = random.Random(seed), MemoryIndex(slots=128)
+    texts, policy = stream(rng, 240), MatchPolicy(short_text="exact_only")
+
+    def extents(index, size):
+        progress = index.progress
+        return Extent(
+            max(progress.horizon, min(progress.next_ordinal - 4, 119)),
+            Window(1, 120, progress.next_batch) if progress.next_ordinal == 120 else None,
+        )
+
+    first = run_in_batches(texts, iter(lambda: 20, None), index, policy, extents=extents)
+    assert index.progress.horizon == 119
+    assert len(index.windows) == 2
+    batch = batch_of([f"d{i}" for i in range(240)], range(240))
+    again = judge(
+        batch, SKETCHER.sketch(texts), index=index, policy=policy,
+        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=240,
+        as_of=index.marks_covering(batch.partitions, batch.offsets),
+    )  # fmt: skip
+    assert [plain(each) for each in again.decisions] == [plain(each) for each in first]
+    everything = run_in_batches(texts, iter(lambda: 20, None), MemoryIndex(slots=128), policy)
+    assert [plain(each) for each in everything] != [plain(each) for each in first]
+
+
+def test_a_text_is_met_in_a_later_window_however_many_like_it_an_older_one_lists():
+    """Lists that were cut to the oldest of all windows would hide it."""
+    text = "a story of a fox and a dog who went to the sea and looked at the ships for a day"
+    texts = [f"{text} {i}" for i in range(4)]
+    index, policy = MemoryIndex(slots=128, bucket_cap=1), MatchPolicy(threshold=0.999)
+
+    def extents(index, size):
+        progress = index.progress
+        opens = Window(index.windows[-1].number + 1, progress.next_ordinal, progress.next_batch)
+        return Extent(0, opens if progress.next_ordinal else None)
+
+    run_in_batches(texts, iter(lambda: 1, None), index, policy, cap=1, extents=extents)
+    assert len(index.windows) == 4
+    nothing = np.zeros(1, np.int64)
+    judged = judge(
+        batch_of(["new"], [99]), SKETCHER.sketch([texts[-1]]), index=index, policy=policy,
+        locate=lambda p, o: Source("t", p, o), number=9, first_ordinal=4,
+    )  # fmt: skip
+    assert judged.decisions[0].match.document_id == "d3"
+    assert judged.counts.candidates.tolist() > nothing.tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_so_many_documents_are_remembered_in_at_most_five_windows(seed):
+    rng = random.Random(seed)
+    retention = Retention(documents=rng.choice((1, 3, 4, 10, 64, 1_000)))
+    windows, progress = (Window(),), Progress()
+    for number in range(300):
+        if rng.random() < 0.02:
+            retention = Retention(documents=rng.choice((1, 3, 10, 64, 1_000)))
+        extent = retention.extent(progress, windows)
+        assert extent.horizon >= progress.next_ordinal - retention.documents
+        assert extent.horizon >= progress.horizon
+        if extent.opens is not None:
+            windows += (extent.opens,)
+            assert extent.opens == Window(windows[-2].number + 1, progress.next_ordinal, number)
+        while len(windows) > 1 and windows[1].first_ordinal <= extent.horizon:
+            windows = windows[1:]
+        assert len(windows) <= WINDOWS_MAX
+        progress = Progress(
+            next_batch=number + 1,
+            next_ordinal=progress.next_ordinal + rng.choice((0, 1, 5, 40)),
+            horizon=extent.horizon,
+        )
+
+
+def test_what_is_stored_is_at_most_a_quarter_and_a_batch_above_what_is_remembered():
+    retention, windows, progress = Retention(documents=1_000), (Window(),), Progress()
+    for number in range(500):
+        extent = retention.extent(progress, windows)
+        windows += (extent.opens,) if extent.opens else ()
+        while len(windows) > 1 and windows[1].first_ordinal <= extent.horizon:
+            windows = windows[1:]
+        stored = progress.next_ordinal - windows[0].first_ordinal
+        assert stored <= 1_000 + 250 + 30
+        progress = Progress(next_batch=number + 1, next_ordinal=30 * (number + 1),
+                            horizon=extent.horizon)  # fmt: skip
+    assert windows[0].number > 40
+
+
+@pytest.mark.parametrize("documents", [0, -1])
+def test_to_remember_nothing_is_refused(documents):
+    with pytest.raises(ValueError, match=f"{documents} documents are no memory; use 1 or more"):
+        Retention(documents=documents)
+
+
+def test_the_model_itself_is_no_part_of_what_it_judges():
+    source = Path("tests/support/model.py").read_text()
+    assert "streamfilter.matching" not in source
+    assert "streamfilter.index" not in source
