@@ -25,10 +25,11 @@ FLOOR_PLAN = {
     "matching entities similarity index process stories",
     "bench": "kafka files monitoring config documents matching similarity index process stories",
     "demo": "kafka engine evaluation process stories",
-    # the wire, and the engine behind its ports
-    "kafka": "engine evaluation assembly monitoring config documents matching similarity index "
-    "process",
-    "engine": "assembly monitoring documents matching similarity index process",
+    # the wire, the life of the tasks that work on it, and the engine that moves their batches
+    "kafka": "tasks engine evaluation assembly monitoring config documents matching similarity "
+    "index process",
+    "tasks": "engine assembly matching similarity index process",
+    "engine": "monitoring documents matching similarity index process",
     # the same filter over files; judging the judge
     "files": "evaluation assembly config collection documents matching similarity index process",
     "evaluation": "documents matching entities similarity process",

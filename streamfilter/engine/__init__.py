@@ -1,4 +1,4 @@
-"""The transaction engine.
+"""The transaction engine: what moves batches, exactly once.
 
-Tasks, batches, restore, standby. It speaks to ports and imports no client library.
+It speaks to ports and imports no client library.
 """

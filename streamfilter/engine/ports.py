@@ -1,9 +1,9 @@
-"""What the engine asks of the world: a membership, a log and a clock; a store is `store.Store`.
+"""What the engine asks of the world: a membership, a log and a clock; a store is `tasks.store`'s.
 
-The engine (`task.py`, `restore.py`, `service.py`) is one thread of plain calls on these
-protocols. It never sleeps, starts a thread or reads a clock but through them, so that a
+The engine, and the tasks that it moves batches for, are one thread of plain calls on these
+protocols. They never sleep, start a thread or read a clock but through them, so that a
 simulator can stand behind them and crash, delay, fence and rebalance between any two calls.
-`clients.py` is the real thing. Trouble comes as one of the exceptions below; what a caller may
+`kafka/` is the real thing. Trouble comes as one of the exceptions below; what a caller may
 do next depends on the class alone, never on a library's error code.
 """
 
@@ -178,7 +178,7 @@ StartAt = datetime | str
 
 
 class Log(Protocol):
-    """One task's side of Kafka. The steps are those of `task.py`."""
+    """One task's side of Kafka. The steps are those of `starting.py` and `transactor.py`."""
 
     def open_producer(self, *, watched: bool = False) -> None:
         """Replace the producer, fence every predecessor and end its transaction (step 1).

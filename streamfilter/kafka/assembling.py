@@ -19,13 +19,8 @@ from streamfilter.engine.machine import ThreadWorker
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
-from streamfilter.engine.plan import Plan
 from streamfilter.engine.ports import Clock
 from streamfilter.engine.refusals import Refusals
-from streamfilter.engine.service import Service
-from streamfilter.engine.standby import Standby, Standbys
-from streamfilter.engine.store import DirectoryStore
-from streamfilter.engine.task import Task
 from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
@@ -41,6 +36,11 @@ from streamfilter.matching.audit import OFF, Rates
 from streamfilter.matching.batch import Rules
 from streamfilter.model import Source
 from streamfilter.similarity.text import UNICODE_VERSION
+from streamfilter.tasks.plan import Plan
+from streamfilter.tasks.service import Service
+from streamfilter.tasks.standby import Standby, Standbys
+from streamfilter.tasks.store import DirectoryStore
+from streamfilter.tasks.task import Task
 
 BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
 TASK_MEMORY_MIN = 4 * MIB

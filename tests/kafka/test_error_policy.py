@@ -17,7 +17,6 @@ from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Observer, Usage
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
-from streamfilter.engine.plan import Plan
 from streamfilter.engine.ports import (
     Abortable,
     Denied,
@@ -28,9 +27,7 @@ from streamfilter.engine.ports import (
     Retriable,
     Worker,
 )
-from streamfilter.engine.service import REPLACEMENTS_MAX, Service
 from streamfilter.engine.succession import MARKER
-from streamfilter.engine.task import Task
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, BatchLimits, Parts
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import FORMAT
@@ -44,6 +41,9 @@ from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import Fenced, Stop
+from streamfilter.tasks.plan import Plan
+from streamfilter.tasks.service import REPLACEMENTS_MAX, Service
+from streamfilter.tasks.task import Task
 from tests.kafka.scripted import FakeClock, FakeMembership, ListReader, ScriptedLog
 from tests.kafka.story import texts
 

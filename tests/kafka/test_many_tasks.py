@@ -7,13 +7,13 @@ from streamfilter.config.configuration import Config
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Moves
-from streamfilter.engine.service import TURN_SECONDS, Service
 from streamfilter.engine.transactor import StepResult
 from streamfilter.kafka.assembling import TASK_BATCH_MIN, _bounds
 from streamfilter.kafka.clients import TASK_QUEUE_KBYTES_MIN, data_properties
 from streamfilter.kafka.log import INIT_SECONDS
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
+from streamfilter.tasks.service import TURN_SECONDS, Service
 from tests.kafka.scripted import FakeClock, FakeMembership
 
 QUEUE = "queued.max.messages.kbytes"

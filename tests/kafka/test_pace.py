@@ -4,7 +4,7 @@ import pytest
 
 from streamfilter.engine.pace import REST_SECONDS_MAX, SHARE_MIN, Pace
 from streamfilter.engine.ports import Abortable, OutcomeUnknown, ProducerFenced
-from streamfilter.engine.service import REPLACEMENTS_MAX
+from streamfilter.tasks.service import REPLACEMENTS_MAX
 from tests.kafka.scripted import FakeClock
 from tests.kafka.test_error_policy import World, assert_as_undisturbed
 

@@ -3,8 +3,8 @@
 import pytest
 
 from streamfilter.engine.ports import Abortable, Retriable
-from streamfilter.engine.task import LOOKS
 from streamfilter.process.health import Cause
+from streamfilter.tasks.task import LOOKS
 from tests.kafka.test_error_policy import World
 
 

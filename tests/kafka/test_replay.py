@@ -5,16 +5,16 @@ from itertools import islice
 
 import pytest
 
-from streamfilter.engine import restore
 from streamfilter.engine.beginning import Names, Refusal
 from streamfilter.engine.changelog import BatchRecord, encode_batch, writer_of
 from streamfilter.engine.ports import Entry
-from streamfilter.engine.restore import Replay
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.tasks import restore
+from streamfilter.tasks.restore import Replay
 
 BATCHES = 3 * restore.WRITE_ROWS + 7
 SCHEME = Scheme(bands=16, rows=6)

@@ -2,7 +2,7 @@
 
 An index is a `MemoryIndex` that only whole writes reach, and the list of those writes: a power
 cut takes some from the end, and what is left is what a shorter life would have written. The
-port is `kafka.store.Store`; a handle dies with its process, and a lock is held as RocksDB's.
+port is `tasks.store.IndexStore`; a handle dies with its process, and a lock is held as RocksDB's.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Disk:
 
 
 class SimStore:
-    """`kafka.store.Store` on a `Disk`."""
+    """`tasks.store.IndexStore` on a `Disk`."""
 
     def __init__(self, world: World, life: Life, disk: Disk) -> None:
         self._world, self._life, self._disk = world, life, disk

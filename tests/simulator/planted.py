@@ -14,10 +14,6 @@ from streamfilter.engine import (
     outgoing,
     pace,
     refusals,
-    restore,
-    standby,
-    starting,
-    store,
     succession,
     transaction,
     transactor,
@@ -26,6 +22,7 @@ from streamfilter.engine.ports import Entry, Outgoing, Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.transactor import StepResult
 from streamfilter.index.errors import DiskFull, IndexMismatch
+from streamfilter.tasks import restore, standby, starting, store
 from tests.simulator import world
 from tests.simulator.disk import SimIndex
 from tests.simulator.log import SimLog, SimReader

@@ -16,11 +16,7 @@ from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
-from streamfilter.engine.plan import Plan
 from streamfilter.engine.refusals import Refusals
-from streamfilter.engine.service import Service
-from streamfilter.engine.standby import Standby, Standbys
-from streamfilter.engine.task import Task
 from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
@@ -32,6 +28,10 @@ from streamfilter.matching.verification import MatchPolicy
 from streamfilter.model import Source
 from streamfilter.similarity.text import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
+from streamfilter.tasks.plan import Plan
+from streamfilter.tasks.service import Service
+from streamfilter.tasks.standby import Standby, Standbys
+from streamfilter.tasks.task import Task
 from tests.simulator.disk import Disk, SimStore
 from tests.simulator.log import CHANGELOG, INPUT, SimLog
 from tests.simulator.membership import SimClock, SimMembership

@@ -19,9 +19,7 @@ from typing import Protocol
 from streamfilter.assembly import note_policy
 from streamfilter.engine import beginning, changelog
 from streamfilter.engine.observer import Observer, Usage
-from streamfilter.engine.plan import Plan, Script, with_room
 from streamfilter.engine.ports import Log, Watermarks
-from streamfilter.engine.restore import READ_SECONDS
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.opening import open_index, read_identity, wipe_index
@@ -30,6 +28,8 @@ from streamfilter.index.protocol import Index
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.verification import MatchPolicy
 from streamfilter.process.health import State
+from streamfilter.tasks.plan import Plan, Script, with_room
+from streamfilter.tasks.restore import READ_SECONDS
 
 
 class IndexStore(Protocol):

@@ -17,14 +17,14 @@ from collections.abc import Callable, Sequence
 from streamfilter.engine.beginning import refuse_future
 from streamfilter.engine.changelog import writer_of
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.plan import Doing, Plan, Script, patiently
 from streamfilter.engine.ports import Clock, Denied, Log, LogError, Watermarks
-from streamfilter.engine.restore import Replay
-from streamfilter.engine.store import IndexStore, Keeper
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.tasks.plan import Doing, Plan, Script, patiently
+from streamfilter.tasks.restore import Replay
+from streamfilter.tasks.store import IndexStore, Keeper
 
 ENDLESS = 1 << 62
 """An end that no changelog reaches: the tail's reader is never done."""

@@ -7,15 +7,15 @@ membership between any two.
 
 from __future__ import annotations
 
-from streamfilter.engine.plan import Plan, Script
 from streamfilter.engine.ports import Clock, Log, LogError
-from streamfilter.engine.starting import Starter
-from streamfilter.engine.store import IndexStore
 from streamfilter.engine.transactor import Parts, StepResult, Transactor
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
+from streamfilter.tasks.plan import Plan, Script
+from streamfilter.tasks.starting import Starter
+from streamfilter.tasks.store import IndexStore
 
 LOOKS = 5
 """So many looks in a row must find an unread record before it counts."""

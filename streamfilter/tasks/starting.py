@@ -17,11 +17,8 @@ from __future__ import annotations
 
 from streamfilter.engine import beginning
 from streamfilter.engine.changelog import encode_header, writer_of
-from streamfilter.engine.plan import Plan, Script, patiently
 from streamfilter.engine.ports import Watermarks
-from streamfilter.engine.restore import Replay
 from streamfilter.engine.standing import Standing
-from streamfilter.engine.store import IndexStore, Keeper
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transactor import Parts, StepResult, Transactor
 from streamfilter.index.protocol import Index
@@ -29,6 +26,9 @@ from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.tasks.plan import Plan, Script, patiently
+from streamfilter.tasks.restore import Replay
+from streamfilter.tasks.store import IndexStore, Keeper
 
 
 class Starter:

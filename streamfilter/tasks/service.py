@@ -23,8 +23,6 @@ from streamfilter.engine.ports import (
     Retriable,
     as_stop,
 )
-from streamfilter.engine.standby import Standbys
-from streamfilter.engine.task import Task
 from streamfilter.engine.transactor import StepResult
 from streamfilter.index.errors import (
     DiskFull,
@@ -36,6 +34,8 @@ from streamfilter.index.errors import (
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
 from streamfilter.stops import Fenced, SchemeMismatch, Temporary
+from streamfilter.tasks.standby import Standbys
+from streamfilter.tasks.task import Task
 
 STANDBY_SECONDS = 0.25
 """How long a poll of the membership waits while there is nothing else to do."""
