@@ -51,6 +51,7 @@ def save_picture(
     path: Path,
     *,
     title: str,
+    subtitle: str = "",
     lines: Sequence[Curve],
     dots: Sequence[Dots] = (),
     threshold: float | None = None,
@@ -65,7 +66,8 @@ def save_picture(
         attrib={"font-family": "sans-serif", "font-size": "12"},
     )  # fmt: skip
     _add(picture, "rect", width=WIDTH, height=HEIGHT, fill="white")
-    _text(picture, LEFT, 24, title, size=15)
+    _text(picture, LEFT, 22, title, size=15)
+    _text(picture, LEFT, 38, subtitle, size=11)
     _grid(picture)
     if threshold is not None:
         _line(picture, (threshold, 0), (threshold, 1), stroke="#888", dash="5 4")

@@ -128,20 +128,20 @@ def command(
         if pairs is None:
             _check_sample(topics, others)
             seed = seed_of(others, config)
-            found = evaluate_sample(config, inputs, records=sample, seed=seed, **shares)
-            report, measured = found.report, found.sample
+            sampled = evaluate_sample(config, inputs, records=sample, seed=seed, **shares)
+            report = sampled.report
         else:
             run = _topics_run(config) if topics else _files_run(config, inputs, others)
-            report, measured = evaluate(run, read_truth(pairs), **shares), None
-    if measured is not None and plot is not None:
-        draw(measured, plot)
+            sampled, report = None, evaluate(run, read_truth(pairs), **shares)
+    if sampled is not None and plot is not None:
+        draw(sampled, plot)
     if output == "json":
-        extra = {} if measured is None else {"sample": sample_as_json(measured)}
+        extra = {} if sampled is None else {"sample": sample_as_json(sampled.sample)}
         standard.answer(envelope.pretty({**as_json(report), **extra}))
     else:
         standard.answer(as_text(report, **shares))
-        if measured is not None:
-            standard.answer(f"\n{sample_as_text(measured)}")
+        if sampled is not None:
+            standard.answer(f"\n{sample_as_text(sampled.sample)}")
     if report.given and report.verdicts[Verdict.REJECTED.value] == report.given:
         raise all_broken(report.given)
     return ExitCode.OK if _passes(report, min_recall, min_precision) else UNSOUND

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from streamfilter.assembly import reader_for
 from streamfilter.commands.curve_picture import Curve, Dot, Dots, save_picture
 from streamfilter.commands.evaluate_records import records_as_json, records_as_text
+from streamfilter.commands.evaluation_report import share_as_text
 from streamfilter.config.configuration import Config
 from streamfilter.evaluation import Report, Truth, evaluate, forwarded
 from streamfilter.evaluation.records import RecordSample, measure_records
@@ -134,12 +135,13 @@ def sample_as_text(sample: BruteForceSample | RecordSample) -> str:
     return "\n".join([*lines, "", f"recommended    {sample.recommendation}"])
 
 
-def draw(sample: BruteForceSample | RecordSample, path: Path) -> None:
-    """Draw the measured curve over the theoretical one.
+def draw(sampled: Sampled, path: Path) -> None:
+    """Draw the measured curve over the theoretical one, and say what the run came to.
 
     Raises:
         Stop: the file cannot be written; or records have no such curve.
     """
+    report, sample = sampled.report, sampled.sample
     if isinstance(sample, RecordSample):
         message = "records meet by equal fields and have no S-curve; leave --plot out"
         raise Stop(message, exit_code=ExitCode.USAGE)
@@ -147,6 +149,8 @@ def draw(sample: BruteForceSample | RecordSample, path: Path) -> None:
     save_picture(
         path,
         title=f"{sample.shape}: measured on all pairs of {sample.documents:,} documents",
+        subtitle=f"recall {share_as_text(report.recalled)}, precision "
+        f"{share_as_text(report.precise)} of documents, with 95 % intervals",
         lines=[Curve("theory", sample.shape.curve(200))],
         dots=[Dots("measured, with 95 % intervals", dots)],
         threshold=sample.threshold,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamfilter.evaluation import Example, Report
+from streamfilter.evaluation import Example, Report, Tally
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -18,8 +18,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "self_matches": report.self_matches,
         "later_matches": report.later_matches,
         "unkept_matches": report.unkept_matches,
-        "recall": {"share": report.recall, "of": report.expected, "found": report.found},
-        "precision": {"share": report.precision, "of": report.withheld, "right": report.right},
+        "recall": _tally_as_json(report.recalled, "found"),
+        "precision": _tally_as_json(report.precise, "right"),
         "ambiguous_ids": report.ambiguous,
         "unknown_ids": report.unknown,
         "buckets": [
@@ -39,12 +39,10 @@ def as_text(report: Report, *, recall_from: float, precision_from: float) -> str
     lines = [
         f"conservation   {_conservation(report)}",
         f"matches        {_soundness(report)}",
-        f"recall         {_share(report.recall)}  "
-        f"({report.found:,} of {report.expected:,} documents whose best earlier kept one "
-        f"has J >= {recall_from:g})",
-        f"precision      {_share(report.precision)}  "
-        f"({report.right:,} of {report.withheld:,} withheld ones whose match "
-        f"has J >= {precision_from:g})",
+        f"recall         {share_as_text(report.recalled)}  ({_count(report.recalled)} documents "
+        f"whose best earlier kept one has J >= {recall_from:g})",
+        f"precision      {share_as_text(report.precise)}  ({_count(report.precise)} withheld ones "
+        f"whose match has J >= {precision_from:g})",
         "verdicts       "
         + ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(report.verdicts.items())),
     ]
@@ -77,8 +75,28 @@ def _soundness(report: Report) -> str:
     )
 
 
-def _share(share: float | None) -> str:
-    return "  –   " if share is None else f"{share:.4f}"
+def _tally_as_json(tally: Tally, good: str) -> dict[str, Any]:
+    share, (many, of) = tally.share, tally.counts
+    return {
+        "share": share.value if share else None,
+        "interval": [share.lower, share.upper] if share else None,
+        "of": of,
+        good: many,
+        "families": len(tally.of),
+    }
+
+
+def share_as_text(tally: Tally) -> str:
+    """Return the share with its 95 % interval; a dash if there is nothing to share."""
+    share = tally.share
+    if share is None:
+        return "  –   "
+    return f"{share.value:.4f} [{share.lower:.4f}, {share.upper:.4f}]"
+
+
+def _count(tally: Tally) -> str:
+    many, of = tally.counts
+    return f"{many:,} of {of:,}"
 
 
 def _example(example: Example) -> str:

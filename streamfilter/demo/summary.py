@@ -63,9 +63,11 @@ def _soundness(report: Report) -> Iterator[str]:
 def _quality(report: Report, threshold: float) -> Iterator[str]:
     yield f"against the exact Jaccard of all pairs (plain sets, no hashing), from {threshold} on:"
     if report.recall is not None:
-        yield f"  recall    {report.recall:.4f}  ({report.found:,} of {report.expected:,} found)"
+        found, expected = report.recalled.counts
+        yield f"  recall    {report.recall:.4f}  ({found:,} of {expected:,} found)"
     if report.precision is not None:
-        yield f"  precision {report.precision:.4f}  ({report.right:,} of {report.withheld:,} right)"
+        right, withheld = report.precise.counts
+        yield f"  precision {report.precision:.4f}  ({right:,} of {withheld:,} right)"
     for example in report.examples:
         yield f"  {example.kind}: {example.id} and {example.other}, similarity {example.similarity}"
 

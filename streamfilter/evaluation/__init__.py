@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from streamfilter.evaluation.judge import evaluate, forwarded
 from streamfilter.evaluation.reading import digest, given_of, placed_of, text_digest
-from streamfilter.evaluation.report import Example, Report
+from streamfilter.evaluation.report import Example, Report, Tally
 from streamfilter.evaluation.run import Given, Placed, Run, Truth
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Placed",
     "Report",
     "Run",
+    "Tally",
     "Truth",
     "digest",
     "evaluate",

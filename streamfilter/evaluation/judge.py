@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.evaluation.families import families
 from streamfilter.evaluation.report import Example, Report
 from streamfilter.evaluation.run import Given, Placed, Run, Truth
 from streamfilter.model import Verdict
@@ -99,6 +100,7 @@ class _Judge:
             if each.id is not None and counts[each.id] == 1
         }
         report.ambiguous = sum(count for count in counts.values() if count > 1)
+        self.families = families(given, self.rows, truth)
 
     def _kept(self, row: int) -> bool:
         outcome = self.outcomes[row]
@@ -123,8 +125,7 @@ class _Judge:
         bucket[0] += 1
         bucket[1] += withheld
         if best >= recall_from:
-            self.report.expected += 1
-            self.report.found += withheld
+            self.report.recalled.add(self.families[row], good=withheld)
             if not withheld:
                 self.report.example(Example("missed", given.id, best_id, best))
 
@@ -132,10 +133,9 @@ class _Judge:
         """Count the withheld document, and whether its match is similar enough."""
         given = self.given[row]
         similarity = self._true_similarity(row, placed)
-        self.report.withheld += 1
-        if similarity is not None and similarity >= precision_from:
-            self.report.right += 1
-        else:
+        right = similarity is not None and similarity >= precision_from
+        self.report.precise.add(self.families[row], good=right)
+        if not right:
             other = placed.match_id or "nothing"
             name = given.id or str(given.source)
             example = Example("wrong", name, other, similarity, placed.similarity)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.evaluation.brute_force import Pairs
-from streamfilter.similarity.estimators import wilson
+from streamfilter.similarity.estimators import trials_worth, wilson
 
 F64 = NDArray[np.float64]
 
@@ -27,9 +27,6 @@ BUCKETS = 20
 PAIRS_MAX = 1 << 15
 """Pairs whose keys are compared at a time."""
 CHANCE = 1 / 256
-NORMAL = 1.959964
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365}
-"""Deviations of 95 %, of the normal distribution and of Student's for so many seeds."""
 STEPS = 1_000
 """Points between which the theory is interpolated."""
 
@@ -79,11 +76,8 @@ class CurveBin:
         most = float(min(self.pairs, max(self.documents / 2, 1.0)) * seeds)
         if seeds == 1:
             return most
-        error = float(np.var(self.shares, ddof=1)) / seeds
-        if not error:
-            return most
-        worth = self.share * (1 - self.share) / error * (NORMAL / STUDENT[seeds]) ** 2
-        return min(max(worth, 1.0), most)
+        variance = float(np.var(self.shares, ddof=1)) / seeds
+        return trials_worth(self.share, variance, freedom=seeds - 1, most=most)
 
 
 def measured_curve(

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from streamfilter.similarity.estimators import Estimate, share_of_families
+
 EXAMPLES_MAX = 5
 """Errors of each kind that a report shows."""
 
@@ -23,6 +27,30 @@ class Example:
 
 
 @dataclass(slots=True)
+class Tally:
+    """A share of documents, counted by family: those of one family are judged alike."""
+
+    good: Counter[int] = field(default_factory=Counter)
+    of: Counter[int] = field(default_factory=Counter)
+
+    def add(self, family: int, *, good: bool) -> None:
+        """Count a document."""
+        self.of[family] += 1
+        self.good[family] += good
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Return how many documents are good, and of how many."""
+        return self.good.total(), self.of.total()
+
+    @property
+    def share(self) -> Estimate | None:
+        """Return the share with its 95 % interval; None if there is nothing to share."""
+        good = np.array([self.good[family] for family in self.of], np.int64)
+        return share_of_families(good, np.array(list(self.of.values()), np.int64))
+
+
+@dataclass(slots=True)
 class Report:
     """The outcome; shares are None where there is nothing to share."""
 
@@ -36,10 +64,10 @@ class Report:
     """Readable records whose id another one has too: not judged against the truth."""
     unknown: int = 0
     """Ids of the truth that were not given."""
-    expected: int = 0
-    found: int = 0
-    withheld: int = 0
-    right: int = 0
+    recalled: Tally = field(default_factory=Tally)
+    """Of the documents whose best earlier kept one is similar enough, who was withheld."""
+    precise: Tally = field(default_factory=Tally)
+    """Of the withheld documents, whose match is similar enough."""
     self_matches: int = 0
     later_matches: int = 0
     unkept_matches: int = 0
@@ -51,12 +79,14 @@ class Report:
     @property
     def recall(self) -> float | None:
         """Return the share of the expected documents that were withheld."""
-        return self.found / self.expected if self.expected else None
+        share = self.recalled.share
+        return share.value if share else None
 
     @property
     def precision(self) -> float | None:
         """Return the share of the withheld documents that were withheld rightly."""
-        return self.right / self.withheld if self.withheld else None
+        share = self.precise.share
+        return share.value if share else None
 
     @property
     def sound(self) -> bool:

@@ -1,4 +1,4 @@
-"""Estimates that need nobody who knows the truth: what is found by chance, and of how many.
+"""Estimates and their intervals: what is found by chance, of how many, and how sure that is.
 
 *Weights* (Horvitz and Thompson): a pair of similarity s meets with the known probability P(s) of
 the S-curve, so each pair that was found stands for 1/P(s) pairs that could have been. They cost
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
+from math import pi, sqrt, tan
 from statistics import NormalDist
 
 import numpy as np
@@ -26,6 +26,7 @@ from streamfilter.similarity.curve import random_probability
 from streamfilter.similarity.scheme import Scheme
 
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 
 DEVIATIONS = 1.959963984540054
 """Of the normal distribution, for an interval that covers 95 %."""
@@ -92,4 +93,65 @@ def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate 
     share, z2 = successes / trials, z**2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     spread = z * sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
-    return Estimate(share, max(0.0, centre - spread), min(1.0, centre + spread))
+    # At the ends by definition, which rounding would miss.
+    lower = max(0.0, centre - spread) if successes > 0 else 0.0
+    return Estimate(share, lower, min(1.0, centre + spread) if successes < trials else 1.0)
+
+
+def student(freedom: float, *, level: float = 0.95) -> float:
+    """Return how many standard errors an interval of *level* reaches, by Student's distribution.
+
+    Exact for 1 and 2 degrees of *freedom*, by Fisher's expansion from 3 on (to a thousandth).
+    """
+    share, z = 0.5 + level / 2, NormalDist().inv_cdf(0.5 + level / 2)
+    if freedom < 2:
+        return tan(pi * (share - 0.5))
+    if freedom < 3:
+        return level * sqrt(2 / (1 - level**2))
+    powers = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
+    )
+    return z + sum(term / freedom**power for power, term in enumerate(powers, 1))
+
+
+def trials_worth(share: float, variance: float, *, freedom: float, most: float) -> float:
+    """Return how many independent trials of a *share* would scatter with this *variance*.
+
+    At least 1 and at most *most*, which is the answer too where nothing was seen to scatter: it
+    may not have by chance. A variance of few degrees of *freedom* is trusted less.
+    """
+    if variance <= 0.0:
+        return most
+    trust = DEVIATIONS / student(freedom)
+    return max(1.0, min(share * (1 - share) / variance * trust**2, most))
+
+
+def share_of_families(found: I64, of: I64) -> Estimate | None:
+    """Return the share *found* / *of*, whose trials are of families, with its 95 % interval.
+
+    Copies of one text are found, or missed, together: by the same slots, for the same full
+    bucket. So a family is worth no more than a single trial of its size (by Kish, all together
+    are worth (sum n)^2 / sum n^2), and less if families differ more than trials would. Wilson's
+    with the correction for continuity, of so many trials (after Korn and Graubard 1998): the plain
+    one of ten trials held the truth in .90 of the cases where it is .99.
+
+    Args:
+        found: (c,) of each family, how many trials were successes.
+        of: (c,) how many there were, 1 or more.
+    """
+    if not of.size:
+        return None
+    trials, families = int(of.sum()), len(of)
+    share = float(found.sum()) / trials
+    most = trials**2 / float((of.astype(np.float64) ** 2).sum())
+    residuals = ((found - share * of) ** 2).sum() / trials**2
+    variance = float(residuals) * families / max(families - 1, 1)
+    worth = trials_worth(share, variance, freedom=max(most - 1, 1.0), most=most)
+    lower = wilson(max(share * worth - 0.5, 0.0), worth)
+    upper = wilson(min(share * worth + 0.5, worth), worth)
+    assert lower, "a family is worth a trial"
+    assert upper, "a family is worth a trial"
+    return Estimate(share, lower.lower, upper.upper)

@@ -48,7 +48,9 @@ def test_a_right_run_is_found_right() -> None:
     )  # fmt: skip
     assert report.sound
     assert (report.recall, report.precision) == (1.0, 1.0)
-    assert (report.expected, report.withheld) == (1, 2), "c's best kept one is a, at .8"
+    assert (report.recalled.of, report.precise.of) == ({0: 1}, {0: 2}), (
+        "c's best kept one is a, at .8"
+    )
     assert report.buckets == {9: [1, 1], 8: [1, 1], 6: [1, 0]}
     assert report.verdicts == {"unique": 3, "near_duplicate": 2}
     assert report.examples == []
@@ -56,15 +58,15 @@ def test_a_right_run_is_found_right() -> None:
 
 def test_a_document_is_expected_only_for_an_earlier_one_that_was_kept() -> None:
     report = judged(given("a", "b", "c"), kept(1), withheld(2, "a", 1), kept(3))
-    assert (report.expected, report.found) == (1, 1), "b is like c, but was withheld"
+    assert report.recalled.counts == (1, 1), "b is like c, but was withheld"
     report = judged(given("b", "a", "c"), kept(1), kept(2), kept(3))
-    assert (report.expected, report.found) == (2, 0)
+    assert report.recalled.counts == (0, 2)
     assert [(each.id, each.other) for each in report.examples] == [("a", "b"), ("c", "b")]
 
 
 def test_a_withheld_document_is_wrong_for_a_match_that_is_not_like_it() -> None:
     report = judged(given("d", "e", "x"), kept(1), withheld(2, "d", 1), withheld(3, "d", 1))
-    assert (report.withheld, report.right, report.precision) == (2, 0, 0.0)
+    assert (report.precise.counts, report.precision) == ((0, 2), 0.0)
     assert [(each.kind, each.similarity) for each in report.examples] == [
         ("wrong", 0.6), ("wrong", None),
     ]  # fmt: skip
@@ -129,7 +131,7 @@ def test_equal_lines_are_told_apart_by_their_number() -> None:
     assert report.sound
     assert report.precision == 1.0
     assert report.ambiguous == 3
-    assert report.expected == 0
+    assert report.recalled.counts == (0, 0)
 
 
 def test_outputs_that_call_their_input_by_another_name_are_matched_by_their_bytes() -> None:
@@ -167,4 +169,31 @@ def test_dead_letters_are_neither_missed_nor_wrong() -> None:
     dead = Placed("dead_letter", Verdict.REJECTED, b"raw 2", Source("in", 0, 2))
     report = judged(given("a", None), kept(1), dead)
     assert report.sound
-    assert report.expected == report.withheld == 0
+    assert report.recalled.counts == report.precise.counts == (0, 0)
+
+
+def test_a_family_that_was_found_together_is_worth_one_trial() -> None:
+    """Of 40 copies of one text that were all found nothing is known of the next text."""
+    ids = [f"d{number}" for number in range(41)]
+    pairs = [(one, "d0", 0.9) for one in ids[1:]]
+    found = [withheld(number, "d0", 1) for number in range(2, 42)]
+    report = judged(given(*ids), kept(1), *found, truth=Truth(pairs))
+    assert report.recalled.counts == (40, 40)
+    share = report.recalled.share
+    assert share is not None
+    assert (share.value, share.upper) == (1.0, 1.0)
+    assert share.lower < 0.2
+    alone = Truth([(ids[number], ids[number + 1], 0.9) for number in range(0, 40, 2)])
+    outcomes = [withheld(n, ids[n - 2], n - 1) if n % 2 == 0 else kept(n) for n in range(1, 42)]
+    apart = judged(given(*ids), *outcomes, truth=alone).recalled
+    assert apart.counts == (20, 20)
+    assert apart.share is not None
+    assert 0.75 < apart.share.lower < 0.9
+
+
+def test_equal_texts_are_of_one_family_whatever_the_truth_lists() -> None:
+    report = judged(
+        given("x", "y", "z", text={"x": "t", "y": "t", "z": "t"}),
+        kept(1), withheld(2, "x", 1), withheld(3, "x", 1),
+    )  # fmt: skip
+    assert report.precise.of == {0: 2}
