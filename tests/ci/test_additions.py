@@ -213,6 +213,7 @@ def test_what_was_added_is_there(copy, title):
     run(copy, "-c", SEEN[title])
 
 
+@pytest.mark.slow
 def test_nothing_else_was_needed(copy):
     sources = [
         each.path for edits in ADDITIONS.values() for each in edits if each.path[-2:] == "py"

@@ -31,6 +31,9 @@ def test_with_a_program(): tool("promtool")
 
 @pytest.mark.long
 def test_long(): ...
+
+@pytest.mark.slow
+def test_slow(): ...
 """
 INI = """
 [pytest]
@@ -38,14 +41,17 @@ markers =
     kafka
     tools
     long
+    slow
+    quick
 """
 
 
 @pytest.mark.parametrize(
     ("chosen", "run"),
     [
-        ("", {"test_plain", "test_behind_fixtures", "test_with_a_program"}),
-        ("not kafka and not tools", {"test_plain"}),
+        ("", {"test_plain", "test_slow", "test_behind_fixtures", "test_with_a_program"}),
+        ("quick", {"test_plain"}),
+        ("not kafka and not tools", {"test_plain", "test_slow"}),
         ("kafka", {"test_behind_fixtures"}),
         ("tools", {"test_with_a_program"}),
         ("long", {"test_long"}),

@@ -143,6 +143,7 @@ def test_a_question_without_sense_is_a_usage_error(arguments: list[str]) -> None
     assert main(["evaluate", "--pairs", "truth", *arguments]) == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "shingle"),
     [("pypa_advisories", "word3", "word:3"), ("reuters21578", "word3", "word:3"),

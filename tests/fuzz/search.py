@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import os
 import resource
 import signal
@@ -61,13 +62,16 @@ def _full() -> bool:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >= MEGABYTES_ENOUGH * 1024
 
 
-def search(target: Target, *, corpus: Path, seconds: float, seed: int) -> None:
-    """Search from *corpus* on, which holds more afterwards; findings go beside it."""
+def search(target: Target, *, corpus: Path, seconds: float, inputs: int, seed: int) -> None:
+    """Search from *corpus* on, which holds more afterwards; findings go beside it.
+
+    With *inputs* the same seed tries the same ones on every machine, -1 leaves it to *seconds*.
+    """
     corpus.mkdir(exist_ok=True)
     for number, each in enumerate(target.seeds):
         (corpus / f"seed-{number}").write_bytes(each)
     options: dict[str, object] = {
-        "seed": seed, "max_len": INPUT_BYTES_MAX, "timeout": SECONDS_AN_INPUT,
+        "seed": seed, "runs": inputs, "max_len": INPUT_BYTES_MAX, "timeout": SECONDS_AN_INPUT,
         "rss_limit_mb": MEGABYTES_MAX, "print_final_stats": 1, "artifact_prefix": f"{corpus}-",
     }  # fmt: skip
     if target.words:
@@ -89,7 +93,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.search", description=__doc__)
     parser.add_argument("target")
     parser.add_argument("--corpus", type=Path)
-    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    parser.add_argument("--inputs", type=int, default=-1)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--input", type=Path)
     asked = parser.parse_args()
@@ -97,7 +102,13 @@ def main() -> None:
     if asked.input:
         target.check(asked.input.read_bytes())
     else:
-        search(target, corpus=asked.corpus, seconds=asked.seconds, seed=asked.seed)
+        search(
+            target,
+            corpus=asked.corpus,
+            seconds=asked.seconds,
+            inputs=asked.inputs,
+            seed=asked.seed,
+        )
 
 
 if __name__ == "__main__":

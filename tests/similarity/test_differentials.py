@@ -23,8 +23,10 @@ CHANCE = 2.0**-32
 
 
 def hunted(seeds: int, long: int) -> pytest.MarkDecorator:
-    """Give a test so many seeds; a hundred thousand of them in every run, all tests together."""
-    return pytest.mark.parametrize("seeds", [seeds, pytest.param(long, marks=pytest.mark.long)])
+    """Give a test so many seeds: a hundred thousand in CI, all tests together; first a tenth."""
+    slow, most = pytest.mark.slow, pytest.mark.long
+    more = [pytest.param(seeds, marks=slow), pytest.param(long, marks=most)]
+    return pytest.mark.parametrize("seeds", [seeds // 10, *more])
 
 
 def drawn(number: int) -> bytes:

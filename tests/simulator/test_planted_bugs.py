@@ -8,6 +8,7 @@ SEEDS_MAX = 600
 (`test_simulator.py` runs them)."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_caught_by_the_check_that_is_there_for_it(
     bug: Planted, monkeypatch: pytest.MonkeyPatch

@@ -2,7 +2,8 @@
 
 A test is marked `kafka` if it, its fixtures or the helpers of `tests` that they call name what
 starts a real broker, and `tools` if they name what looks for one of Debian's programs. So nobody
-marks by hand, and nobody forgets to: `pytest -m "not kafka and not tools"` is the quick loop.
+marks by hand, and nobody forgets to. What is left is `quick`, but for what says by hand that it
+is `slow` (seconds of processor time that CI spends) or `long`: `pytest -m quick` is the inner loop.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ NAMES = {
     "kafka": {"RealKafka", "kafka_jars"},
     "tools": {"tool", "chromium", "ShiftedClock"},
 }
+NOT_QUICK = {*NAMES, "slow", "long"}
 
 
 def mark(items: Iterable[pytest.Item]) -> None:
@@ -34,6 +36,8 @@ def mark(items: Iterable[pytest.Item]) -> None:
         for marker, needed in NAMES.items():
             if names & needed:
                 item.add_marker(marker)
+        if not NOT_QUICK & {marker.name for marker in item.iter_markers()}:
+            item.add_marker("quick")
 
 
 def is_long(item: pytest.Item) -> bool:
