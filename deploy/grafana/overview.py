@@ -86,7 +86,9 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
     Chart("Recall, audited, with its interval", "Share withheld of the arrivals with an original "
           "of another text, with the ends of the 95 % interval. An upper end below the wanted "
           "recall is an alert. Does not see texts too short to be signed, nor originals that were "
-          "forgotten before the round came to them: only the upper end is shown then.",
+          "forgotten before the round came to them: only the upper end is shown then. Of sets that "
+          "were cut (above 1,024 shingles) nothing is known, and bounds take them for the worse; "
+          "with similarity.shingle.sample_modulus nothing is shown.",
           "percentunit",
           (Query(smallest(series("audit_recall_upper"), "instance"), "{{instance}} upper"),
            Query(smallest(series("audit_recall"), "instance"), "{{instance}}"),
@@ -94,7 +96,8 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           ceiling=1.0),
     Chart("Precision, audited, with its interval", "Share of the audited near-duplicate verdicts "
           "that are right, with the ends of the 95 % interval. Does not see equal texts (told by "
-          "128 bits) nor errors of the sketcher.", "percentunit",
+          "128 bits) nor errors of the sketcher. Sets that were cut or sampled: as for recall.",
+          "percentunit",
           (Query(smallest(series("audit_precision_upper"), "instance"), "{{instance}} upper"),
            Query(smallest(series("audit_precision"), "instance"), "{{instance}}"),
            Query(smallest(series("audit_precision_lower"), "instance"), "{{instance}} lower")),
@@ -115,12 +118,13 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           width=6, ceiling=1.0),
     Chart("Why duplicates are missed", "Audited arrivals that were missed, by cause, over the "
           "time shown: bands too selective, full buckets, verify.max_candidates, signatures "
-          "that looked too unlike. Does not see those that were not chosen: multiply.", "short",
+          "that looked too unlike. Does not see those that were not chosen: multiply; nor sets "
+          "that were cut or sampled.", "short",
           (Query(growth("audit_missed_total", "cause"), "{{cause}}"),), Form.STACKED, width=6),
     Chart("Reliability of the doubt", "Of audited near-duplicates whose evidence told a "
           "probability of being wrong up to that of the legend: the share that was told on "
           "average, and the share that is wrong, over the time shown. Far apart: the fixed prior "
-          "does not fit this stream. Does not see schemes with a sample_modulus.", "percentunit",
+          "does not fit this stream. Does not see sets that were cut or sampled.", "percentunit",
           (Query(share(growth("reliability_told_total", "told"),
                        growth("reliability_verdicts_total", "told")), "{{told}} told"),
            Query(share(growth("reliability_wrong_total", "told"),

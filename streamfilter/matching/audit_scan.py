@@ -15,7 +15,6 @@ from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.exact import Samples, taken
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.overlap import Postings, Screen
-from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -64,7 +63,7 @@ class Round:
     named: NDArray[np.int8]
     """(n,) 1: the match that the evidence names is similar, 0: it is not, -1: it was not seen."""
     causes: NDArray[np.int8]
-    """(n,) place in `CAUSES` of a missed one; -1: not missed."""
+    """(n,) place in `CAUSES` of a missed one; -1: not missed, or not known to be."""
     whole: Flags
     """(n,) True where no set was cut that had a say: the second look is the truth, no estimate."""
     comparisons: int
@@ -74,19 +73,25 @@ class Round:
 
     @property
     def missed(self) -> Flags:
-        """Return which were judged unique although something similar was there."""
-        missed: Flags = (self.kinds == ArrivalKind.UNIQUE) & (self.similarity > 0)
+        """Return which were judged unique although something similar was there, for certain."""
+        missed: Flags = (self.kinds == ArrivalKind.UNIQUE) & (self.similarity > 0) & self.whole
         return missed
 
     @property
     def results(self) -> dict[str, int]:
-        """Return the four results by name."""
-        near, similar = self.kinds == ArrivalKind.NEAR, self.similarity > 0
+        """Return the results by name; those that the second look cannot know are none of the four.
+
+        Of cut sets it reads what the verdict read, and would call each verdict right.
+        """
+        near = (self.kinds == ArrivalKind.NEAR) & self.whole
+        unique = (self.kinds == ArrivalKind.UNIQUE) & self.whole
+        similar = self.similarity > 0
         return {
             "true_positive": int((near & similar).sum()),
             "false_positive": int((near & ~similar).sum()),
-            "false_negative": int(self.missed.sum()),
-            "true_negative": int(((self.kinds == ArrivalKind.UNIQUE) & ~similar).sum()),
+            "false_negative": int((unique & similar).sum()),
+            "true_negative": int((unique & ~similar).sum()),
+            "not_known": int(((self.kinds <= ArrivalKind.NEAR) & ~self.whole).sum()),
         }
 
     @property
@@ -117,7 +122,7 @@ class Scan:
         """Of a unique arrival: originals that share a key with it, and whether their signatures
         are alike enough to be compared."""
         self._comparisons = 0
-        self._whole: Flags = self._chosen.samples.set_sizes <= SAMPLE_TOKENS
+        self._whole: Flags = self._chosen.samples.set_sizes <= policy.whole_up_to
 
     def slice(self, index: Index) -> bool:
         """Compare with the next documents; return whether all have been looked at."""
@@ -152,7 +157,7 @@ class Scan:
         By sizes, not by what was found: the verdict read the very same samples, so an estimate
         that misled it misleads us, and a pair that it hid is not found here either.
         """
-        cut = documents.set_sizes > SAMPLE_TOKENS
+        cut = documents.set_sizes > self._policy.whole_up_to
         if cut.any():
             later = self._chosen.ordinals > documents.ordinals[cut].min()
             reached = self._chosen.samples.set_sizes >= least * documents.set_sizes[cut].min()
@@ -207,7 +212,8 @@ class Scan:
         return kinds
 
     def _causes(self, index: Index) -> NDArray[np.int8]:
-        missed = np.flatnonzero((self._chosen.kinds == ArrivalKind.UNIQUE) & (self._similarity > 0))
+        unique = (self._chosen.kinds == ArrivalKind.UNIQUE) & self._whole
+        missed = np.flatnonzero(unique & (self._similarity > 0))
         causes = np.full(len(self._similarity), -1, np.int8)
         causes[missed] = CAUSES.index("bands")
         met = np.array([row for row in missed.tolist() if self._reached[row]], np.int64)

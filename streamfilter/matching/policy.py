@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.similarity import rules
+from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
@@ -69,6 +70,11 @@ class MatchPolicy:
     def on_sets(self) -> bool:
         """Return whether what is withheld was seen to be similar, not estimated (to 1,024)."""
         return self.method == "exact" and self.sample_modulus == 1
+
+    @property
+    def whole_up_to(self) -> int:
+        """Return the size up to which what is kept of a set is the whole of it."""
+        return SAMPLE_TOKENS if self.sample_modulus == 1 else 0
 
     @property
     def by_size(self) -> bool:

@@ -30,7 +30,7 @@ REBALANCES = ("assigned", "revoked", "lost")
 PAUSES = ("disk", "dead_letters")
 WITHHELD = (Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE, Verdict.DROPPED)
 
-AUDITED = ("true_positive", "false_positive", "false_negative", "true_negative")
+AUDITED = ("true_positive", "false_positive", "false_negative", "true_negative", "not_known")
 """What `audit` says of a sampled verdict; its docstring defines each."""
 
 ACTIVITIES = ("start", "restore", "membership", "poll", "prepare", "judge", "produce", "commit",
@@ -147,8 +147,8 @@ CATALOGUE: tuple[Metric, ...] = (
     # the audit: sampled arrivals against the whole index, by brute force on the sets
     _counter("audit_arrivals_total", "Arrivals that were audited."),
     _counter("audit_comparisons_total", "Pairs of an audited arrival and a document remembered before it that were compared."),
-    _counter("audit_results_total", "Audited verdicts by result.", "result", AUDITED),
-    _counter("audit_missed_total", "Audited arrivals that were missed, by why.", "cause", CAUSES),
+    _counter("audit_results_total", "Audited verdicts by result; not_known: of sets that were cut or sampled, which the second look sees as the verdict did.", "result", AUDITED),
+    _counter("audit_missed_total", "Audited arrivals that are known to be missed, by why.", "cause", CAUSES),
     _counter("audit_changes_total", "Times that audited pairs told of a change: recall fell, or more verdicts are wrong.", "figure", FIGURES),
     _unknown("audit_change_score", "What speaks for the next one: 0 nothing, 1 it is told (CUSUM of the audited pairs); NaN before the first, and where sample_modulus leaves no whole sets.", "figure", FIGURES),
     _counter("reliability_verdicts_total", "Audited near-duplicates by the probability of being wrong that they told (up to).", "told", TOLD),
@@ -160,13 +160,13 @@ CATALOGUE: tuple[Metric, ...] = (
     _unknown("held_out_valid_share", "Estimated share of true matches among the near-duplicate records, since the start; NaN while a pool has under two pairs, or the pools contradict each other (random ones closer than identical or matched ones). Too low where identical records are one submission sent twice."),
     _unknown("held_out_valid_share_lower", "Lower end of its 95 % interval."),
     _unknown("held_out_valid_share_upper", "Upper end of its 95 % interval."),
-    _unknown("audit_recall", "Share withheld of the arrivals that had an original of another text, of the latest rounds; NaN too where only a bound is known."),
+    _unknown("audit_recall", "Share withheld of the arrivals that had an original of another text, of the latest rounds; NaN too where only a bound is known, and with a sample_modulus."),
     _unknown("audit_recall_lower", "Lower end of its 95 % interval; NaN where the index forgets: misses may be overlooked."),
     _unknown("audit_recall_upper", "Upper end of its 95 % interval."),
     _unknown("audit_recall_equal", "The same of the arrivals whose very text was remembered."),
     _unknown("audit_recall_equal_lower", "Lower end of its 95 % interval; NaN where the index forgets."),
     _unknown("audit_recall_equal_upper", "Upper end of its 95 % interval."),
-    _unknown("audit_precision", "Share of the audited near-duplicate verdicts that are right, of the latest rounds."),
+    _unknown("audit_precision", "Share of the audited near-duplicate verdicts that are right, of the latest rounds; NaN as audit_recall is."),
     _unknown("audit_precision_lower", "Lower end of its 95 % interval."),
     _unknown("audit_precision_upper", "Upper end of its 95 % interval."),
     # time

@@ -327,12 +327,13 @@ class ThinnedRounds:
     def told(self) -> dict[str, Any]:
         """Return what stands beside the figures on ``/status``."""
         unique = self.kinds == ArrivalKind.UNIQUE
-        missed = unique & (self.similarity > 0)
+        missed = unique & (self.similarity > 0) & self.whole
         share = self.population[ArrivalKind.UNIQUE] / max(int(unique.sum()), 1)
         losses = {name: int((self.causes == i).sum()) for i, name in enumerate(CAUSES)}
         return {
             "audit_population": {kind.name.lower(): self.population[kind] for kind in ArrivalKind},
             "audit_decided": len(self.kinds),
+            "audit_not_known": int((~self.whole & (self.kinds <= ArrivalKind.NEAR)).sum()),
             "audit_missed_sampled": int(missed.sum()),
             "audit_missed_originals": len(np.unique(self.originals[missed])),
             "audit_lost": {name: round(count * share, 1) for name, count in losses.items()},

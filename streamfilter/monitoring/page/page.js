@@ -11,7 +11,7 @@ const NAMES = {
 const FIGURES = [
   ["audit_recall", "Recall of different texts", "texts too short to be signed; what the sketcher made of a text is believed"],
   ["audit_recall_equal", "Recall of equal texts", "copies of what is forgotten"],
-  ["audit_precision", "Precision of near-duplicates", "sets above 1,024 shingles are estimates here too"],
+  ["audit_precision", "Precision of near-duplicates", "equal texts, told by 128 bits; verdicts for containment"],
   ["recall_by_weights", "What the bands promise", "not a recall"],
   ["precision_by_chances", "Precision, by doubt", "only as right as the evidence’s p_false_positive"],
 ];
@@ -126,9 +126,12 @@ function showQuality(quality) {
     made("td", { class: "number" }, ends(row.recall)))));
   showReliability(quality.reliability);
   const lost = Object.entries(quality.audit_lost).filter(([, count]) => count > 0);
-  at("lost").textContent = lost.length === 0 ? "No loss was seen." : "Lost, about: " +
+  const unknown = quality.audit_not_known, known = quality.audit_decided - unknown;
+  at("lost").textContent = (unknown === 0 ? "" : `Not known of ${counted(unknown)} of the ` +
+    `${counted(quality.audit_decided)} arrivals chosen, whose sets were cut or sampled. `) +
+    (lost.length === 0 ? (known ? "No loss was seen." : "") : "Lost, about: " +
     lost.map(([cause, count]) => `${counted(Math.round(count))} (${CAUSES[cause] ?? cause})`).join(", ") +
-    `; the ${counted(quality.audit_missed_sampled)} that were seen have ${counted(quality.audit_missed_originals)} originals.`;
+    `; the ${counted(quality.audit_missed_sampled)} that were seen have ${counted(quality.audit_missed_originals)} originals.`);
   at("changes").textContent = Object.entries(quality.audit_changes).map(([figure, { score, changes, why }]) =>
     `${CHANGES[figure] ?? figure}: ${score === null ? "not known, " + why
       : `${counted(changes)} told since the start, ${share(score)} of the way to the next`}.`).join(" ");
