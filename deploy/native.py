@@ -24,7 +24,7 @@ from deploy.translation import Translation
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.kafka.broker.real import RealKafka
-from streamfilter.process.signals import StopSignals
+from streamfilter.process.signals import Interruption
 
 KAFKA, KAFKA_INSIDE, HTTP_PORT = "kafka", 9092, 9464
 SCRAPE = "scrape_interval: 5s"  # as prometheus.yml spells it
@@ -158,9 +158,12 @@ def _ports(known: Mapping[str, Service], *, any_ports: bool) -> dict[tuple[str, 
 @click.option("--scrape-interval", help="Let Prometheus look more often, such as 1s.")
 def main(any_ports: bool, scrape_interval: str | None) -> None:
     """Run the demo of compose.yaml on this machine until Ctrl-C; nothing is kept."""
-    told = StopSignals()
+    told = Interruption()
     faster = {SCRAPE: f"scrape_interval: {scrape_interval}"} if scrape_interval else {}
-    with tempfile.TemporaryDirectory(prefix="streamfilter-native-") as directory:
+    with (
+        told.listening(again=None),
+        tempfile.TemporaryDirectory(prefix="streamfilter-native-") as directory,
+    ):
         click.echo("starting Kafka, two filters, a generator and Prometheus …")
         with Native(Path(directory), any_ports=any_ports, replacing=faster) as native:
             click.echo(f"kafka            {native.kafka.bootstrap}")

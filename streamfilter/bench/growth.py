@@ -27,7 +27,7 @@ from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, 
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.index.store import BANDS, Database
 from streamfilter.model import BatchMark, Span
-from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION
 
 BATCH = 500
 COLUMNS = 17

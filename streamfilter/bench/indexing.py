@@ -13,7 +13,7 @@ from streamfilter.bench import growth
 from streamfilter.bench.growth import Checkpoint
 from streamfilter.bench.options import Options
 from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
-from streamfilter.process.interruption import INTERRUPTION, Interrupted
+from streamfilter.process.signals import INTERRUPTION, Interrupted
 
 NAME = "index"
 

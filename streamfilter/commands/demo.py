@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -16,6 +14,7 @@ from streamfilter.demo.sitting import THRESHOLD, DemoPlan, Sitting
 from streamfilter.demo.summary import judged, summary
 from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.process import standard
+from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode, Temporary
 
 HTTP_PORT = 9464
@@ -77,12 +76,13 @@ def command(
     real = broker == "kafka"
     plan = DemoPlan(seconds, rate, count, seed, _http(address), crash=real)
     with ExitStack() as stack:
-        stopped = stack.enter_context(_interruptible())
+        told = Interruption()
+        stack.enter_context(told.listening(again=signal.default_int_handler))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
         sitting = _prepared(stack, plan, directory, real=real)
         where = f"Look at it: {sitting.url}/   Metrics: {sitting.url}/metrics"
         standard.answer(f"{REAL if real else EMBEDDED}\n{where}\n")
-        sitting.run(stopped=stopped, show=Board(sitting).show)
+        sitting.run(stopped=told.is_set, show=Board(sitting).show)
         standard.answer("\ncomparing all stories with each other …\n")
         report = judged(sitting.ledger, threshold=THRESHOLD)
         standard.answer(summary(sitting.ledger, report, threshold=THRESHOLD))
@@ -123,26 +123,3 @@ def _http(address: str | None) -> tuple[str, int]:
     if not (colon and host and port.isdigit() and 0 < int(port) < 2**16):
         raise click.BadParameter(f"{address!r} is not HOST:PORT, such as 127.0.0.1:{HTTP_PORT}")
     return host, int(port)
-
-
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Make the first Ctrl-C (or SIGTERM) a wish, which the yielded function tells.
-
-    The second one interrupts as usual.
-    """
-    wishes: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def wish(number: int, _: FrameType | None) -> None:
-        if wishes:
-            raise KeyboardInterrupt
-        wishes.append(number)
-
-    for number in before:
-        signal.signal(number, wish)
-    try:
-        yield lambda: bool(wishes)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -31,7 +31,7 @@ from streamfilter.files.truth import read_truth
 from streamfilter.matching import envelope
 from streamfilter.model import Verdict
 from streamfilter.process import standard
-from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ExitCode
 
 UNSOUND = 1

@@ -18,7 +18,7 @@ import click
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
 from streamfilter.process import standard
-from streamfilter.process.signals import StopSignals
+from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode, Temporary
 from streamfilter.stories import Story, stories
 
@@ -59,17 +59,18 @@ def command(
     from streamfilter.kafka.broker.traffic import Feed, TrafficError
 
     config = options.load(files, overrides)
-    told = StopSignals()
+    told = Interruption()
     if partitions is not None:
         for name in topics.create_all(config, partitions):
             standard.say(f"created {name}")
     try:
         feed = Feed(_properties(config), config.input.topic, partition=None)
         sent = 0
-        for story in _paced(seed, rate, seconds, told):
-            sent += 1
-            feed.send(record_value(story, sent), key=story.id.encode())
-        feed.flush()
+        with told.listening(again=None):
+            for story in _paced(seed, rate, seconds, told):
+                sent += 1
+                feed.send(record_value(story, sent), key=story.id.encode())
+            feed.flush()
     except TrafficError as error:
         raise Temporary(str(error)) from error
     standard.say(f"sent {sent:,} stories to {config.input.topic}")

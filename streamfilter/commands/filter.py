@@ -18,7 +18,7 @@ from streamfilter.files.run import Job, filter_files, no_progress
 from streamfilter.files.summary import Summary, all_broken
 from streamfilter.matching import envelope
 from streamfilter.process import standard
-from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import ExitCode
 
 EPILOG = """\b

@@ -12,7 +12,7 @@ from streamfilter.commands.similarity_options import config_of, seed_of, similar
 from streamfilter.files.discovery import Discovery, discover
 from streamfilter.files.summary import all_broken
 from streamfilter.process import standard
-from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION
 
 EPILOG = """\b
 Examples:

@@ -15,7 +15,7 @@ from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.pages import Pages
 from streamfilter.process.health import Health
 from streamfilter.process.limits import refuse_small_limits
-from streamfilter.process.signals import StopSignals
+from streamfilter.process.signals import Interruption
 from streamfilter.process.systemd import Notifier
 from streamfilter.process.watchdog import Watchdog
 from streamfilter.stops import ExitCode
@@ -52,9 +52,10 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
     metrics = Metrics(health)
     showcase = showcase_for(config)
     pages = Pages(health, metrics, showcase, shown_of(config))
-    signals = StopSignals()
+    signals = Interruption()
     exit_after = config.http.exit_after.total_seconds()
     with (
+        signals.listening(again=None),
         Server(config.http.host, config.http.port, pages=pages) as server,
         Notifier(health),
         Watchdog(health, exit_after=exit_after, stalled=metrics.stalled, stopping=signals.came),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streamfilter.evaluation.brute_force import Pairs, all_pairs
 from streamfilter.evaluation.measured_curve import CurveBin, measured_curve, met_of
-from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.shape import Shape, plan
 from streamfilter.similarity.sketch import Sketcher
 

@@ -22,7 +22,7 @@ from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.index.protocol import I64
 from streamfilter.matching import envelope
 from streamfilter.model import Malformed, Record
-from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.sketchers import sketcher_of
 
 

@@ -20,7 +20,7 @@ from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Rules, decide, prepare
 from streamfilter.matching.pipeline import Judgement, accept
 from streamfilter.model import BatchMark, Decision, Malformed, Record, Source, Span
-from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import SchemeMismatch
 

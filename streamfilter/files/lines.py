@@ -18,7 +18,7 @@ from hashlib import blake2b
 from io import BufferedReader, RawIOBase
 from typing import Any, NamedTuple, cast
 
-from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 STDIN = "-"

@@ -14,7 +14,7 @@ import pytest
 
 from streamfilter.cli import main
 from streamfilter.files.engine import Engine
-from streamfilter.process.interruption import INTERRUPTION
+from streamfilter.process.signals import INTERRUPTION, Interruption
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 
@@ -96,7 +96,7 @@ def test_a_signal_in_a_destructor_is_not_swallowed(
 
 def test_a_second_signal_ends_the_process_at_once() -> None:
     script = (
-        "import os, signal, sys; from streamfilter.process.interruption import INTERRUPTION\n"
+        "import os, signal, sys; from streamfilter.process.signals import INTERRUPTION\n"
         "with INTERRUPTION.listening():\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    print('noted', flush=True)\n"
@@ -105,6 +105,19 @@ def test_a_second_signal_ends_the_process_at_once() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=180)
     assert (done.returncode, done.stdout) == (-signal.SIGINT, b"noted\n")
+
+
+def test_a_service_notes_every_signal_and_another_thread_can_hear_of_it() -> None:
+    wish = Interruption()
+    with wish.listening(again=None):
+        assert not wish.is_set()
+        assert not wish.came()
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert wish.wait(0)
+            assert wish.came()
+    assert not wish.is_set()
+    assert not wish.came()
 
 
 @pytest.mark.parametrize("verb", ["pairs", "evaluate"])
