@@ -19,7 +19,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamfilter.index.errors import FormatError
-from streamfilter.index.format import ORDINAL_MAX, decode_documents, encode_documents
+from streamfilter.index.format import (
+    BUCKET_CAP_MAX,
+    ORDINAL_MAX,
+    decode_documents,
+    encode_documents,
+)
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
 from streamfilter.model import BatchMark, Positions, Span
 from streamfilter.similarity.sketch import Sketches
@@ -28,8 +33,8 @@ VERSION = 1
 NAMED = 2
 """Version of a batch that names its writer; one of `VERSION` names nobody."""
 HEADER, DOCUMENT, BATCH = 1, 2, 3
-GROUP = "group"
-"""Name of the header's field that says whose changelog it is."""
+GROUP, BUCKET_CAP = "group", "bucket_cap"
+"""Names of the header's fields beside those of the identity."""
 KINDS = (HEADER, DOCUMENT, BATCH)
 NUMBER_MAX = (1 << 63) - 1
 """Highest number of a batch or an ordinal: columns that judge by them are signed."""
@@ -42,6 +47,18 @@ FIXED_BYTES = 128
 _ORDINAL = struct.Struct("<Q")
 _BATCH = struct.Struct("<QQQqI")
 _SPAN = struct.Struct("<Iqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The record that opens a changelog: whose it is, and what it takes to restore it."""
+
+    identity: bytes
+    """What `Identity.encode` gives; the record's other fields may stand among its own."""
+    group: str = ""
+    """Who writes it. Empty: a version that did not say so."""
+    bucket_cap: int = 0
+    """Of the index: with another one a restore would write other buckets. 0: as above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,28 +132,34 @@ def _body(value: bytes, kind: int) -> bytes:
     return value[_PREFIX.size :]
 
 
-def encode_header(identity: bytes, *, group: str) -> bytes:
-    """Return the record that opens a changelog; *identity* is `Identity.encode`'s.
+def encode_header(header: Header) -> bytes:
+    """Return the record that opens a changelog.
 
-    The group stands among the identity's fields: who does not know it reads past it.
+    Group and cap stand among the identity's fields: who does not know them reads past them.
     """
-    fields = json.loads(identity) | {GROUP: group}
+    ours = {GROUP: header.group, BUCKET_CAP: header.bucket_cap}
+    fields = json.loads(header.identity) | ours
     body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     return _PREFIX.pack(VERSION, HEADER) + body
 
 
-def decode_header(value: bytes) -> bytes:
-    """Return the identity's bytes in a header record."""
-    return _body(value, HEADER)
+def decode_header(value: bytes) -> Header:
+    """Return what a header record says; its identity is the whole of its fields.
 
-
-def group_of(header: bytes) -> str:
-    """Return which group began the changelog; empty: a version that did not say so."""
+    Raises:
+        FormatError: it is none, or says what cannot be.
+    """
+    body = _body(value, HEADER)
     try:
-        fields = json.loads(_body(header, HEADER))
+        fields = json.loads(body)
     except (ValueError, RecursionError):
         raise FormatError("a header record is not JSON") from None
-    return str(fields.get(GROUP, "")) if isinstance(fields, dict) else ""
+    if not isinstance(fields, dict):
+        raise FormatError("a header record has no fields")
+    cap = fields.get(BUCKET_CAP, 0)
+    if type(cap) is not int or not 0 <= cap <= BUCKET_CAP_MAX:
+        raise FormatError(f"a header record has the bucket_cap {cap!r}")
+    return Header(body, str(fields.get(GROUP, "")), cap)
 
 
 def encode_changelog_documents(documents: Documents) -> list[bytes]:

@@ -171,7 +171,7 @@ def mismatch(where: str, named: list[str]) -> IndexMismatch:
         "    ways out: go back to the settings it was built with (if scheme.algorithm differs: to "
         "the version of streamfilter); or\n"
         "    1. rebuild: delete the index directory and restore it from the changelog "
-        "(same scheme and seed only)\n"
+        "(same scheme, seed and index.bucket_cap only)\n"
         "    2. new generation: give the new settings their own index.path and index.changelog, "
         "beside the old\n"
         "    3. reset: delete the index directory and the changelog; everything counts as new",

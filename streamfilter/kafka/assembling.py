@@ -125,6 +125,7 @@ class Assembly:
             names=self._names(number),
             partitions=tuple(range(self.destinations.inputs)) if whole else (number,),
             scheme=self.config.scheme(),
+            bucket_cap=self.config.index.bucket_cap,
             start=self.config.input.start,
             accept_positions=accept_positions,
             new_identity=self._new_identity,

@@ -29,6 +29,7 @@ class Plan:
     names: Names
     partitions: tuple[int, ...]
     scheme: Scheme
+    bucket_cap: int
     start: StartAt
     accept_positions: bool
     new_identity: Callable[[], Identity]

@@ -16,7 +16,7 @@ replaced by somebody else meanwhile, and whatever we counted ourselves is then w
 from __future__ import annotations
 
 from streamfilter.engine import beginning
-from streamfilter.engine.changelog import encode_header, writer_of
+from streamfilter.engine.changelog import Header, encode_header, writer_of
 from streamfilter.engine.ports import Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
@@ -91,7 +91,9 @@ class Starter:
         transactor = Transactor(self._parts, index, sketcher, standing, succession)
         if header is None:
             # Abortable as any other: the membership is polled, and it is tried again.
-            header_record = encode_header(identity.encode(), group=names.group)
+            header_record = encode_header(
+                Header(identity.encode(), names.group, self._plan.bucket_cap)
+            )
             while transactor.open_changelog(header_record) is StepResult.RETRY:
                 yield State.STARTING, "the first transaction was aborted"
         return transactor

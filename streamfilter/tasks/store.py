@@ -12,6 +12,7 @@ written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -106,6 +107,8 @@ class Keeper:
         """Prepare to open; an *index* that is still open from before is used again."""
         self._plan, self._log, self._observer, self._store = plan, log, observer, store
         self.index = index
+        self._told: changelog.Header | None = None
+        """What the changelog says of itself; None: nothing was ever committed to it."""
 
     def header(self, bounds: Watermarks) -> Script[Identity | None]:
         """Return whose changelog it is; None if nothing was ever committed to it."""
@@ -114,8 +117,9 @@ class Keeper:
             while not reader.done:
                 for entry in reader.read(1, READ_SECONDS):
                     try:
-                        self._refuse_other_group(changelog.group_of(entry.value))
-                        return self._store.decode(changelog.decode_header(entry.value))
+                        self._told = changelog.decode_header(entry.value)
+                        self._refuse_other_group(self._told.group)
+                        return self._store.decode(self._told.identity)
                     except ValueError as error:
                         why = f"it must begin with a header record, but {error}"
                         names = self._plan.names
@@ -133,7 +137,7 @@ class Keeper:
         """Return the index's identity, held against the configuration.
 
         Raises:
-            IndexMismatch: the configuration wants another scheme.
+            IndexMismatch: the configuration wants another scheme, or other buckets.
             Refusal: the directory holds the index of another changelog.
         """
         try:
@@ -144,7 +148,7 @@ class Keeper:
         identity = header or stored or self._plan.new_identity()
         scheme = self._plan.scheme
         wanted = replace(identity, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
-        if named := differences(identity, wanted):
+        if named := differences(identity, wanted) + list(self._other_cap()):
             where = self._plan.names.changelog if header else self._plan.names.where
             raise mismatch(where, named)
         present = self._plan.new_identity().unicode_version
@@ -153,9 +157,22 @@ class Keeper:
                 f"the index was begun with Unicode {identity.unicode_version}, this Python has "
                 f"{present}: texts with characters assigned since may normalise differently"
             )
+        if stored is None and self._told is not None and not self._told.bucket_cap:
+            self._observer.loudly(
+                f"{self._plan.names.changelog} was begun by a version that did not write down "
+                f"index.bucket_cap: it is restored with {self._plan.bucket_cap}; if it was another "
+                "before, set that and remove the directory, or records that are read again may get "
+                "another verdict"
+            )
         if stored is not None and stored.index_id != identity.index_id:
             yield from self._give_up(stored)
         return identity
+
+    def _other_cap(self) -> Iterator[str]:
+        """Say if the changelog was written by an index with other buckets than are wanted."""
+        have, want = self._told.bucket_cap if self._told else 0, self._plan.bucket_cap
+        if have not in (0, want):
+            yield f"index.bucket_cap: it has {have}, wanted is {want}"
 
     def _give_up(self, stored: Identity) -> Script[None]:
         """Remove a stored index that is not this changelog's, if it was never used.

@@ -78,7 +78,8 @@ def test_this_version_goes_on_where_an_old_one_was_killed(
     assert killed.wait_for_exit() == -9, killed.told(f"did not die at {point} (seed {SEED})")
     if wiped:
         wipe(stage.directory / "state")
-    finish(stage)
+    said = finish(stage)
+    assert ("did not write down index.bucket_cap: it is restored with 8" in said) == wiped
     assert_as_undisturbed(stage, undisturbed)
 
 

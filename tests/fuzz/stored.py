@@ -12,13 +12,13 @@ from streamfilter.engine.changelog import (
     HEADER,
     WRITER_BYTES,
     BatchRecord,
+    Header,
     decode_batch,
     decode_changelog_documents,
     decode_header,
     encode_batch,
     encode_changelog_documents,
     encode_header,
-    group_of,
     kind_of,
 )
 from streamfilter.index.errors import FormatError, IndexMismatch
@@ -113,13 +113,11 @@ def read_changelog(data: bytes) -> None:
 
 def _header(value: bytes) -> None:
     try:
-        identity = decode_header(value)
+        header = decode_header(value)
     except FormatError:
         return
-    assert identity == value[2:]
-    with suppress(FormatError):
-        group_of(value)
-    read_identity(identity)
+    assert header.identity == value[2:]
+    read_identity(header.identity)
 
 
 def _documents(values: list[bytes]) -> None:
@@ -177,7 +175,7 @@ TARGETS = {
     "changelog": Target(
         read_changelog,
         (
-            encode_header(IDENTITY, group="group"),
+            encode_header(Header(IDENTITY, "group", 8)),
             joined(*encode_changelog_documents(samples.documents([1, 2, 3]))),
             encode_batch(BatchRecord(MARK, 1_700)),
             encode_batch(BatchRecord(MARK, 1_700, b"w" * WRITER_BYTES)),

@@ -87,7 +87,7 @@ def fill(stage: Stage, documents: int) -> None:
         producer.flush(60)
 
     nothing = (Span(0, 0, 0),)
-    produce([changelog.encode_header(identity.encode(), group=stage.group)])
+    produce([changelog.encode_header(changelog.Header(identity.encode(), stage.group))])
     produce([changelog.encode_batch(changelog.BatchRecord(BatchMark(0, 0, 0, nothing), -1))])
     for number, first in enumerate(range(0, documents, BATCH), 1):
         count = min(BATCH, documents - first)

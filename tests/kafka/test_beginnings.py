@@ -212,6 +212,17 @@ def test_another_scheme_is_refused_with_the_ways_out(worked: Stage) -> None:
     assert "ways out" in said
 
 
+def test_a_restore_with_another_bucket_cap_is_refused_with_the_ways_out(worked: Stage) -> None:
+    """Only the directory knew of it: without one, other buckets were written, and judged by."""
+    for state in ("another", "state"):
+        process = worked.start(**SETTINGS, state=state, index={"bucket_cap": 4})
+        assert process.wait_for_exit() == REFUSED, process.told(f"{state} was not refused")
+        said = process.log.read_text()
+        assert f"{worked.changelog}/0 does not fit the configuration" in said
+        assert "index.bucket_cap: it has 8, wanted is 4" in said
+        assert "same scheme, seed and index.bucket_cap only" in said
+
+
 def test_a_group_rewound_over_two_partitions_gives_every_record_its_verdict_again(
     make_stage: Callable[..., Stage],
 ) -> None:

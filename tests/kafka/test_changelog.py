@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfilter.engine import changelog
-from streamfilter.engine.changelog import BatchRecord
+from streamfilter.engine.changelog import BatchRecord, Header
 from streamfilter.index.errors import FormatError
 from streamfilter.index.identity import decode_identity
 from streamfilter.index.protocol import Documents
@@ -84,17 +84,26 @@ def test_a_batch_tells_every_position_but_the_index_keeps_only_spans_with_offset
     assert batch.stored_mark == BatchMark(3, 5, 6, (Span(0, 7, 9),))
 
 
-def test_a_header_carries_the_identity_and_whose_changelog_it_is() -> None:
-    value = changelog.encode_header(identity().encode(), group="ours")
+def test_a_header_carries_the_identity_whose_changelog_it_is_and_its_bucket_cap() -> None:
+    value = changelog.encode_header(Header(identity().encode(), "ours", 5))
     assert changelog.kind_of(value) == changelog.HEADER
-    assert decode_identity(changelog.decode_header(value)) == identity()
-    assert changelog.group_of(value) == "ours"
+    told = changelog.decode_header(value)
+    assert decode_identity(told.identity) == identity()
+    assert (told.group, told.bucket_cap) == ("ours", 5)
 
 
-def test_a_header_of_before_is_read_and_says_no_group() -> None:
+def test_a_header_of_before_is_read_and_says_neither() -> None:
     value = bytes([1, changelog.HEADER]) + identity().encode()
-    assert decode_identity(changelog.decode_header(value)) == identity()
-    assert changelog.group_of(value) == ""
+    told = changelog.decode_header(value)
+    assert decode_identity(told.identity) == identity()
+    assert (told.group, told.bucket_cap) == ("", 0)
+
+
+@pytest.mark.parametrize("cap", ["256", "-1", "true", '"8"', "1e999", "null"])
+def test_a_header_with_an_impossible_cap_is_refused(cap: str) -> None:
+    body = f'{{"bucket_cap":{cap}}}'.encode()
+    with pytest.raises(FormatError, match="a header record has the bucket_cap"):
+        changelog.decode_header(bytes([1, changelog.HEADER]) + body)
 
 
 @given(st.binary(max_size=200))

@@ -16,7 +16,7 @@ from streamfilter.model import BatchMark
 from tests.simulator.broker import Partition, Txn
 from tests.simulator.history import BATCH, HEADER, WRITER_BYTES, read_batches
 from tests.simulator.log import CHANGELOG, INPUT
-from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
+from tests.simulator.process import CAP, DEAD, DUPLICATES, UNIQUE
 from tests.simulator.world import Failure
 
 if TYPE_CHECKING:
@@ -269,6 +269,12 @@ def changelog_of_another_group(story: Story, p: int) -> Repair | None:
     )
 
 
+def changelog_of_other_buckets(story: Story, p: int) -> Repair | None:
+    """The changelog becomes that of an index with another bucket_cap."""
+    have, other = (f'"bucket_cap":{cap}'.encode() for cap in (CAP, CAP + 1))
+    return _changed(story, p, HEADER, lambda value: value.replace(have, other))
+
+
 def changelog_shared(story: Story, p: int) -> Repair | None:
     """Another group writes to the changelog while ours works."""
     world, changelog = story.world, story.world.broker.topics[CHANGELOG][story.task_of(p)]
@@ -372,6 +378,7 @@ DISASTERS: tuple[Callable[[Story, int], Repair | None], ...] = (
     index_from_the_future,
     changelog_of_another,
     changelog_of_another_group,
+    changelog_of_other_buckets,
     changelog_shared,
     changelog_taken_over,
     changelog_rewritten,

@@ -224,6 +224,7 @@ class Process:
             names=self._names(number),
             partitions=tuple(range(self.world.partitions)) if whole else (number,),
             scheme=SCHEME,
+            bucket_cap=CAP,
             start="earliest",
             accept_positions=life.accept_positions,
             new_identity=lambda: _identity(self.world.rng),

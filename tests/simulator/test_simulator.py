@@ -112,6 +112,7 @@ SEEN = {
     "an index ahead of it": "rewound to hide it",
     "another's changelog": "becomes that of another index",
     "another group's changelog": "becomes that of another group",
+    "a changelog of other buckets": "becomes that of an index with another bucket_cap",
     "a changelog that another group writes": "Another group writes to the changelog",
     "a next batch that another group wrote": "Another group commits the changelog's very next",
     "a rewritten changelog": "is written anew",
