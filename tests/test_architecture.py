@@ -42,9 +42,9 @@ FLOOR_PLAN = {
     # the filter: true with Kafka replaced by a text file
     "matching": "entities similarity index",
     "entities": "similarity index",
-    # the mathematics, and the memory: neither knows the other
+    # the memory, which keeps the columns that the mathematics makes
+    "index": "similarity",
     "similarity": "",
-    "index": "",
     # what needs nothing of ours but the nouns
     "process": "",
     "stories": "",

@@ -28,6 +28,7 @@ from streamfilter.index.rocks import RocksIndex
 from streamfilter.index.store import BANDS, Database
 from streamfilter.model import BatchMark, Span
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.similarity.columns import Contents, Samples
 
 BATCH = 500
 COLUMNS = 17
@@ -172,11 +173,11 @@ def _mistakes(buckets: Buckets, fetched: Documents, number: int, again: int) -> 
     expected = np.arange(number * BATCH, number * BATCH + again)
     if not np.array_equal(buckets.ordinals, np.repeat(expected, COLUMNS)):
         yield f"batch {number}: a bucket lists other documents"
-    written = documents_of(number)
+    found, written = fetched.contents, documents_of(number).contents
     for name in ("fingerprints", "signatures"):
-        if not np.array_equal(getattr(fetched, name), getattr(written, name)[:again]):
+        if not np.array_equal(getattr(found, name), getattr(written, name)[:again]):
             yield f"batch {number}: other {name} came back"
-    if not np.array_equal(fetched.tokens, written.tokens[: again * TOKENS]):
+    if not np.array_equal(found.samples.tokens, written.samples.tokens[: again * TOKENS]):
         yield f"batch {number}: other tokens came back"
 
 
@@ -224,9 +225,13 @@ def documents_of(number: int) -> Documents:
         partitions=np.zeros(BATCH, np.int64),
         offsets=rows,
         timestamps=np.full(BATCH, 1_700_000_000_000),
-        fingerprints=rng.integers(0, 256, (BATCH, 16), np.uint8),
-        signatures=rng.integers(0, 256, (BATCH, SLOTS), np.uint8),
-        set_sizes=np.full(BATCH, TOKENS),
-        tokens=tokens.astype(np.uint32).reshape(-1),
-        token_starts=np.arange(0, BATCH * TOKENS + 1, TOKENS),
+        contents=Contents(
+            fingerprints=rng.integers(0, 256, (BATCH, 16), np.uint8),
+            signatures=rng.integers(0, 256, (BATCH, SLOTS), np.uint8),
+            samples=Samples(
+                tokens.astype(np.uint32).reshape(-1),
+                np.arange(0, BATCH * TOKENS + 1, TOKENS),
+                np.full(BATCH, TOKENS),
+            ),
+        ),
     )

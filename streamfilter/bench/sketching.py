@@ -141,7 +141,7 @@ def checked(label: str, sketches: Sketches, sets: Sequence[set[str]]) -> Iterato
     pairs = [(row, other, j) for row, others in enumerate(near) for other, j in others.items()]
     rows, others = np.array([pair[:2] for pair in pairs], np.int64).reshape(-1, 2).T
     exact = np.array([pair[2] for pair in pairs])
-    signatures, keys = sketches.signatures, sketches.keys
+    signatures, keys = sketches.contents.signatures, sketches.keys
     equal = (signatures[rows] == signatures[others]).sum(axis=1)
     slots = signatures.shape[1]
     error = float(np.mean(estimate(equal, slots) - exact))
@@ -151,7 +151,7 @@ def checked(label: str, sketches: Sketches, sets: Sequence[set[str]]) -> Iterato
     slack = DEVIATIONS * sqrt(float(np.sum(expected * (1 - expected)))) + 1
     found, promised = int(met.sum()), float(expected.sum())
     yield Check.equal(f"{label}: a sketch for every text", len(sketches), len(sets))
-    sizes_equal = np.array_equal(sketches.set_sizes, [len(each) for each in sets])
+    sizes_equal = np.array_equal(sketches.contents.set_sizes, [len(each) for each in sets])
     yield Check(f"{label}: set sizes are exact", sizes_equal)
     # Pairs of one original are not independent: hence the floor.
     detail = f"mean error {error:+.5f} over {len(pairs)} pairs"

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streamfilter.similarity.columns import Contents, Samples
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.sketch import Sketcher, chunks_of, samples_of
 
 STAGES = ("normalise", "fingerprint", "shingle", "sign", "sample", "band keys")
 
 SEED = bytes(range(16))
+_NO_SAMPLES = Samples(np.zeros(0, np.uint32), np.zeros(1, np.int64), np.zeros(0, np.int64))
+"""Keys are not made of them."""
 
 
 class Stages:
@@ -42,7 +45,7 @@ class Stages:
             samples_of(tokens)
             self._done("sample")
         self._since = time.process_time()
-        sketcher.keys_of(signatures, fingerprints)
+        sketcher.keys_of(Contents(fingerprints, signatures, _NO_SAMPLES))
         self._done("band keys")
 
     def _done(self, stage: str) -> None:

@@ -28,6 +28,7 @@ from streamfilter.index.selection import documents_at
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import candidates_of, compared
 from streamfilter.matching.verification import Outcome
+from streamfilter.similarity.columns import Contents
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 BATCH_DOCUMENTS = 1_000
@@ -88,10 +89,10 @@ class Collection:
         Returns:
             The ordinals of the documents, (n,).
         """
-        sketches = self.sketcher.sketch(texts)
+        contents = self.sketcher.sketch(texts).contents
         blank = np.fromiter(map(is_blank, texts), np.bool_, len(texts))
-        fingerprints = np.where(blank[:, None], NO_TEXT, sketches.fingerprints)
-        return self._write(_documents(ids, replace(sketches, fingerprints=fingerprints)))
+        fingerprints = np.where(blank[:, None], NO_TEXT, contents.fingerprints)
+        return self._write(_documents(ids, replace(contents, fingerprints=fingerprints)))
 
     def _write(self, documents: Documents) -> I64:
         """Write *documents* under new ordinals, in the place of those that have their ids."""
@@ -122,15 +123,13 @@ class Collection:
             return None
         documents = self.index.fetch(np.unique(np.array(ordinals, np.int64)))
         keys = self._keys(documents)
-        return Removals(documents.ordinals, keys, documents.signatures, always=ALWAYS)
-
-    def _text_keys(self, documents: Documents) -> U64:
-        return self.sketcher.keys_of(documents.signatures, documents.fingerprints)
+        return Removals(documents.ordinals, keys, documents.contents.signatures, always=ALWAYS)
 
     def _keys(self, documents: Documents) -> U64:
         """Return (n, bands + 2): the bands, the id's key, the whole text's key."""
-        text_keys, names = self._text_keys(documents), self._name_keys(documents.ids)
-        blank = ~documents.fingerprints.any(axis=1)
+        text_keys = self.sketcher.keys_of(documents.contents)
+        names = self._name_keys(documents.ids)
+        blank = ~documents.contents.fingerprints.any(axis=1)
         whole = np.where(blank, names, text_keys[:, -1])
         return np.column_stack((text_keys[:, :-1], names, whole))
 
@@ -143,7 +142,7 @@ class Collection:
         """Return for each text the documents that are like it, the most similar first."""
         sketches = self.sketcher.sketch(texts)
         asked = np.fromiter((not is_blank(text) for text in texts), np.bool_, len(texts))
-        return self._grouped(sketches, sketches.keys, None, asked, policy)
+        return self._grouped(sketches, None, asked, policy)
 
     def like_ordinals(
         self, ordinals: I64, policy: MatchPolicy, *, earlier: bool
@@ -151,27 +150,23 @@ class Collection:
         """Return for each stored document the others (only *earlier* ones) that are like it."""
         documents = self.index.fetch(ordinals)
         asked = np.ones(len(documents), np.bool_)
-        found = self._grouped(documents, self._text_keys(documents), documents, asked, policy)
+        sketches = Sketches(documents.contents, self.sketcher.keys_of(documents.contents))
+        found = self._grouped(sketches, documents, asked, policy)
         if not earlier:
             return found
         return [[each for each in row if each.other_ordinal < each.ordinal] for row in found]
 
     def _grouped(
-        self,
-        sketched: Sketches | Documents,
-        keys: U64,
-        own: Documents | None,
-        asked: Flags,
-        policy: MatchPolicy,
+        self, sketches: Sketches, own: Documents | None, asked: Flags, policy: MatchPolicy
     ) -> list[list[Likeness]]:
-        candidates = candidates_of(self.index, sketched, keys)
+        candidates = candidates_of(self.index, sketches.contents, sketches.keys)
         wanted = asked[candidates.rows]
         if own is not None:
             wanted &= own.ordinals[candidates.rows] != candidates.ordinals
         candidates = candidates.where(wanted)
         stored = self.index.fetch(np.unique(candidates.ordinals))
-        outcome = compared(sketched, candidates, stored, policy=policy)
-        found: list[list[Likeness]] = [[] for _ in range(len(keys))]
+        outcome = compared(sketches.contents, candidates, stored, policy=policy)
+        found: list[list[Likeness]] = [[] for _ in range(len(sketches))]
         for pair in _best_first(outcome):
             row = int(candidates.rows[pair])
             found[row].append(_likeness(outcome, pair, stored, own, row))
@@ -197,7 +192,7 @@ class Collection:
                 other._write(documents_at(documents, rows))
 
 
-def _documents(ids: Sequence[str], sketches: Sketches) -> Documents:
+def _documents(ids: Sequence[str], contents: Contents) -> Documents:
     """Return the columns of documents whose place is not known yet."""
     nothing = np.zeros(len(ids), np.int64)
     return Documents(
@@ -207,12 +202,7 @@ def _documents(ids: Sequence[str], sketches: Sketches) -> Documents:
         partitions=nothing,
         offsets=nothing,
         timestamps=nothing - 1,
-        fingerprints=sketches.fingerprints,
-        signatures=sketches.signatures,
-        set_sizes=sketches.set_sizes,
-        tokens=sketches.tokens,
-        token_starts=sketches.token_starts,
-        payloads=sketches.payloads,
+        contents=contents,
     )
 
 

@@ -122,8 +122,8 @@ def _against(place: OpenIndex, sketches: Sketches, against: str) -> dict[str, An
     stored = stored_as(place, against)
     if stored is None:
         return None
-    theirs = place.sketcher.keys_of(stored.signatures, stored.fingerprints)
-    step = beside(sketches, sketches.keys, stored, theirs, policy=place.policy)
+    theirs = place.sketcher.keys_of(stored.contents)
+    step = beside(sketches, stored, theirs, policy=place.policy)
     scheme = place.sketcher.scheme
     # Records meet if a field is equal: that is no matter of chance.
     chance = None if scheme.fields else Shape.of(scheme).probability(step.finding.similarity)

@@ -46,8 +46,7 @@ def command(text: str | None, id_: str | None, limit: int, output: str, **given:
             if asked_about is None:
                 continue
             known += 1
-            sketches = asked_about.sketches
-            (answers,) = search(place.view, sketches, sketches.keys, policy=place.policy)
+            (answers,) = search(place.view, asked_about.sketches, policy=place.policy)
             others = [each for each in answers if each.ordinal != asked_about.ordinal]
             met += len(others)
             found += [(place, each) for each in others if each.finding.confirmed]

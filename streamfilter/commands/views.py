@@ -64,18 +64,6 @@ class OpenIndex:
     sources: Sources | None
     """Names of the inputs, where `filter` wrote them down."""
 
-    def sketches_of(self, stored: Documents) -> Sketches:
-        """Return stored documents as they were sketched."""
-        return Sketches(
-            stored.fingerprints,
-            stored.signatures,
-            self.sketcher.keys_of(stored.signatures, stored.fingerprints),
-            stored.set_sizes,
-            stored.tokens,
-            stored.token_starts,
-            stored.payloads,
-        )
-
     def located(self, partition: int, offset: int) -> Source:
         """Return where a document came from, as its evidence spells it."""
         if self.sources is not None and partition < len(self.sources):
@@ -153,7 +141,8 @@ def question(place: OpenIndex, text: str | None, id_: str | None) -> Question | 
     stored = stored_as(place, id_ or "")
     if stored is None:
         return None
-    return Question(place.sketches_of(stored), int(stored.ordinals[0]))
+    sketches = Sketches(stored.contents, place.sketcher.keys_of(stored.contents))
+    return Question(sketches, int(stored.ordinals[0]))
 
 
 def as_sketched(scheme: Scheme, text: str) -> str:

@@ -175,10 +175,11 @@ def encode_changelog_documents(documents: Documents) -> list[bytes]:
 
 def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
     """Return about how large the record of each document is; never less than it is."""
-    sizes = FIXED_BYTES + sketches.signatures.shape[1] + 4 * np.diff(sketches.token_starts)
+    contents = sketches.contents
+    sizes = FIXED_BYTES + contents.slots + 4 * contents.samples.sizes
     total = [int(size) + 4 * len(id_) for size, id_ in zip(sizes, ids, strict=True)]
-    if sketches.payloads:
-        total = [size + len(more) for size, more in zip(total, sketches.payloads, strict=True)]
+    if contents.payloads:
+        total = [size + len(more) for size, more in zip(total, contents.payloads, strict=True)]
     return total
 
 

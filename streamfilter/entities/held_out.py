@@ -178,7 +178,7 @@ def pools_of(
     """
     if not payloads:
         return NO_POOLS
-    own, theirs = held_out_values(payloads), held_out_values(stored.payloads)
+    own, theirs = held_out_values(payloads), held_out_values(stored.contents.payloads)
     found: dict[Verdict, list[float]] = {each: [] for each in DUPLICATES}
     for row, decision in enumerate(decisions):
         if decision.match is not None:
@@ -198,5 +198,5 @@ def _random(own: F64, others: Documents, first_ordinal: int) -> Pool:
     asked = partners(first_ordinal, len(own))
     at = np.searchsorted(others.ordinals, asked)
     known = np.isin(asked, others.ordinals)
-    values = held_out_values(others.payloads)
+    values = held_out_values(others.contents.payloads)
     return Pool.of(own[: len(asked)][known] - values[at[known]])

@@ -68,12 +68,12 @@ def measure_records(
     """Score all pairs of joined records."""
     sketches = sketcher.sketch(texts)
     kinds = sketcher.scheme.field_kinds
-    pairs = _scored(sketches.payloads, kinds)
+    pairs = _scored(sketches.contents.payloads, kinds)
     met = met_of(pairs, sketches.keys[:, :-1])
     similar = pairs.similarity >= threshold
     lost = np.flatnonzero(similar & ~met)
     worst = lost[np.argsort(-pairs.similarity[lost], kind="stable")][:EXAMPLES]
-    held_out = _pools(pairs, similar & met, sketches.payloads)
+    held_out = _pools(pairs, similar & met, sketches.contents.payloads)
     return RecordSample(
         records=len(texts),
         threshold=threshold,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from streamfilter.index.format import ORDINAL_BYTES, Lists
 from streamfilter.index.longer import DEPTH, longer
 from streamfilter.index.protocol import I64, U8, U64, Additions, Buckets, Deeper, Flags
+from streamfilter.similarity.columns import slices
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
 _ORDINAL_MASK = np.uint64((1 << _ORDINAL_BITS) - 1)
@@ -61,12 +62,6 @@ def encoded_integers(values: NDArray[np.uint64] | I64) -> list[bytes]:
     return encoded
 
 
-def slices(starts: I64, counts: I64) -> I64:
-    """Return the indices start, start + 1, ... of each slice, one slice after the other."""
-    before = np.cumsum(counts) - counts
-    return np.repeat(starts - before, counts) + np.arange(counts.sum())
-
-
 def taken(lists: Lists, places: NDArray[np.intp]) -> Lists:
     """Return the buckets at *places*, in that order (a place may come again)."""
     starts = np.cumsum(lists.counts) - lists.counts
@@ -105,7 +100,8 @@ def descended(
 
 def written(additions: Additions) -> Flags:
     """Return which of the (n, c) keys exist: an unsigned document has only the last ones."""
-    present = np.repeat(additions.documents.set_sizes[:, None] > 0, additions.keys.shape[1], axis=1)
+    signed = additions.documents.contents.set_sizes > 0
+    present = np.repeat(signed[:, None], additions.keys.shape[1], axis=1)
     present[:, -additions.always :] = True
     return present
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from streamfilter.index.errors import FormatError
 from streamfilter.index.protocol import I64, U8, Documents, Flags
+from streamfilter.similarity.columns import Contents, Samples
 
 FORMAT = 2
 """Version of everything an index keeps on disk and in the changelog."""
@@ -85,38 +86,38 @@ def encode_documents(documents: Documents) -> list[bytes]:
     Raises:
         FormatError: a value does not fit its field.
     """
-    slots = documents.signatures.shape[1]
+    contents, samples = documents.contents, documents.contents.samples
     ids = _encoded_ids(documents.ids)
     columns = {
         "batch": documents.batches,
         "partition": documents.partitions,
-        "set_size": documents.set_sizes,
-        "n_tokens": np.diff(documents.token_starts),
+        "set_size": samples.set_sizes,
+        "n_tokens": samples.sizes,
         "id_len": np.fromiter(map(len, ids), np.int64, len(ids)),
     }
-    fixed = np.zeros(len(documents), _layout(slots))
+    fixed = np.zeros(len(documents), _layout(contents.slots))
     for name, column in columns.items():
         _require_fits(name, column)
         fixed[name] = column & _EARLY if name == "batch" else column
     late = documents.batches > _EARLY
     fixed["n_tokens"] |= np.where(late, LATE, 0).astype("<u2")
-    if documents.payloads:
+    if contents.payloads:
         fixed["n_tokens"] |= PAYLOAD
     fixed["offset"] = documents.offsets
     fixed["seconds"] = whole_seconds(documents.timestamps)
-    fixed["fingerprint"] = documents.fingerprints
-    fixed["signature"] = documents.signatures
+    fixed["fingerprint"] = contents.fingerprints
+    fixed["signature"] = contents.signatures
     head, width = fixed.tobytes(), fixed.dtype.itemsize
-    tokens = np.ascontiguousarray(documents.tokens, dtype="<u4").tobytes()
-    ends = (4 * documents.token_starts).tolist()
+    tokens = np.ascontiguousarray(samples.tokens, dtype="<u4").tobytes()
+    ends = (4 * samples.starts).tolist()
     values = [
         b"".join((head[i * width : (i + 1) * width], ids[i], tokens[ends[i] : ends[i + 1]]))
         for i in range(len(ids))
     ]
-    if documents.payloads:
+    if contents.payloads:
         values = [
             value + len(payload).to_bytes(4, "little") + payload
-            for value, payload in zip(values, documents.payloads, strict=True)
+            for value, payload in zip(values, contents.payloads, strict=True)
         ]
     for i in np.flatnonzero(late).tolist():
         values[i] += (int(documents.batches[i]) >> 32).to_bytes(LATE_BYTES, "little")
@@ -172,12 +173,12 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
         partitions=fixed["partition"].astype(np.int64),
         offsets=fixed["offset"].astype(np.int64),
         timestamps=np.where(seconds == 0, -1, (seconds - 1) * 1_000),
-        fingerprints=np.ascontiguousarray(fixed["fingerprint"]),
-        signatures=np.ascontiguousarray(fixed["signature"]),
-        set_sizes=fixed["set_size"].astype(np.int64),
-        tokens=tokens.astype(np.uint32),
-        token_starts=starts,
-        payloads=payloads,
+        contents=Contents(
+            fingerprints=np.ascontiguousarray(fixed["fingerprint"]),
+            signatures=np.ascontiguousarray(fixed["signature"]),
+            samples=Samples(tokens.astype(np.uint32), starts, fixed["set_size"].astype(np.int64)),
+            payloads=payloads,
+        ),
     )
 
 

@@ -17,7 +17,7 @@ index that is whole, and its changelog offset tells how old.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,16 +29,14 @@ from streamfilter.index.errors import FormatError, IndexDamaged
 from streamfilter.index.format import decode_buckets
 from streamfilter.index.journal import decode_mark, decode_span
 from streamfilter.index.longer import DEPTH, cap_at
-from streamfilter.index.protocol import I64, U8, U64, Additions, Documents, Flags, Progress
+from streamfilter.index.protocol import I64, Additions, Documents, Flags, Progress
 from streamfilter.index.store import BANDS, BATCHES, META, SPANS
 from streamfilter.index.viewing import IndexView
+from streamfilter.similarity.columns import KeysOf
 
 PROBLEMS_MAX = 20
 """Of each kind that are told; the rest is counted."""
 CHUNK = 20_000
-
-KeysOf = Callable[[U8, U8], U64]
-"""Signatures (n, k) and fingerprints (n, 16) to keys (n, c); it is the scheme's and the seed's."""
 
 
 @dataclass(slots=True)
@@ -111,9 +109,9 @@ def _documents(view: IndexView, documents: Documents, found: Inspection, stored:
 
 def _listed(view: IndexView, documents: Documents, found: Inspection, keys_of: KeysOf) -> None:
     """Look every document up by its own keys."""
-    keys = keys_of(documents.signatures, documents.fingerprints)
+    keys = keys_of(documents.contents)
     present = written(Additions(documents, keys))
-    buckets = view.probe(keys, present, documents.signatures)
+    buckets = view.probe(keys, present, documents.contents.signatures)
     listed, excused = np.zeros(keys.size, np.bool_), np.zeros(keys.size, np.bool_)
     excused[keys.shape[1] - 1 :: keys.shape[1]] = buckets.full[:, -1]
     _note_listed(listed, buckets.cells, buckets.ordinals, documents, keys.shape[1])

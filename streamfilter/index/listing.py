@@ -144,7 +144,7 @@ def listed(
         count.longer += int((~away).sum()) if depth else 0
         count.nowhere.append(joining.go_on(away, depth + 1))
     return count.applied(
-        joining, additions.documents.set_sizes > 0 if additions else np.zeros(0, np.bool_)
+        joining, additions.documents.contents.set_sizes > 0 if additions else np.zeros(0, np.bool_)
     )
 
 
@@ -155,7 +155,7 @@ def _joining(additions: Additions | None) -> _Keys:
     if np.count_nonzero(present) >= APPLY_KEYS_MAX:
         raise ValueError(f"one write may add {APPLY_KEYS_MAX} keys, not {present.sum()}")
     return _Keys.of(
-        documents.ordinals, documents.signatures, additions.keys, present, additions.always
+        documents.ordinals, documents.contents.signatures, additions.keys, present, additions.always
     )
 
 

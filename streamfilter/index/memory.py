@@ -235,12 +235,12 @@ class _Part:
     def add(self, additions: Additions, row: int, value: bytes) -> Counter[str]:
         """Add one new document; return the counts of `Applied`."""
         bands = additions.keys.shape[1] - additions.always
-        documents = additions.documents
-        ordinal, signed = int(documents.ordinals[row]), bool(documents.set_sizes[row])
+        documents, contents = additions.documents, additions.documents.contents
+        ordinal, signed = int(documents.ordinals[row]), bool(contents.set_sizes[row])
         self.documents[ordinal] = value
         away: set[int] = set()
         depths = [
-            self._list(_trail(key, documents.signatures[row], column, bands), ordinal, away)
+            self._list(_trail(key, contents.signatures[row], column, bands), ordinal, away)
             for column, key in enumerate(additions.keys[row])
             if signed or column >= bands
         ]

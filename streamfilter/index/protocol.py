@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.model import BatchMark, Positions, Window
+from streamfilter.similarity.columns import Contents
 
 U64 = NDArray[np.uint64]
 U32 = NDArray[np.uint32]
@@ -50,19 +51,8 @@ class Documents:
     """(n,) offset in that partition (for files: line number)."""
     timestamps: I64
     """(n,) milliseconds since the epoch as the record had it (stored with a second's precision)."""
-    fingerprints: U8
-    """(n, 16) keyed BLAKE2b-128 of the normalised text."""
-    signatures: U8
-    """(n, k) low 8 bits of each slot; all zero for an unsigned (too short) document."""
-    set_sizes: I64
-    """(n,) number of distinct tokens; 0 for an unsigned document."""
-    tokens: U32
-    """(sum of sample sizes,) token samples one after the other, each strictly rising:
-    the smallest distinct 32-bit tokens, at most 1,024 a document."""
-    token_starts: I64
-    """(n + 1,) sample i is tokens[token_starts[i]:token_starts[i + 1]]."""
-    payloads: Sequence[bytes] = ()
-    """What records are compared by, one for each document; of texts, nothing."""
+    contents: Contents
+    """What they are compared by; an unsigned (too short) document has a set of 0 tokens."""
 
     def __len__(self) -> int:
         return len(self.ordinals)
@@ -137,7 +127,7 @@ class Additions:
     documents: Documents
     keys: U64
     """(n, c) the documents' keys: bands first, folded fingerprint last. An unsigned document's
-    band columns are 0 and are not written: `Documents.set_sizes` tells."""
+    band columns are 0 and are not written: the sizes of their sets tell."""
     buckets: Buckets | None = None
     """What a probe of exactly these keys just found in the newest window, so that apply need not
     read again; None means apply reads them itself (restore)."""

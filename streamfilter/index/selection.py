@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.buckets import slices
 from streamfilter.index.protocol import Additions, Buckets, Documents
+from streamfilter.similarity.columns import slices
 
 
 def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
@@ -24,7 +24,6 @@ def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
 
 def documents_at(documents: Documents, rows: NDArray[np.intp]) -> Documents:
     """Return the *rows* of *documents*, in the order given."""
-    sizes = np.diff(documents.token_starts)[rows]
     return Documents(
         ordinals=documents.ordinals[rows],
         ids=[documents.ids[i] for i in rows.tolist()],
@@ -32,12 +31,7 @@ def documents_at(documents: Documents, rows: NDArray[np.intp]) -> Documents:
         partitions=documents.partitions[rows],
         offsets=documents.offsets[rows],
         timestamps=documents.timestamps[rows],
-        fingerprints=documents.fingerprints[rows],
-        signatures=documents.signatures[rows],
-        set_sizes=documents.set_sizes[rows],
-        tokens=documents.tokens[slices(documents.token_starts[:-1][rows], sizes)],
-        token_starts=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
-        payloads=[documents.payloads[i] for i in rows.tolist()] if documents.payloads else (),
+        contents=documents.contents.at(rows),
     )
 
 

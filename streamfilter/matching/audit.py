@@ -36,9 +36,10 @@ from dataclasses import dataclass
 
 from streamfilter.index.protocol import Index
 from streamfilter.matching.audit_sample import AuditSample
-from streamfilter.matching.audit_scan import KeysOf, Round, Scan
+from streamfilter.matching.audit_scan import Round, Scan
 from streamfilter.matching.pipeline import Judgement
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.similarity.columns import KeysOf
 from streamfilter.similarity.sketch import Sketches
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.model import Decision, Verdict
-from streamfilter.similarity.exact import Samples, joined, taken
+from streamfilter.similarity.columns import Contents
 from streamfilter.similarity.hashing import finalise
 from streamfilter.similarity.sketch import Sketches
 
@@ -59,16 +59,13 @@ class Chosen:
     """Ordinal of the match that the evidence names first; -1: none."""
     doubts: F64
     """Probability of being wrong, as the evidence tells it."""
-    signatures: U8
-    fingerprints: U8
-    samples: Samples
+    contents: Contents
 
     def where(self, rows: I64) -> Chosen:
         """Return the arrivals in *rows*."""
         return Chosen(
             self.ordinals[rows], self.hashes[rows], self.kinds[rows], self.named[rows],
-            self.doubts[rows], self.signatures[rows], self.fingerprints[rows],
-            taken(self.samples, rows),
+            self.doubts[rows], self.contents.at(rows),
         )  # fmt: skip
 
 
@@ -79,9 +76,7 @@ def _joined(parts: list[Chosen]) -> Chosen:
         np.concatenate([part.kinds for part in parts]),
         np.concatenate([part.named for part in parts]),
         np.concatenate([part.doubts for part in parts]),
-        np.concatenate([part.signatures for part in parts]),
-        np.concatenate([part.fingerprints for part in parts]),
-        joined([part.samples for part in parts]),
+        Contents.joined([part.contents for part in parts]),
     )
 
 
@@ -104,7 +99,8 @@ class AuditSample:
 
     def take(self, sketches: Sketches, decisions: list[Decision], first: int) -> None:
         """Count a batch, and choose among it."""
-        signed = sketches.set_sizes > 0
+        contents = sketches.contents
+        signed = contents.set_sizes > 0
         kinds = np.array([_kind(decision) for decision in decisions], np.int8)
         kinds[~signed] = ArrivalKind.OTHER
         counts = np.bincount(kinds, minlength=len(ArrivalKind)).tolist()
@@ -114,18 +110,16 @@ class AuditSample:
         self.withheld = self.withheld + np.bincount(bins_of(np.array(best)), minlength=BINS)
         doubts = np.array([decision.p_false_positive for decision in decisions])
         self.doubted = self.doubted + np.bincount(doubts_of(doubts[near]), minlength=len(DOUBTS))
-        hashes = _hashed(sketches.fingerprints, first)
+        hashes = _hashed(contents.fingerprints, first)
         asked = (kinds == ArrivalKind.UNIQUE) | (kinds == ArrivalKind.NEAR)
         rows = np.flatnonzero(asked & (hashes <= np.uint64(self.limit)))
         if not rows.size:
             return
         matches = [decisions[row].match for row in rows.tolist()]
-        whole = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
         self.parts.append(Chosen(
             first + rows, hashes[rows], kinds[rows],
             np.array([match.ordinal if match else -1 for match in matches], np.int64),
-            doubts[rows],
-            sketches.signatures[rows], sketches.fingerprints[rows], taken(whole, rows),
+            doubts[rows], contents.at(rows),
         ))  # fmt: skip
         self.size += len(rows)
         if self.size > 2 * SAMPLE_MAX:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,17 +12,14 @@ from streamfilter.index.protocol import Documents, Index
 from streamfilter.matching.audit_sample import ArrivalKind, AuditSample
 from streamfilter.matching.candidates import hits_of
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.similarity.exact import Samples, taken
+from streamfilter.similarity.columns import KeysOf
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.overlap import Postings, Screen
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
-U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-KeysOf = Callable[[U8, U8], U64]
-"""(signatures, fingerprints) → keys (n, c), the folded fingerprint last (`Sketcher.keys_of`)."""
 
 SLICE_ORDINALS = 128
 """Ordinals looked up at a time: some milliseconds, the longest that a batch waits for us."""
@@ -113,8 +110,9 @@ class Scan:
         self.sample, self._policy, self._keys_of = sample, policy, keys_of
         self._chosen = sample.parts[0]
         n = len(self._chosen.hashes)
-        self._keys = keys_of(self._chosen.signatures, self._chosen.fingerprints)
-        self._postings, self._screen = Postings(self._chosen.samples), Screen(self._chosen.samples)
+        self._ours = self._chosen.contents
+        self._keys = keys_of(self._ours)
+        self._postings, self._screen = Postings(self._ours.samples), Screen(self._ours.samples)
         self._cursor, self._end = 0, int(self._chosen.ordinals.max(initial=0))
         self._similarity, self._originals = np.zeros(n), np.full(n, -1, np.int64)
         self._equal, self._named = np.zeros(n, bool), np.full(n, -1, np.int8)
@@ -122,7 +120,7 @@ class Scan:
         """Of a unique arrival: originals that share a key with it, and whether their signatures
         are alike enough to be compared."""
         self._comparisons = 0
-        self._whole: Flags = self._chosen.samples.set_sizes <= policy.whole_up_to
+        self._whole: Flags = self._ours.set_sizes <= policy.whole_up_to
 
     def slice(self, index: Index) -> bool:
         """Compare with the next documents; return whether all have been looked at."""
@@ -137,15 +135,15 @@ class Scan:
         earlier = np.searchsorted(np.sort(chosen.ordinals), documents.ordinals, "right")
         self._comparisons += int((len(chosen.ordinals) - earlier).sum())
         self._named[self._names(documents.ordinals)] = 0
-        samples = Samples(documents.tokens, documents.token_starts, documents.set_sizes)
+        samples = documents.contents.samples
         least = policy.threshold if policy.by_size else float(policy.wanted(_NONE, _NONE))
         self._cut(documents, least)
         hopeful = np.flatnonzero(self._screen.covers(samples, threshold=least))
         if not hopeful.size:
             return
-        rows, ours, similarity = self._postings.similar(taken(samples, hopeful), threshold=least)
+        rows, ours, similarity = self._postings.similar(samples.at(hopeful), threshold=least)
         rows = hopeful[rows]
-        sizes = samples.set_sizes[rows], chosen.samples.set_sizes[ours]
+        sizes = samples.set_sizes[rows], self._ours.set_sizes[ours]
         kept = similarity >= policy.wanted(*sizes)
         kept &= documents.ordinals[rows] < chosen.ordinals[ours]
         if kept.any():
@@ -157,10 +155,11 @@ class Scan:
         By sizes, not by what was found: the verdict read the very same samples, so an estimate
         that misled it misleads us, and a pair that it hid is not found here either.
         """
-        cut = documents.set_sizes > self._policy.whole_up_to
+        sizes = documents.contents.set_sizes
+        cut = sizes > self._policy.whole_up_to
         if cut.any():
             later = self._chosen.ordinals > documents.ordinals[cut].min()
-            reached = self._chosen.samples.set_sizes >= least * documents.set_sizes[cut].min()
+            reached = self._ours.set_sizes >= least * sizes[cut].min()
             self._whole &= ~(later & reached)
 
     def _names(self, ordinals: I64) -> Flags:
@@ -175,12 +174,12 @@ class Scan:
     def _keep(self, documents: Documents, rows: I64, ours: I64, similarity: F64) -> None:
         """Remember the similar pairs: the best of each arrival, and who shares a key with it."""
         chosen, policy = self._chosen, self._policy
-        signatures, fingerprints = documents.signatures[rows], documents.fingerprints[rows]
-        same = (fingerprints == chosen.fingerprints[ours]).all(axis=1)
-        meets = self._keys_of(signatures, fingerprints)[:, :-1] == self._keys[ours, :-1]
-        slots = policy.slots_of(signatures.shape[1])
-        equal = (signatures == chosen.signatures[ours])[:, :slots].sum(axis=1)
-        sizes = chosen.samples.set_sizes[ours], documents.set_sizes[rows]
+        theirs, own = documents.contents, self._ours
+        same = (theirs.fingerprints[rows] == own.fingerprints[ours]).all(axis=1)
+        meets = self._keys_of(theirs)[rows, :-1] == self._keys[ours, :-1]
+        slots = policy.slots_of(own.slots)
+        equal = (theirs.signatures[rows] == own.signatures[ours])[:, :slots].sum(axis=1)
+        sizes = own.set_sizes[ours], theirs.set_sizes[rows]
         alike = policy.hopeful(estimate(equal, slots), *sizes, slots=slots)
         pairs = (documents.ordinals[rows], ours, similarity, same, meets.any(axis=1), alike)
         for ordinal, our, value, one, met, like in zip(*(p.tolist() for p in pairs), strict=True):
@@ -218,7 +217,7 @@ class Scan:
         causes[missed] = CAUSES.index("bands")
         met = np.array([row for row in missed.tolist() if self._reached[row]], np.int64)
         if met.size:
-            hits = hits_of(index.probe(self._keys[met], None, self._chosen.signatures[met]))
+            hits = hits_of(index.probe(self._keys[met], None, self._ours.signatures[met]))
             for i, row in enumerate(met.tolist()):
                 listed = set(hits.ordinals[hits.rows == i].tolist())
                 causes[row] = CAUSES.index(_cause(self._reached[row], listed))

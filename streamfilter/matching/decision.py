@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from streamfilter.matching.candidates import ranks
 from streamfilter.matching.finding import Fate
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.verification import Outcome, Sketched
+from streamfilter.matching.verification import Outcome
 from streamfilter.model import Decision, Match, Reason, Source, Verdict
+from streamfilter.similarity.columns import Contents
 
 NONE: NDArray[np.int64] = np.zeros(0, np.int64)
 
@@ -31,9 +32,9 @@ SHORT = {
 """By the policy's ``short_text``: of a text that has nothing to be judged by."""
 
 
-def keys_that_count(sketched: Sketched, columns: int, policy: MatchPolicy) -> NDArray[np.bool_]:
+def keys_that_count(contents: Contents, columns: int, policy: MatchPolicy) -> NDArray[np.bool_]:
     """Return (n, *columns*): a short text has only its fingerprint, the last, or nothing."""
-    signed = sketched.set_sizes > 0
+    signed = contents.set_sizes > 0
     present = np.repeat(signed[:, None], columns, axis=1)
     present[:, -1] = signed | (policy.short_text == "exact_only")
     return present

@@ -90,18 +90,19 @@ def explain(
     locate: Locate = NOWHERE,
 ) -> Explanation:
     """Explain the one document in *sketches* against the documents *before* an ordinal."""
-    present = keys_that_count(sketches, sketches.keys.shape[1], policy)
-    buckets = index.probe(sketches.keys, present, sketches.signatures)
+    present = keys_that_count(sketches.contents, sketches.keys.shape[1], policy)
+    buckets = index.probe(sketches.keys, present, sketches.contents.signatures)
     met_in = _met_in(buckets, before)
     candidates = collect(hits_of(buckets))
     candidates = candidates.where(candidates.ordinals < before)
     stored = index.fetch(np.unique(candidates.ordinals))
-    outcome = Verifier(stored, sketches, policy, first_ordinal=BEHIND_ALL).verify(candidates)
+    verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
+    outcome = verifier.verify(candidates)
     decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)
     steps = _steps(outcome, stored, _bands_of(met_in, sketches.keys.shape[1] - 1))
     return Explanation(
-        shingles=int(sketches.set_sizes[0]),
-        sample=len(sketches.tokens),
+        shingles=int(sketches.contents.set_sizes[0]),
+        sample=len(sketches.contents.samples.tokens),
         columns=sketches.keys.shape[1] - 1,
         buckets=_hits(met_in, bucket_cap, sketches.keys.shape[1] - 1),
         candidates=steps,
@@ -201,18 +202,20 @@ def _reason(decision: Decision, steps: tuple[CandidateStep, ...], missing: int) 
     return f"{told}; {missing} more are no longer in the index" if missing else told
 
 
-def beside(sketches: Sketches, keys: U64, stored: Documents, their_keys: U64,
-           *, policy: MatchPolicy) -> CandidateStep:  # fmt: skip
+def beside(
+    sketches: Sketches, stored: Documents, their_keys: U64, *, policy: MatchPolicy
+) -> CandidateStep:
     """Compare the one document in *sketches* with the one in *stored*, met or not."""
+    keys = sketches.keys
     shared = tuple(np.flatnonzero(keys[0, :-1] == their_keys[0, :-1]).tolist())
-    signed = bool(sketches.set_sizes[0] and stored.set_sizes[0])
+    signed = bool(sketches.contents.set_sizes[0] and stored.contents.set_sizes[0])
     pair = Candidates(
         np.zeros(1, np.int64), stored.ordinals, np.array([len(shared)]),
         keys[:, -1] == their_keys[:, -1],
     )  # fmt: skip
     ordinal = int(stored.ordinals[0])
     # Of a pair that meets we tell what the filter does; of one that does not, what it would be.
-    verifier = Verifier(stored, sketches, policy, first_ordinal=BEHIND_ALL)
+    verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     finding = verifier.verify(pair, every=not (signed and shared)).finding(0)
     step = _step(stored, ordinal, {ordinal: shared if signed else ()}, finding)
     if finding.fate is Fate.SAME_TEXT:
@@ -245,12 +248,12 @@ def one_after_the_other(
     first, second = sketcher.sketch([one]), sketcher.sketch([other])
     stored = _as_stored(first, policy)
     index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=bucket_cap)
-    remembered = bool(keys_that_count(first, first.keys.shape[1], policy).any())
+    remembered = bool(keys_that_count(first.contents, first.keys.shape[1], policy).any())
     if remembered:
         index.apply(Changes(Progress(next_batch=1, next_ordinal=1), stored))
     return PairExplanation(
         remembered=remembered,
-        step=beside(second, second.keys, stored.documents, first.keys, policy=policy),
+        step=beside(second, stored.documents, first.keys, policy=policy),
         explanation=explain(index, second, policy=policy, bucket_cap=bucket_cap),
     )
 
@@ -261,7 +264,7 @@ def _as_stored(sketches: Sketches, policy: MatchPolicy) -> Additions:
     judgement = judge(
         Batch(["the first"], nothing, nothing, nothing - 1),
         sketches,
-        index=MemoryIndex(slots=sketches.signatures.shape[1]),
+        index=MemoryIndex(slots=sketches.contents.slots),
         policy=replace(policy, short_text="exact_only"),
         locate=NOWHERE,
         number=0,

@@ -128,8 +128,8 @@ def judge(
     when its batch was judged, and nothing is added to the index. New documents are judged with
     *extent*; what is forgotten is nobody's candidate, and takes no place among those compared.
     """
-    present = keys_that_count(sketches, sketches.keys.shape[1], policy)
-    buckets = index.probe(sketches.keys, present, sketches.signatures)
+    present = keys_that_count(sketches.contents, sketches.keys.shape[1], policy)
+    buckets = index.probe(sketches.keys, present, sketches.contents.signatures)
     if extent.opens is not None:
         buckets = buckets.aged()
     known = collect(hits_of(buckets))
@@ -140,7 +140,7 @@ def judge(
         known = known.where(_earlier(known, stored, batch, as_of))
     alone = as_of is not None
     shared = np.zeros_like(present) if alone else present
-    overlay = Overlay(sketches.keys, shared, sketches.signatures, buckets, cap=bucket_cap)
+    overlay = Overlay(sketches.keys, shared, sketches.contents.signatures, buckets, cap=bucket_cap)
     undecided: Flags = np.asarray(present.any(axis=1))
     judging = _Judging(batch, sketches, stored, policy, locate, first_ordinal, undecided)
     judging.leave_short(~undecided, policy)
@@ -153,7 +153,7 @@ def judge(
         width = max(WIDTH_MIN, WIDTH_GROWTH * int(settled.sum()))
     additions = None if alone else judging.additions(buckets, number)
     others = stored
-    if sketches.payloads:  # of records
+    if sketches.contents.payloads:  # of records
         asked = partners(first_ordinal, 0 if alone else len(batch.ids))
         others = index.fetch(np.unique(asked))
     return Judgement(judging.decisions, additions, judging.counts(others))
@@ -208,7 +208,7 @@ class _Judging:
     ) -> None:
         self.decisions: list[Decision] = [UNIQUE] * len(batch.ids)
         self._batch, self._sketches, self._stored = batch, sketches, stored
-        self._verifier = Verifier(stored, sketches, policy, first_ordinal=first_ordinal)
+        self._verifier = Verifier(stored, sketches.contents, policy, first_ordinal=first_ordinal)
         self._locate, self._first = locate, first_ordinal
         self._unique = judged.copy()
         """Right of the rows that are settled, a guess of the others: all that look like nobody."""
@@ -268,9 +268,6 @@ class _Judging:
         if not rows.size:
             return None
         sketches, batch = self._sketches, self._batch
-        sizes = np.diff(sketches.token_starts)[rows]
-        starts = np.concatenate(([0], np.cumsum(sizes)))
-        gather = np.repeat(sketches.token_starts[rows] - starts[:-1], sizes)
         documents = Documents(
             ordinals=self._first + rows,
             ids=[batch.ids[row] for row in rows.tolist()],
@@ -278,12 +275,7 @@ class _Judging:
             partitions=batch.partitions[rows],
             offsets=batch.offsets[rows],
             timestamps=batch.timestamps[rows],
-            fingerprints=sketches.fingerprints[rows],
-            signatures=sketches.signatures[rows],
-            set_sizes=sketches.set_sizes[rows],
-            tokens=sketches.tokens[gather + np.arange(starts[-1])],
-            token_starts=starts,
-            payloads=[sketches.payloads[row] for row in rows.tolist()] if sketches.payloads else (),
+            contents=sketches.contents.at(rows),
         )
         return Additions(documents, sketches.keys[rows], buckets_at(buckets, rows))
 
@@ -303,7 +295,7 @@ class _Judging:
             skipped=skipped + int(known.skipped.sum(where=asked)),
             missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
             held_out=pools_of(
-                self.decisions, self._sketches.payloads, self._stored, others, self._first
+                self.decisions, self._sketches.contents.payloads, self._stored, others, self._first
             ),
         )
 

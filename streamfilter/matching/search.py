@@ -15,7 +15,9 @@ from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags
 from streamfilter.matching.candidates import Candidates, collect, hits_of
 from streamfilter.matching.finding import Finding
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.verification import Outcome, Sketched, Verifier
+from streamfilter.matching.verification import Outcome, Verifier
+from streamfilter.similarity.columns import Contents
+from streamfilter.similarity.sketch import Sketches
 
 
 class Readable(Protocol):
@@ -47,38 +49,36 @@ BEHIND_ALL = 1 << 62
 """An ordinal behind every stored document: none of them is of the asker's own batch."""
 
 
-def present_keys(sketched: Sketched, columns: int) -> Flags:
+def present_keys(contents: Contents, columns: int) -> Flags:
     """Return (n, *columns*): which keys are looked up; a text without shingles has its last only.
 
     Whatever the policy makes of short texts: a search finds equal ones.
     """
-    present = np.repeat(sketched.set_sizes[:, None] > 0, columns, axis=1)
+    present = np.repeat(contents.set_sizes[:, None] > 0, columns, axis=1)
     present[:, -1] = True
     return present
 
 
-def candidates_of(index: Readable, sketched: Sketched, keys: U64) -> Candidates:
-    """Return the stored documents that share a key with each row of *sketched*."""
-    present = present_keys(sketched, keys.shape[1])
-    return collect(hits_of(index.probe(keys, present, sketched.signatures)))
+def candidates_of(index: Readable, contents: Contents, keys: U64) -> Candidates:
+    """Return the stored documents that share a key with each row of *contents*."""
+    present = present_keys(contents, keys.shape[1])
+    return collect(hits_of(index.probe(keys, present, contents.signatures)))
 
 
 def compared(
-    sketched: Sketched, candidates: Candidates, stored: Documents, *, policy: MatchPolicy
+    contents: Contents, candidates: Candidates, stored: Documents, *, policy: MatchPolicy
 ) -> Outcome:
     """Compare each of the *candidates* that *stored* (rising ordinals) still holds."""
-    verifier = Verifier(stored, sketched, policy, first_ordinal=BEHIND_ALL)
+    verifier = Verifier(stored, contents, policy, first_ordinal=BEHIND_ALL)
     return verifier.verify(candidates, every=True)
 
 
-def search(
-    index: Readable, sketched: Sketched, keys: U64, *, policy: MatchPolicy
-) -> list[list[SearchHit]]:
+def search(index: Readable, sketches: Sketches, *, policy: MatchPolicy) -> list[list[SearchHit]]:
     """Return for each row its candidates: most similar first, then the oldest."""
-    candidates = candidates_of(index, sketched, keys)
+    candidates = candidates_of(index, sketches.contents, sketches.keys)
     stored = index.fetch(np.unique(candidates.ordinals))
-    outcome = compared(sketched, candidates, stored, policy=policy)
-    found: list[list[SearchHit]] = [[] for _ in range(len(keys))]
+    outcome = compared(sketches.contents, candidates, stored, policy=policy)
+    found: list[list[SearchHit]] = [[] for _ in range(len(sketches))]
     order = np.lexsort((candidates.ordinals, -outcome.similarity, candidates.rows))
     for pair in order.tolist():
         if not outcome.missing[pair]:

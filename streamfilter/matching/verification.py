@@ -7,18 +7,17 @@ it, decides before anything else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.protocol import U8, U32, Documents
+from streamfilter.index.protocol import Documents
 from streamfilter.matching.candidates import Candidates, ranks
 from streamfilter.matching.finding import Fate, Finding
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.similarity.exact import Samples, jaccard
+from streamfilter.similarity.columns import Contents
+from streamfilter.similarity.exact import jaccard
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
 
 __all__ = ["MatchPolicy", "Outcome", "Verifier"]
@@ -36,34 +35,6 @@ LANES = np.uint64(0x0101010101010101)
 
 NO_SIZES: I64 = np.zeros(1, np.int64)
 """For the policies that do not ask."""
-
-
-class Sketched(Protocol):
-    """Columns that can be compared: `Sketches` of texts, or `Documents` of an index."""
-
-    @property
-    def fingerprints(self) -> U8:
-        """(n, 16) content fingerprints."""
-
-    @property
-    def signatures(self) -> U8:
-        """(n, k) 8-bit slots."""
-
-    @property
-    def set_sizes(self) -> I64:
-        """(n,) distinct tokens."""
-
-    @property
-    def tokens(self) -> U32:
-        """All samples, one after the other."""
-
-    @property
-    def token_starts(self) -> I64:
-        """(n + 1,) where each sample begins."""
-
-    @property
-    def payloads(self) -> Sequence[bytes]:
-        """Of records, what they are compared by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +139,11 @@ class Verifier:
     """
 
     def __init__(
-        self, stored: Documents, sketches: Sketched, policy: MatchPolicy, *, first_ordinal: int
+        self, stored: Documents, contents: Contents, policy: MatchPolicy, *, first_ordinal: int
     ) -> None:
         self.policy = policy
-        self._stored, self._sketches, self._first = stored, sketches, first_ordinal
-        self._ours = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
-        theirs = Samples(stored.tokens, stored.token_starts, stored.set_sizes)
-        self._all = _joined(theirs, self._ours)
-        self._signatures = np.concatenate((stored.signatures, sketches.signatures))
+        self._stored, self._ours, self._first = stored, contents, first_ordinal
+        self._all = Contents.joined([stored.contents, contents])
         self._compared: tuple[I64, F64, Flags, I64] = (
             np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool), np.zeros(0, np.int64),
         )  # fmt: skip
@@ -189,7 +157,7 @@ class Verifier:
         kept = look.chosen | look.equal_text | ~look.known
         rejected = look.near & ~look.hopeful
         skipped = candidates.rows[look.hopeful & ~look.chosen]
-        likely = np.zeros(len(self._sketches.set_sizes), np.bool_)
+        likely = np.zeros(len(self._ours), np.bool_)
         alike = look.equal_text | (look.chosen & (look.estimated >= self.policy.threshold))
         likely[candidates.rows[alike]] = True
         return Shortlist(
@@ -203,12 +171,12 @@ class Verifier:
         equal_text = self._equal_texts(candidates, at, known, every=every)
         near = known & ~equal_text
         if not every:
-            exact_rows = np.zeros(len(self._sketches.set_sizes), bool)
+            exact_rows = np.zeros(len(self._ours), bool)
             exact_rows[candidates.rows[equal_text]] = True
             near &= ~exact_rows[candidates.rows]
         estimated = np.zeros(len(candidates))
         estimated[near] = self._estimates(candidates.rows[near], at[near])
-        slots = self._sketches.signatures.shape[1]
+        slots = self._ours.slots
         sizes = self._sizes(candidates.rows, at)
         hopeful = chosen = near
         if not every:
@@ -265,26 +233,12 @@ class Verifier:
             known |= self._stored.ordinals[inside] == ordinals
         return np.where(own, stored + ordinals - self._first, inside), known
 
-    def _column(self, name: str, at: I64) -> NDArray[np.uint8]:
-        """Return the rows *at* of a byte column over stored + own documents."""
-        stored, own = getattr(self._stored, name), getattr(self._sketches, name)
-        ours = at >= len(stored)
-        rows = np.empty((len(at), own.shape[1]), np.uint8)
-        rows[ours] = own[at[ours] - len(stored)]
-        rows[~ours] = stored[at[~ours]]
-        return rows
-
-    def _payload(self, at: int) -> bytes:
-        """Return the payload of row *at* of stored + own documents."""
-        stored = len(self._stored)
-        return self._stored.payloads[at] if at < stored else self._sketches.payloads[at - stored]
-
     def _equal_texts(self, candidates: Candidates, at: I64, known: Flags, *, every: bool) -> Flags:
         """Return who has the very same normalised text: *every* one, or the oldest of each row."""
         equal = candidates.same_text & known
         asked = np.flatnonzero(equal)
-        ours = self._sketches.fingerprints[candidates.rows[asked]]
-        equal[asked] = (ours == self._column("fingerprints", at[asked])).all(axis=1)
+        ours = self._ours.fingerprints[candidates.rows[asked]]
+        equal[asked] = (ours == self._all.fingerprints[at[asked]]).all(axis=1)
         if every:
             return equal
         hits = np.flatnonzero(equal)
@@ -294,7 +248,7 @@ class Verifier:
 
     def _estimates(self, rows: I64, at: I64) -> F64:
         slots = self._slots()
-        ours, theirs = self._sketches.signatures[:, :slots], self._signatures[:, :slots]
+        ours, theirs = self._ours.signatures[:, :slots], self._all.signatures[:, :slots]
         equal = np.empty(len(rows), np.int64)
         for begin in range(0, len(rows), PAIRS_AT_ONCE):
             these = slice(begin, begin + PAIRS_AT_ONCE)
@@ -302,7 +256,7 @@ class Verifier:
         return estimate(equal, slots)
 
     def _slots(self) -> int:
-        return self.policy.slots_of(self._sketches.signatures.shape[1])
+        return self.policy.slots_of(self._ours.slots)
 
     def _similarities(
         self, rows: I64, at: I64, chosen: Flags, estimated: F64
@@ -314,7 +268,7 @@ class Verifier:
         sample = np.full(len(rows), self._slots(), np.int64)
         if not chosen.any():
             return similarity, whole, sample
-        keys = rows[chosen] * len(self._all.set_sizes) + at[chosen]
+        keys = rows[chosen] * len(self._all) + at[chosen]
         self._compare(keys)
         found = np.searchsorted(self._compared[0], keys)
         similarity[chosen], whole[chosen], sample[chosen] = (
@@ -327,8 +281,8 @@ class Verifier:
     def _trials(self, rows: I64, at: I64, estimated: F64) -> I64:
         """Return how many independent slots the estimate of each pair is worth."""
         both = self._ours.set_sizes[rows] + self._all.set_sizes[at]
-        slots, unions = self._sketches.signatures.shape[1], both / (1 + estimated)
-        trials = independent_trials(self._slots(), slots=slots, unions=unions)
+        unions = both / (1 + estimated)
+        trials = independent_trials(self._slots(), slots=self._ours.slots, unions=unions)
         return trials if self.policy.sample_modulus == 1 else trials_of_kept(trials, unions)
 
     def _compare(self, keys: I64) -> None:
@@ -336,17 +290,17 @@ class Verifier:
         fresh = np.setdiff1d(keys, self._compared[0], assume_unique=True)
         if not fresh.size:
             return
-        rows, at = np.divmod(fresh, len(self._all.set_sizes))
+        rows, at = np.divmod(fresh, len(self._all))
         if self.policy.method == "fields":
             from streamfilter.entities.scoring import compare_records  # rapidfuzz: 20 ms
 
             result = compare_records(
-                [self._sketches.payloads[row] for row in rows.tolist()],
-                [self._payload(place) for place in at.tolist()],
+                [self._ours.payloads[row] for row in rows.tolist()],
+                [self._all.payloads[place] for place in at.tolist()],
                 self.policy.fields,
             )
         else:
-            result = jaccard(self._ours, rows, self._all, at)
+            result = jaccard(self._ours.samples, rows, self._all.samples, at)
         columns = (fresh, result.similarity, result.whole, result.union)
         order = np.argsort(np.concatenate((self._compared[0], fresh)), kind="stable")
         joined = zip(self._compared, columns, strict=True)
@@ -376,14 +330,3 @@ def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: 
     chosen = np.zeros(len(candidates), np.bool_)
     chosen[order[ranks(candidates.rows[order]) < most]] = True
     return chosen
-
-
-def _joined(first: Samples, second: Samples) -> Samples:
-    """Return the samples of both, *first*'s rows before *second*'s."""
-    if not len(first.set_sizes):
-        return second
-    return Samples(
-        np.concatenate((first.tokens, second.tokens)),
-        np.concatenate((first.starts, second.starts[1:] + first.starts[-1])),
-        np.concatenate((first.set_sizes, second.set_sizes)),
-    )

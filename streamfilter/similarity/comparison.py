@@ -58,10 +58,11 @@ def compare(
     """
     sketcher = Sketcher(scheme, seed=seed)
     sketches = sketcher.sketch([one, other])
+    signatures, fingerprints = sketches.contents.signatures, sketches.contents.fingerprints
     left, right = (set(sketcher.tokens(text).tolist()) for text in (one, other))
     common, union = len(left & right), len(left | right)
     signed = bool(left and right)
-    equal = int((sketches.signatures[0] == sketches.signatures[1]).sum()) * signed
+    equal = int((signatures[0] == signatures[1]).sum()) * signed
     estimated = float(estimate(np.array([equal]), scheme.slots)[0])
     bands = sketches.keys[:, :-1]
     return Comparison(
@@ -71,5 +72,5 @@ def compare(
         interval=slots_interval(equal, scheme.slots, level=level),
         shingles=(len(left), len(right)),
         shared_bands=int((bands[0] == bands[1]).sum()) * signed,
-        equal_text=bool((sketches.fingerprints[0] == sketches.fingerprints[1]).all()),
+        equal_text=bool((fingerprints[0] == fingerprints[1]).all()),
     )

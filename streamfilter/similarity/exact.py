@@ -8,47 +8,17 @@ similarity (a bottom-k sketch; the tokens below the limit are a uniform sample o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.similarity.columns import Samples, slices
+from streamfilter.similarity.hashing import I64
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
-
-I64 = NDArray[np.int64]
-U32 = NDArray[np.uint32]
 
 TOKENS_MAX = 1 << 18
 """Tokens of one side compared at a time: temporaries stay below 8 MiB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """The token samples of n texts, as columns."""
-
-    tokens: U32
-    starts: I64
-    """(n + 1,) sample i is tokens[starts[i]:starts[i + 1]], strictly rising."""
-    set_sizes: I64
-    """(n,) distinct tokens of the whole text."""
-
-
-def taken(samples: Samples, rows: NDArray[np.intp]) -> Samples:
-    """Return the *rows* of *samples*, in the order given."""
-    sizes = np.diff(samples.starts)[rows]
-    starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    gather = np.repeat(samples.starts[rows] - starts[:-1], sizes) + np.arange(starts[-1])
-    return Samples(samples.tokens[gather], starts, samples.set_sizes[rows])
-
-
-def joined(parts: Sequence[Samples]) -> Samples:
-    """Return the samples of all *parts*, one after the other."""
-    tokens = [np.zeros(0, np.uint32), *(part.tokens for part in parts)]
-    sizes = [np.zeros(0, np.int64), *(np.diff(part.starts) for part in parts)]
-    set_sizes = [np.zeros(0, np.int64), *(part.set_sizes for part in parts)]
-    starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype(np.int64)
-    return Samples(np.concatenate(tokens), starts, np.concatenate(set_sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +39,7 @@ def jaccard(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> C
     """
     pairs = len(left_rows)
     common, union = np.zeros(pairs, np.int64), np.zeros(pairs, np.int64)
-    sizes = np.diff(left.starts)[left_rows] + np.diff(right.starts)[right_rows]
+    sizes = left.sizes[left_rows] + right.sizes[right_rows]
     ends, begin = np.cumsum(sizes), 0
     while begin < pairs:
         done = ends[begin - 1] if begin else 0
@@ -108,10 +78,8 @@ def _limits(samples: Samples) -> NDArray[np.uint64]:
 
 def _keyed(samples: Samples, rows: I64, limits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the tokens of *rows* up to their limits, each with its pair's number on top."""
-    firsts, sizes = samples.starts[rows], np.diff(samples.starts)[rows]
-    ends = np.cumsum(sizes)
-    gather = np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
-    tokens = samples.tokens[gather].astype(np.uint64)
+    sizes = samples.sizes[rows]
+    tokens = samples.tokens[slices(samples.starts[rows], sizes)].astype(np.uint64)
     owners = np.repeat(np.arange(len(rows), dtype=np.uint64), sizes)
     if (limits < 2**32 - 1).any():
         kept = tokens <= np.repeat(limits, sizes)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.similarity.columns import slices
 from streamfilter.similarity.hashing import I64, U64, constants
 
 U32 = NDArray[np.uint32]
@@ -126,13 +127,11 @@ class MinHasher:
 
     def _minima(self, tokens: U64, firsts: I64, sizes: I64, slots: I64) -> U32:
         """Return the minimum of each (set, slot) pair's own affine order."""
-        begins = np.cumsum(sizes) - sizes
-        gather = np.repeat(firsts - begins, sizes) + np.arange(begins[-1] + sizes[-1])
-        values = tokens[gather]
+        values = tokens[slices(firsts, sizes)]
         values *= np.repeat(self._slot_factors[slots], sizes)
         values += np.repeat(self._slot_offsets[slots], sizes)
         values >>= np.uint64(64 - VALUE_BITS)
-        minima = np.minimum.reduceat(values, begins).astype(np.uint32)
+        minima = np.minimum.reduceat(values, np.cumsum(sizes) - sizes).astype(np.uint32)
         return minima | np.uint32(ROUNDS << ROUND_SHIFT)
 
 

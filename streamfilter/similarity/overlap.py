@@ -19,7 +19,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.exact import Samples, jaccard
+from streamfilter.similarity.columns import Samples, slices
+from streamfilter.similarity.exact import jaccard
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
@@ -53,7 +54,7 @@ class Screen:
         """Return which of *others* may reach *threshold* with some of the samples."""
         held = self._held[others.tokens >> np.uint32(32 - SCREEN_BITS)]
         before = np.concatenate(([0], np.cumsum(held)))
-        shared, sizes = np.diff(before[others.starts]), np.diff(others.starts)
+        shared, sizes = np.diff(before[others.starts]), others.sizes
         return (shared >= threshold * sizes - _ROUNDING) & (sizes > 0)
 
 
@@ -66,7 +67,7 @@ class Postings:
         # In place, and half as wide afterwards: fresh memory costs more here than the sort.
         keyed = samples.tokens.astype(np.uint64)
         keyed <<= np.uint64(32)
-        keyed |= np.repeat(owners, np.diff(samples.starts))
+        keyed |= np.repeat(owners, samples.sizes)
         keyed.sort()
         self._owners = keyed.astype(np.uint32)
         keyed >>= np.uint64(32)
@@ -89,7 +90,7 @@ class Postings:
 
     def _candidates(self, others: Samples, threshold: float) -> Iterator[tuple[I64, I64]]:
         """Yield pairs that meet often enough, some rows of *others* at a time."""
-        sizes = np.diff(others.starts)
+        sizes = others.sizes
         shared = np.ceil(threshold * sizes - _ROUNDING).astype(np.int64)
         wanted = -(-shared // WANTED)
         rows = np.repeat(np.arange(len(sizes)), sizes)
@@ -109,8 +110,7 @@ class Postings:
             yield self._meetings(rows[part], at[part], counts[part], wanted)
 
     def _meetings(self, rows: I64, at: I64, counts: I64, wanted: I64) -> tuple[I64, I64]:
-        ends = np.cumsum(counts)
-        gather = np.repeat(self._starts[at] - (ends - counts), counts) + np.arange(ends[-1])
+        gather = slices(self._starts[at], counts)
         width, base = len(self._samples.set_sizes), int(rows[0])
         met = np.bincount(np.repeat((rows - base) * width, counts) + self._owners[gather])
         pairs = np.flatnonzero(met)

@@ -14,15 +14,12 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamfilter.similarity.hashing import I64, U8, WORD
+from streamfilter.similarity.columns import U32, Contents, Samples
+from streamfilter.similarity.hashing import WORD
 from streamfilter.similarity.ordering import normal_form
-
-U32 = NDArray[np.uint32]
 
 SEPARATOR = "\x1f"
 """Between the fields of a record as one text: ASCII has had a character for it since 1963."""
@@ -68,21 +65,6 @@ def split_fields(text: str, count: int) -> list[str]:
     return parts
 
 
-@dataclass(frozen=True, slots=True)
-class RecordColumns:
-    """What is sketched of n records of F fields."""
-
-    fingerprints: U8
-    """(n, 16) keyed digest of all fields but the held-out one."""
-    signatures: U8
-    """(n, 8 F) keyed hashes of the fields."""
-    set_sizes: I64
-    """(n,) how many different tokens the fields that are there make."""
-    samples: list[U32]
-    payloads: list[bytes]
-    """The normalised record, held-out field and all, as UTF-8."""
-
-
 class RecordSketcher:
     """Sketches joined records with fields of these kinds, under one secret seed."""
 
@@ -97,8 +79,13 @@ class RecordSketcher:
         pairs = zip(self._normalisers, values, strict=True)
         return [*(normalise(value) for normalise, value in pairs), held_out]
 
-    def columns(self, texts: Sequence[str]) -> RecordColumns:
-        """Return the columns of joined records."""
+    def contents(self, texts: Sequence[str]) -> Contents:
+        """Return what remains of joined records of F fields.
+
+        A fingerprint is of all fields but the held-out one, a signature has the (8 F) bytes of the
+        fields' hashes, a sample the tokens of the fields that are there, and a payload is the
+        normalised record, held-out field and all.
+        """
         count, width = len(texts), len(self.kinds)
         hashes = np.zeros((count, width), np.uint64)
         fingerprints = np.zeros((count, 16), np.uint8)
@@ -115,7 +102,9 @@ class RecordSketcher:
         sizes = np.fromiter(map(len, samples), np.int64, count)
         signatures = hashes.astype("<u8").view(np.uint8).reshape(count, width * WORD)
         signatures[sizes == 0] = 0
-        return RecordColumns(fingerprints, signatures, sizes, samples, payloads)
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        tokens = np.concatenate([np.zeros(0, np.uint32), *samples])
+        return Contents(fingerprints, signatures, Samples(tokens, starts, sizes), payloads)
 
     def _field(self, place: int, value: str, whole: bytes) -> int:
         """Return 64 bits of a field; of an absent one, bits that no other record has."""

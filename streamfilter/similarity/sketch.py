@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.similarity.bands import Bander
+from streamfilter.similarity.columns import Contents, Samples
 from streamfilter.similarity.hashing import I64, U8, U64
 from streamfilter.similarity.minhash import MinHasher
-from streamfilter.similarity.records import RecordColumns, RecordSketcher
+from streamfilter.similarity.records import RecordSketcher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
 from streamfilter.similarity.shingles import Shingler, Tokens
 from streamfilter.similarity.text import Chunk, Normaliser
@@ -38,37 +39,28 @@ _MAGIC = b"SFK1"
 class Sketches:
     """The sketches of n documents, row i for document i."""
 
-    fingerprints: U8
-    """(n, 16) keyed BLAKE2b-128 of the normalised text."""
-    signatures: U8
-    """(n, k) low 8 bits of each slot; zero where ``set_sizes`` is."""
+    contents: Contents
     keys: U64
     """(n, bands + 1) band keys, and the folded fingerprint as the last column."""
-    set_sizes: I64
-    """(n,) number of distinct tokens; 0: the text is shorter than a shingle (exact tier only)."""
-    tokens: U32
-    """Token samples one after the other: the smallest distinct 32-bit tokens of each text."""
-    token_starts: I64
-    """(n + 1,) sample i is tokens[token_starts[i]:token_starts[i + 1]], strictly rising."""
-    payloads: Sequence[bytes] = ()
-    """Of records, what is needed to compare them; of texts, nothing."""
 
     def __len__(self) -> int:
-        return len(self.set_sizes)
+        return len(self.keys)
 
     def to_bytes(self) -> bytes:
         """Serialise, so that another process can judge what this one sketched."""
-        n, slots = self.signatures.shape
-        head = _HEAD.pack(_MAGIC, n, slots, self.keys.shape[1], len(self.tokens))
-        columns = (
-            self.fingerprints,
-            self.signatures,
-            self.keys.astype("<u8"),
-            self.set_sizes.astype("<i8"),
-            self.token_starts.astype("<i8"),
-            self.tokens.astype("<u4"),
+        contents, samples = self.contents, self.contents.samples
+        head = _HEAD.pack(
+            _MAGIC, len(self), contents.slots, self.keys.shape[1], len(samples.tokens)
         )
-        if self.payloads:
+        columns = (
+            contents.fingerprints,
+            contents.signatures,
+            self.keys.astype("<u8"),
+            samples.set_sizes.astype("<i8"),
+            samples.starts.astype("<i8"),
+            samples.tokens.astype("<u4"),
+        )
+        if contents.payloads:
             raise ValueError("sketches of records are not sent to other processes yet")
         return head + b"".join(np.ascontiguousarray(column).tobytes() for column in columns)
 
@@ -92,8 +84,8 @@ class Sketches:
             column = np.frombuffer(data, kind, offset=at, count=int(np.prod(shape)))
             arrays.append(column.reshape(shape))
             at += size
-        fingerprints, signatures, keys, set_sizes, token_starts, sample = arrays
-        return cls(fingerprints, signatures, keys, set_sizes, sample, token_starts)
+        fingerprints, signatures, keys, set_sizes, starts, sample = arrays
+        return cls(Contents(fingerprints, signatures, Samples(sample, starts, set_sizes)), keys)
 
 
 class Sketcher:
@@ -117,7 +109,12 @@ class Sketcher:
     def sketch(self, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts* (records: joined), in order."""
         if self.records is not None:
-            return self._records(self.records.columns(texts))
+            contents = self.records.contents(texts)
+        else:
+            contents = self._contents(texts)
+        return Sketches(contents, self.keys_of(contents))
+
+    def _contents(self, texts: Sequence[str]) -> Contents:
         n = len(texts)
         fingerprints = np.zeros((n, 16), np.uint8)
         signatures = np.zeros((n, self.scheme.slots), np.uint8)
@@ -134,24 +131,11 @@ class Sketcher:
         signatures[set_sizes == 0] = 0
         starts = np.concatenate(([0], np.cumsum([len(sample) for sample in samples], dtype=int)))
         flat = np.concatenate(samples) if n else _NO_TOKENS
-        keys = self.keys_of(signatures, fingerprints)
-        return Sketches(fingerprints, signatures, keys, set_sizes, flat, starts)
+        return Contents(fingerprints, signatures, Samples(flat, starts, set_sizes))
 
-    def _records(self, columns: RecordColumns) -> Sketches:
-        starts = np.concatenate(([0], np.cumsum(columns.set_sizes)))
-        return Sketches(
-            columns.fingerprints,
-            columns.signatures,
-            self.keys_of(columns.signatures, columns.fingerprints),
-            columns.set_sizes,
-            np.concatenate([_NO_TOKENS, *columns.samples]),
-            starts,
-            columns.payloads,
-        )
-
-    def keys_of(self, signatures: U8, fingerprints: U8) -> U64:
+    def keys_of(self, contents: Contents) -> U64:
         """Return (n, bands + 1) keys as a function of stored columns: restore needs no text."""
-        return self._bander.keys(signatures, fingerprints)
+        return self._bander.keys(contents.signatures, contents.fingerprints)
 
     def tokens(self, text: str) -> U64:
         """Return the tokens of one text, repeats kept."""

@@ -175,5 +175,4 @@ class Replay:
             )
         except FormatError as error:
             raise refuse_broken(self._names, offset, f"before it, {error}") from error
-        keys = self._sketcher.keys_of(documents.signatures, documents.fingerprints)
-        return Additions(documents, keys)
+        return Additions(documents, self._sketcher.keys_of(documents.contents))

@@ -34,7 +34,6 @@ from streamfilter.matching.audit_sample import BINS, DOUBTS, bins_of, doubts_of
 from streamfilter.model import Decision, Verdict
 from streamfilter.monitoring.quality import Figure, Quality
 from streamfilter.similarity.estimators import curve_of
-from streamfilter.similarity.exact import Samples
 from streamfilter.similarity.overlap import Postings
 from tests.audit.planted import Run, batches
 from tests.audit.streams import MADE, REAL
@@ -56,7 +55,7 @@ class Pairs:
     @classmethod
     def of(cls, run: Run, texts: list[str]) -> Pairs:
         sketches = run.sketcher.sketch(texts)
-        samples = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
+        samples = sketches.contents.samples
         one, other, similarity = Postings(samples).similar(samples, threshold=THRESHOLD)
         kept = one > other
         return cls(one[kept], other[kept], similarity[kept])
@@ -112,8 +111,8 @@ def _forget(run: Run, sketches, first: int, memory: int, horizon) -> int:
     kept = max(0, first - memory)
     old = run.index.fetch(np.arange(kept))
     if len(old):
-        keys = run.sketcher.keys_of(old.signatures, old.fingerprints)
-        removals = Removals(old.ordinals, keys, old.signatures)
+        keys = run.sketcher.keys_of(old.contents)
+        removals = Removals(old.ordinals, keys, old.contents.signatures)
         run.index.apply(Changes(run.index.progress, removals=removals))
     return max(0, first - BATCH - memory)
 

@@ -15,7 +15,7 @@ from streamfilter.matching.audit_scan import CAUSES, SLICE_ORDINALS, Round
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.monitoring.catalogue import AUDITED
 from streamfilter.monitoring.quality import SAMPLED, Quality
-from streamfilter.similarity.exact import Samples, jaccard
+from streamfilter.similarity.exact import jaccard
 from tests.audit.planted import Run, batches, fresh, with_changed_end
 from tests.audit.rounds import a_round
 
@@ -86,10 +86,9 @@ def with_exact(method: str, *found: Round) -> Quality:
 def truth(run, sketches, judgement, first, counts) -> dict[int, float]:
     """The four results by the docstring's words, one document at a time; the best similarities."""
     stored, best = run.documents(), {}
-    theirs = Samples(stored.tokens, stored.token_starts, stored.set_sizes)
-    ours = Samples(sketches.tokens, sketches.token_starts, sketches.set_sizes)
+    theirs, ours = stored.contents.samples, sketches.contents.samples
     for row, decision in enumerate(judgement.decisions):
-        if not sketches.set_sizes[row] or decision.verdict is Verdict.EXACT_DUPLICATE:
+        if not ours.set_sizes[row] or decision.verdict is Verdict.EXACT_DUPLICATE:
             continue
         earlier = np.flatnonzero(stored.ordinals < first + row)
         similarity = jaccard(ours, np.full(len(earlier), row), theirs, earlier).similarity
@@ -263,8 +262,8 @@ def test_where_the_index_forgets_recall_is_an_upper_bound_and_says_why():
         sketches, judgement, first = run.step(batch)
         audit.batch(sketches, judgement, first_ordinal=first)
     old = run.index.fetch(np.arange(150))
-    keys = run.sketcher.keys_of(old.signatures, old.fingerprints)
-    removals = Removals(old.ordinals, keys, old.signatures)
+    keys = run.sketcher.keys_of(old.contents)
+    removals = Removals(old.ordinals, keys, old.contents.signatures)
     run.index.apply(Changes(run.index.progress, removals=removals))
     sketches, judgement, first = run.step([fresh(random.Random(1))])
     audit.batch(sketches, judgement, first_ordinal=first)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,11 +45,10 @@ def test_signatures_that_mean_nothing_fail_the_run(monkeypatch, capsys):
     class Broken(Sketcher):
         def sketch(self, documents):
             good = super().sketch(documents)
-            noise = np.random.default_rng(1).integers(0, 256, good.signatures.shape, np.uint8)
-            keys = self.keys_of(noise, good.fingerprints)
-            return Sketches(
-                good.fingerprints, noise, keys, good.set_sizes, good.tokens, good.token_starts
-            )
+            shape = good.contents.signatures.shape
+            noise = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
+            contents = replace(good.contents, signatures=noise)
+            return Sketches(contents, self.keys_of(contents))
 
     monkeypatch.setattr(sketching, "Sketcher", Broken)
     assert cli.main(["bench", "--quick", "--only", "sketch"]) == 1
@@ -63,8 +63,7 @@ def test_band_keys_that_ignore_the_slots_fail_the_run():
     good = sketching.sketcher("word-3").sketch(documents)
     keys = good.keys.copy()
     keys[:, 0] = 7
-    broken = Sketches(good.fingerprints, good.signatures, keys, good.set_sizes, good.tokens,
-                      good.token_starts)  # fmt: skip
+    broken = replace(good, keys=keys)
     failed = [check.name for check in sketching.checked("x", broken, sets) if not check.passed]
     assert failed == ["x: strangers do not meet"]
 

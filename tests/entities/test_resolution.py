@@ -101,17 +101,13 @@ def test_a_field_gives_100_points_and_less_for_small_differences(field, one, oth
 def test_what_is_stored_of_a_record_brings_back_its_keys_and_fields():
     sketches = sketch(("Ann Lee", "1 Oak St", "0123"), ("Bö", "", "7"))
     number = np.arange(2)
-    documents = Documents(
-        number, ["a", "b"], number, number, number, number, sketches.fingerprints,
-        sketches.signatures, sketches.set_sizes, sketches.tokens, sketches.token_starts,
-        sketches.payloads,
-    )  # fmt: skip
+    documents = Documents(number, ["a", "b"], number, number, number, number, sketches.contents)
     values = encode_documents(documents)
     restored = decode_documents(number, values, 24)
-    first, second = (payload.decode() for payload in restored.payloads)
+    first, second = (payload.decode() for payload in restored.contents.payloads)
     assert (first, second) == ("ann lee\x1f1 oak st\x1f0123\x1f7.5", "bö\x1f\x1f7\x1f7.5")
     again = Sketcher(scheme_of(Scheme.of_fields(FIELDS).as_json()), seed=SEED)
-    assert (again.keys_of(restored.signatures, restored.fingerprints) == sketches.keys).all()
+    assert (again.keys_of(restored.contents) == sketches.keys).all()
     for broken in (values[0][:-1], values[0] + b"x"):
         with pytest.raises(FormatError):
             decode_documents(number[:1], [broken], 24)

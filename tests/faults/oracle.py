@@ -195,7 +195,7 @@ def _state(index: object, task: Relived) -> Iterator[str]:
         yield f"{len(index)} documents, {len(found)} of them right; the model has {len(documents)}"
         return
     for ordinal, id_, mark in zip(
-        found.ordinals.tolist(), found.ids, found.fingerprints, strict=True
+        found.ordinals.tolist(), found.ids, found.contents.fingerprints, strict=True
     ):
         if (id_, mark.tobytes()) != (documents[ordinal].id, documents[ordinal].fingerprint):
             yield f"ordinal {ordinal} is {id_}, the model says {documents[ordinal].id}"

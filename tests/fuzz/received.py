@@ -55,8 +55,11 @@ def sketch_texts(data: bytes) -> None:
     for i, text in enumerate(texts):
         alone = sketcher.sketch([text])
         assert (alone.keys[0] == together.keys[i]).all(), (texts, i)
-        assert (alone.fingerprints[0] == together.fingerprints[i]).all(), (texts, i)
-        assert alone.set_sizes[0] == together.set_sizes[i]
+        assert (alone.contents.fingerprints[0] == together.contents.fingerprints[i]).all(), (
+            texts,
+            i,
+        )
+        assert alone.contents.set_sizes[0] == together.contents.set_sizes[i]
         normal = sketcher.normalise(text)
         assert len(normal.decode("utf-8", "surrogatepass")) <= GROWTH_MAX * max(1, len(text))
 

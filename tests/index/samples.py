@@ -14,6 +14,7 @@ from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Progress
 from streamfilter.model import BatchMark, Span
+from streamfilter.similarity.columns import Contents, Samples
 
 SLOTS = 16
 COLUMNS = 4
@@ -44,11 +45,15 @@ def documents(ordinals: Sequence[int], *, seed: int = 0, unsigned: Sequence[int]
         partitions=np.array([row["partition"] for row in rows], np.int64),
         offsets=np.array(ordinals, np.int64) * 3,
         timestamps=np.array([row["timestamp"] for row in rows], np.int64),
-        fingerprints=_bytes([row["fingerprint"] for row in rows], 16),
-        signatures=_bytes([row["signature"] for row in rows], SLOTS),
-        set_sizes=np.array([row["set_size"] for row in rows], np.int64),
-        tokens=np.array([t for row in rows for t in row["tokens"]], np.uint32),
-        token_starts=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        contents=Contents(
+            fingerprints=_bytes([row["fingerprint"] for row in rows], 16),
+            signatures=_bytes([row["signature"] for row in rows], SLOTS),
+            samples=Samples(
+                tokens=np.array([t for row in rows for t in row["tokens"]], np.uint32),
+                starts=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+                set_sizes=np.array([row["set_size"] for row in rows], np.int64),
+            ),
+        ),
     )
 
 
@@ -95,14 +100,6 @@ def buckets_of(index: Index, keys: Sequence[int]) -> list[list[int]]:
     found = index.probe(np.array(keys, np.uint64).reshape(1, -1))
     ordinals = iter(found.ordinals.tolist())
     return [[next(ordinals) for _ in range(count)] for count in found.counts[0].tolist()]
-
-
-def same_documents(one: Documents, other: Documents) -> bool:
-    names = Documents.__dataclass_fields__
-    return all(
-        np.array_equal(np.asarray(getattr(one, name)), np.asarray(getattr(other, name)))
-        for name in names
-    )
 
 
 def as_a_kill_leaves_it(path: Path, copy: Path) -> Path:

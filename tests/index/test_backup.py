@@ -51,11 +51,7 @@ def changes(number: int) -> Changes:
         partitions=np.zeros(SIZE, np.int64),
         offsets=np.arange(first, first + SIZE, dtype=np.int64),
         timestamps=np.zeros(SIZE, np.int64),
-        fingerprints=drawn.fingerprints,
-        signatures=drawn.signatures,
-        set_sizes=drawn.set_sizes,
-        tokens=drawn.tokens,
-        token_starts=drawn.token_starts,
+        contents=drawn.contents,
     )
     end = first + SIZE
     progress = Progress(number * 60, b"h" * 16, {0: end}, number + 1, end, 5)

@@ -27,7 +27,9 @@ from streamfilter.index.journal import (
 )
 from streamfilter.index.protocol import Documents, Progress
 from streamfilter.index.selection import documents_at
-from tests.index.samples import SLOTS, documents, mark, same_documents
+from streamfilter.similarity.columns import Contents, Samples
+from tests.index.samples import SLOTS, documents, mark
+from tests.support.columns import columns_of, same_columns
 
 ORDINALS = list(range(0, 60, 3))
 
@@ -36,7 +38,7 @@ def test_documents_come_back_as_they_were_to_the_second() -> None:
     for seed in range(20):
         given_ = documents(ORDINALS, seed=seed, unsigned=[6, 9])
         values = encode_documents(given_)
-        assert same_documents(decode_documents(given_.ordinals, values, SLOTS), given_), seed
+        assert same_columns(decode_documents(given_.ordinals, values, SLOTS), given_), seed
 
 
 def test_no_documents_are_no_bytes() -> None:
@@ -53,11 +55,15 @@ def test_a_record_takes_180_bytes_and_4_a_token_with_128_slots() -> None:
         partitions=np.array([7]),
         offsets=np.array([2**50]),
         timestamps=np.array([1_700_000_000_000]),
-        fingerprints=np.arange(16, dtype=np.uint8).reshape(1, 16),
-        signatures=np.arange(128, dtype=np.uint8).reshape(1, 128),
-        set_sizes=np.array([100_000]),
-        tokens=np.arange(1_024, dtype=np.uint32),
-        token_starts=np.array([0, 1_024]),
+        contents=Contents(
+            fingerprints=np.arange(16, dtype=np.uint8).reshape(1, 16),
+            signatures=np.arange(128, dtype=np.uint8).reshape(1, 128),
+            samples=Samples(
+                tokens=np.arange(1_024, dtype=np.uint32),
+                starts=np.array([0, 1_024]),
+                set_sizes=np.array([100_000]),
+            ),
+        ),
     )
     assert len(encode_documents(one)[0]) == 180 + 4 * 1_024
 
@@ -70,14 +76,15 @@ def late(*, payloads: bool = False) -> Documents:
     """Documents of batches on both sides of 32 bits."""
     found = documents(range(len(LATE)))
     texts = [b"x" * n for n in range(len(LATE))] if payloads else ()
-    return replace(found, batches=np.array(LATE), payloads=texts)
+    contents = replace(found.contents, payloads=texts)
+    return replace(found, batches=np.array(LATE), contents=contents)
 
 
 @pytest.mark.parametrize("payloads", [False, True])
 def test_a_batchs_number_has_48_bits_and_costs_nothing_below_33(payloads: bool) -> None:
     given_ = late(payloads=payloads)
     values = encode_documents(given_)
-    assert same_documents(decode_documents(given_.ordinals, values, SLOTS), given_)
+    assert same_columns(decode_documents(given_.ordinals, values, SLOTS), given_)
     early = replace(given_, batches=given_.batches % 2**31)
     extra = [len(a) - len(b) for a, b in zip(values, encode_documents(early), strict=True)]
     assert extra == [0, 2, 2, 2, 2]
@@ -113,7 +120,7 @@ def test_a_record_of_another_number_of_slots_is_refused() -> None:
 )
 def test_a_number_that_does_not_fit_its_field_is_refused(field: str, value: int, word: str) -> None:
     broken = documents([1, 2])
-    getattr(broken, field)[1] = value
+    dict(columns_of(broken))[field][1] = value
     with pytest.raises(FormatError, match=word):
         encode_documents(broken)
 

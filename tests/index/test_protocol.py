@@ -18,11 +18,11 @@ from tests.index.samples import (
     documents,
     keys_of,
     mark,
-    same_documents,
 )
+from tests.support.columns import same_columns
 
 PLACE = np.array([0], np.int64)
-SIGNATURES = documents([0, 1]).signatures
+SIGNATURES = documents([0, 1]).contents.signatures
 
 
 def test_an_empty_index_knows_nothing_and_has_not_begun(make_index: MakeIndex) -> None:
@@ -73,7 +73,7 @@ def test_fetch_gives_back_what_was_added_and_leaves_out_what_was_not(make_index:
     assert got.timestamps.tolist() == [
         -1 if t < 0 else t // 1000 * 1000 for t in want.timestamps.tolist()
     ]
-    assert same_documents(got, want)
+    assert same_columns(got, want)
 
 
 def test_an_unsigned_document_is_found_by_its_fingerprint_only(make_index: MakeIndex) -> None:

@@ -20,8 +20,8 @@ from tests.index.samples import (
     identity,
     mark,
     random_keys,
-    same_documents,
 )
+from tests.support.columns import same_columns
 
 CAP = 3
 
@@ -80,7 +80,7 @@ class Twins:
         old, progress = self.rng.choice(told), self.memory.progress
         rows = self.rng.sample(range(len(old.documents)), self.rng.randint(1, len(old.documents)))
         removals = Removals(
-            old.documents.ordinals[rows], old.keys[rows], old.documents.signatures[rows]
+            old.documents.ordinals[rows], old.keys[rows], old.documents.contents.signatures[rows]
         )
         additions, after = None, progress.next_ordinal
         if self.rng.random() < 0.5:
@@ -102,7 +102,7 @@ class Twins:
         told = [changes.additions for changes in self.past if changes.additions]
         if told:
             additions = self.rng.choice(told)
-            self.asked(additions.keys, None, additions.documents.signatures)
+            self.asked(additions.keys, None, additions.documents.contents.signatures)
 
     def asked(self, keys: Any, present: Any, signatures: Any) -> None:
         one = self.rocks.probe(keys, present, signatures)
@@ -118,7 +118,7 @@ class Twins:
     def fetch(self) -> None:
         last = self.memory.progress.next_ordinal + 3
         wanted = np.array(sorted(self.rng.sample(range(last), min(last, 9))), np.int64)
-        assert same_documents(self.rocks.fetch(wanted), self.memory.fetch(wanted))
+        assert same_columns(self.rocks.fetch(wanted), self.memory.fetch(wanted))
 
     def marks(self) -> None:
         offsets = np.array([self.rng.randrange(self.offset + 5) for _ in range(9)], np.int64)

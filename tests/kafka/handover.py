@@ -31,6 +31,7 @@ from streamfilter.index.protocol import Documents
 from streamfilter.index.seeds import read_seed
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.model import BatchMark, Span
+from streamfilter.similarity.columns import Contents, Samples
 from streamfilter.similarity.text import UNICODE_VERSION
 from tests.kafka.story import record, texts
 from tests.support.filter_process import FilterProcess
@@ -55,11 +56,15 @@ def synthetic(first: int, count: int, slots: int, rng: np.random.Generator) -> D
         partitions=np.zeros(count, np.int64),
         offsets=ordinals,
         timestamps=np.full(count, 1_700_000_000_000, np.int64),
-        fingerprints=rng.integers(0, 256, (count, 16), np.uint8),
-        signatures=rng.integers(0, 256, (count, slots), np.uint8),
-        set_sizes=np.full(count, TOKENS, np.int64),
-        tokens=tokens.ravel(),
-        token_starts=np.arange(count + 1, dtype=np.int64) * TOKENS,
+        contents=Contents(
+            fingerprints=rng.integers(0, 256, (count, 16), np.uint8),
+            signatures=rng.integers(0, 256, (count, slots), np.uint8),
+            samples=Samples(
+                tokens=tokens.ravel(),
+                starts=np.arange(count + 1, dtype=np.int64) * TOKENS,
+                set_sizes=np.full(count, TOKENS, np.int64),
+            ),
+        ),
     )
 
 

@@ -138,7 +138,7 @@ def policy_of(kind: str, given_: dict) -> MatchPolicy:
 
 def check_search(index, sketches, policy, decision):
     """A search finds at least what the verdict names, each with the same similarity."""
-    (found,) = search(index, sketches, sketches.keys, policy=policy)
+    (found,) = search(index, sketches, policy=policy)
     confirmed = {each.id: each.finding for each in found if each.finding.confirmed}
     for match in decision.matches:
         assert confirmed[match.document_id].similarity == match.similarity

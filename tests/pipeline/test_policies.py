@@ -126,7 +126,7 @@ def test_the_sketch_rule_counts_the_first_slots_and_nothing_else(agree, of):
         changed[-rng.randrange(1, 14) :] = [f"x{rng.getrandbits(40)}"]
         texts += [" ".join(words), " ".join(changed)]
     policy = MatchPolicy(method="sketch", agree=agree, of=of)
-    signatures = SKETCHER.sketch(texts).signatures
+    signatures = SKETCHER.sketch(texts).contents.signatures
     decisions = verdicts(texts, policy)
     duplicates = 0
     for i in range(0, len(texts), 2):
@@ -149,7 +149,7 @@ def test_a_verdict_by_the_sketch_rule_doubts_by_the_share_that_the_rule_wants():
         words = [f"w{rng.getrandbits(40)}" for _ in range(120)]
         changed = [*words[:-6], *(f"x{rng.getrandbits(40)}" for _ in range(6))]
         texts = [" ".join(words), " ".join(changed)]
-        signatures = SKETCHER.sketch(texts).signatures
+        signatures = SKETCHER.sketch(texts).contents.signatures
         found = verdicts(texts, MatchPolicy(method="sketch"))[1]
         if (signatures[0, :100] == signatures[1, :100]).sum() == 90 and found.match:
             doubts.append(found.p_false_positive)
@@ -191,7 +191,7 @@ def test_a_text_is_short_by_its_shingles_however_few_of_them_are_kept():
     sketcher = Sketcher(Scheme(32, 4, shingling=Shingling(size=1, sample_modulus=16)), seed=SEED)
     rules = MatchPolicy(threshold=0.7, short_threshold=0.95, short_size=64, sample_modulus=16)
     sketches = sketcher.sketch([" ".join(WORDS[:n]) for n in (1_600, 400, 16)])
-    sizes = sketches.set_sizes
+    sizes = sketches.contents.set_sizes
     assert sizes[1] < 64 < sizes[0]
     assert rules.wanted(sizes[:2], sizes[[1, 1]]).tolist() == [0.7, 0.7]
     assert 0.7 < float(rules.wanted(sizes[2:], sizes[2:])[0]) <= 0.95

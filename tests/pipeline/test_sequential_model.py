@@ -194,5 +194,5 @@ def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_a
         as_of=index.marks_covering(batch.partitions, batch.offsets),
     )  # fmt: skip
     assert [plain(each) for each in again.decisions] == [plain(each) for each in decisions[100:]]
-    deepest = index.probe(sketches.keys, None, sketches.signatures).deeper
+    deepest = index.probe(sketches.keys, None, sketches.contents.signatures).deeper
     assert len(deepest) >= (2 if cap == 1 else 1)

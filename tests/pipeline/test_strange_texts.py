@@ -122,9 +122,10 @@ def test_mixed_scripts_in_one_document_keep_their_words_and_their_pairs():
     one = "The new iPhone 手機の新製品 ราคา arrives in 東京タワー tomorrow with a new chip inside"
     other = one.replace("tomorrow", "today")
     sketches = Sketcher(SCHEMES["default"], seed=SEED).sketch([one, other])
-    assert sketches.set_sizes.tolist() == [21, 21]
-    shared = set(sketches.tokens[: sketches.token_starts[1]].tolist()) & set(
-        sketches.tokens[sketches.token_starts[1] :].tolist()
+    assert sketches.contents.set_sizes.tolist() == [21, 21]
+    samples = sketches.contents.samples
+    shared = set(samples.tokens[: samples.starts[1]].tolist()) & set(
+        samples.tokens[samples.starts[1] :].tolist()
     )
     assert len(shared) == 21 - 3
 
@@ -132,5 +133,5 @@ def test_mixed_scripts_in_one_document_keep_their_words_and_their_pairs():
 def test_a_text_of_which_the_sample_keeps_nothing_is_a_short_one():
     scheme = Scheme(16, 6, shingling=Shingling(sample_modulus=1_000))
     texts = ["six short words in a row", "six other words in a line"]
-    assert Sketcher(scheme, seed=SEED).sketch(texts).set_sizes.tolist() == [0, 0]
+    assert Sketcher(scheme, seed=SEED).sketch(texts).contents.set_sizes.tolist() == [0, 0]
     assert verdicts(texts, scheme, MatchPolicy(sample_modulus=1_000)) == [Verdict.PASSTHROUGH] * 2

@@ -61,7 +61,7 @@ class Flood:
         self.overflows += applied.overflows
         self.longer += applied.longer
         assert counts.candidates.max() <= CANDIDATES
-        buckets = self.index.probe(sketches.keys, None, sketches.signatures)
+        buckets = self.index.probe(sketches.keys, None, sketches.contents.signatures)
         assert buckets.counts.max() <= CAP
         assert all(level.counts.max(initial=0) <= LONGER_CAP for level in buckets.deeper)
 
@@ -77,8 +77,7 @@ def additions_of(sketches, ordinal):
     place = np.array([ordinal], np.int64)
     documents = Documents(
         ordinals=place, ids=[f"d{ordinal}"], batches=place, partitions=place * 0, offsets=place,
-        timestamps=place, fingerprints=sketches.fingerprints, signatures=sketches.signatures,
-        set_sizes=sketches.set_sizes, tokens=sketches.tokens, token_starts=sketches.token_starts,
+        timestamps=place, contents=sketches.contents,
     )  # fmt: skip
     return Additions(documents, sketches.keys)
 

@@ -10,8 +10,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from streamfilter.similarity.columns import Samples
 from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
-from streamfilter.similarity.exact import Samples, jaccard
+from streamfilter.similarity.exact import jaccard
 from streamfilter.similarity.minhash import MinHasher, estimate, independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 

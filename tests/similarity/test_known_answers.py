@@ -234,7 +234,7 @@ def test_compare_widens_its_interval_with_the_level():
 
 def test_equal_texts_decide_by_128_bits_after_normalisation():
     sketches = Sketcher(Scheme(16, 6), seed=SEED).sketch(["A  rose", "a rose", "a  nose"])
-    prints = sketches.fingerprints
+    prints = sketches.contents.fingerprints
     assert prints.shape[1] * 8 == 128
     assert (prints[0] == prints[1]).all()
     assert (prints[0] != prints[2]).any()

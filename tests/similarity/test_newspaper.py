@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from streamfilter.similarity.exact import Samples, jaccard
+from streamfilter.similarity.exact import jaccard
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.support.newspapers import article, furniture, page
@@ -21,7 +21,7 @@ def similarities(shingling):
         (one, other), (here, there) = ([make(rng), make(rng)] for make in (article, furniture))
         texts += [page(one, here), page(one, there), page(other, here)]
     s = Sketcher(Scheme(16, 6, shingling=shingling), seed=bytes(16)).sketch(texts)
-    samples = Samples(s.tokens, s.token_starts, s.set_sizes)
+    samples = s.contents.samples
     pages = 3 * np.arange(PAGES)
     return tuple(jaccard(samples, pages, samples, pages + i).similarity for i in (1, 2))
 

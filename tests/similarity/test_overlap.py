@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from streamfilter.similarity import overlap
-from streamfilter.similarity.exact import Samples, jaccard
+from streamfilter.similarity.columns import Samples
+from streamfilter.similarity.exact import jaccard
 from streamfilter.similarity.overlap import Postings
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 

@@ -59,13 +59,11 @@ def test_keys_are_made_again_from_what_the_changelog_keeps(name):
     sketches, n = sketcher.sketch(TEXTS), len(TEXTS)
     numbers = np.arange(n)
     documents = Documents(
-        numbers, [f"d{i}" for i in range(n)], numbers, numbers, numbers, numbers,
-        sketches.fingerprints, sketches.signatures, sketches.set_sizes, sketches.tokens,
-        sketches.token_starts,
-    )  # fmt: skip
+        numbers, [f"d{i}" for i in range(n)], numbers, numbers, numbers, numbers, sketches.contents
+    )
     restored = decode_documents(numbers, encode_documents(documents), SCHEMES[name].slots)
     again = Sketcher(SCHEMES[name], seed=SEED)
-    keys = again.keys_of(restored.signatures, restored.fingerprints)
+    keys = again.keys_of(restored.contents)
     assert (keys == sketches.keys).all()
     assert keys.shape == (n, SCHEMES[name].bands + 1)
 

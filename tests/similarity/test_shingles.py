@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from streamfilter.similarity.exact import Samples, jaccard
+from streamfilter.similarity.exact import jaccard
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.shingles import Shingler
 from streamfilter.similarity.sketch import Sketcher
@@ -27,7 +27,7 @@ def raw_jaccard(one: str, other: str, kind: str, size: int) -> float:
         Scheme(16, 6, shingling=Shingling(kind, size), normalisation=RAW), seed=SEED
     )
     s = sketcher.sketch([one, other])
-    samples = Samples(s.tokens, s.token_starts, s.set_sizes)
+    samples = s.contents.samples
     return float(jaccard(samples, np.array([0]), samples, np.array([1])).similarity[0])
 
 

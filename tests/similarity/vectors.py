@@ -76,7 +76,7 @@ def sketched(scheme: Scheme) -> list[tuple[int, str, str]]:
     for text in TEXTS:
         sketches = sketcher.sketch([text])
         tokens = digest(sketcher.tokens(text).astype("<u8").tobytes())
-        rows.append((int(sketches.set_sizes[0]), tokens, digest(sketches.to_bytes())))
+        rows.append((int(sketches.contents.set_sizes[0]), tokens, digest(sketches.to_bytes())))
     return rows
 
 

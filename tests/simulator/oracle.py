@@ -198,7 +198,7 @@ def _contents(disk: Disk) -> tuple[dict[int, Any], dict[int, Any], dict[int, Any
     """Return buckets, documents and marks of an index."""
     index = disk.index
     found = index.fetch(np.array(sorted(index._documents), np.int64))
-    rows = zip(found.ordinals.tolist(), found.ids, found.fingerprints, strict=True)
+    rows = zip(found.ordinals.tolist(), found.ids, found.contents.fingerprints, strict=True)
     documents = {ordinal: (id_, print_.tobytes()) for ordinal, id_, print_ in rows}
     marks = {
         number: {span.partition: (span.start, span.end) for span in mark.spans}

@@ -86,14 +86,15 @@ class SequentialModel:
         self.window += opens
 
     def judge(self, doc_id: str, sketches, row: int) -> Verdict:
-        a, b = sketches.token_starts[row], sketches.token_starts[row + 1]
+        contents, samples = sketches.contents, sketches.contents.samples
+        a, b = samples.starts[row], samples.starts[row + 1]
         me = Stored(
             self.next_ordinal,
             doc_id,
-            sketches.fingerprints[row].tobytes(),
-            sketches.signatures[row].tobytes(),
-            sketches.tokens[a:b].tolist(),
-            int(sketches.set_sizes[row]),
+            contents.fingerprints[row].tobytes(),
+            contents.signatures[row].tobytes(),
+            samples.tokens[a:b].tolist(),
+            int(samples.set_sizes[row]),
         )
         self.next_ordinal += 1
         keys = sketches.keys[row].tolist()

@@ -1,0 +1,110 @@
+"""What remains of texts once they are no longer needed, as columns: row i of each is of text i.
+
+A sketcher makes them, an index keeps them, and documents are compared by them and nothing else.
+They travel whole: whoever takes some rows, or puts two parts together, does it here for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.similarity.hashing import I64, U8, U64
+
+U32 = NDArray[np.uint32]
+Rows = NDArray[np.intp] | I64
+
+
+def slices(starts: I64, counts: I64) -> I64:
+    """Return the indices start, start + 1, ... of each slice, one slice after the other."""
+    before = np.cumsum(counts) - counts
+    return np.repeat(starts - before, counts) + np.arange(counts.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The token samples of n texts: the smallest distinct 32-bit tokens of each."""
+
+    tokens: U32
+    """All samples, one after the other."""
+    starts: I64
+    """(n + 1,) sample i is tokens[starts[i]:starts[i + 1]], strictly rising."""
+    set_sizes: I64
+    """(n,) distinct tokens of the whole text; 0: it is shorter than a shingle."""
+
+    @property
+    def sizes(self) -> I64:
+        """Return (n,) how many tokens each sample has."""
+        return np.diff(self.starts)
+
+    def at(self, rows: Rows) -> Samples:
+        """Return the samples in *rows*, in the order given."""
+        sizes = self.sizes[rows]
+        tokens = self.tokens[slices(self.starts[rows], sizes)]
+        return Samples(tokens, _starts(sizes), self.set_sizes[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Samples]) -> Samples:
+        """Return the samples of all *parts*, at least one, one after the other."""
+        tokens = np.concatenate([part.tokens for part in parts])
+        sizes = np.concatenate([part.sizes for part in parts])
+        return cls(tokens, _starts(sizes), np.concatenate([part.set_sizes for part in parts]))
+
+
+def _starts(sizes: I64) -> I64:
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What n documents are compared by."""
+
+    fingerprints: U8
+    """(n, 16) keyed BLAKE2b-128 of the normalised text."""
+    signatures: U8
+    """(n, k) low 8 bits of each slot; zero where the set is empty."""
+    samples: Samples
+    payloads: Sequence[bytes] = ()
+    """Of records, what is needed to compare their fields; of texts, nothing."""
+
+    def __len__(self) -> int:
+        return len(self.fingerprints)
+
+    @property
+    def set_sizes(self) -> I64:
+        """Return (n,) the number of distinct tokens; 0: only an equal text is like it."""
+        return self.samples.set_sizes
+
+    @property
+    def slots(self) -> int:
+        """Return how many slots a signature has."""
+        return int(self.signatures.shape[1])
+
+    def at(self, rows: Rows) -> Contents:
+        """Return the documents in *rows*, in the order given."""
+        return Contents(
+            self.fingerprints[rows],
+            self.signatures[rows],
+            self.samples.at(rows),
+            [self.payloads[row] for row in rows.tolist()] if self.payloads else (),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Contents]) -> Contents:
+        """Return the documents of all *parts*, at least one, one after the other."""
+        filled = [part for part in parts if len(part)] or parts[:1]
+        if len(filled) == 1:
+            return filled[0]
+        return cls(
+            np.concatenate([part.fingerprints for part in filled]),
+            np.concatenate([part.signatures for part in filled]),
+            Samples.joined([part.samples for part in filled]),
+            [payload for part in filled for payload in part.payloads],
+        )
+
+
+KeysOf = Callable[[Contents], U64]
+"""Keys (n, c) under which documents are found, the folded fingerprint last: `Sketcher.keys_of`."""
