@@ -139,7 +139,9 @@ class Transactor:
         self._refusals = parts.incoming.refusals
         self.standing = standing
         audit = Audit(parts.rates, parts.rules.policy, index, sketcher.keys_of)
-        self._auditing = Auditing(audit, parts.clock, parts.observer, share=parts.rates.time)
+        self._auditing = Auditing(
+            audit, parts.clock, parts.observer.audited, share=parts.rates.time
+        )
         bounds = parts.bounds
         intake = Intake(
             parts.log,

@@ -332,6 +332,20 @@ def test_the_audit_takes_its_share_of_the_time_and_no_more(cost):
     assert audit.looks * max(cost, 0.0005) >= 0.015 * clock.now
 
 
+@pytest.mark.parametrize("cost", [0.001, 0.004, 0.04])
+def test_no_slice_is_begun_on_credit(cost):
+    """Twenty batches of 65 ms with slices of 4 ms took 2.2 % of their time, and were given 2."""
+    clock = Hand(slice=cost)
+    audit = Endless(clock)
+    auditing = Auditing(audit, clock, None, share=0.02)
+    for _ in range(1_000):
+        clock.now += 0.065
+        auditing.look()
+        taken = audit.looks * cost
+        assert audit.looks <= 1 or taken <= 0.02 * (clock.now - taken) + 1e-9
+    assert taken >= 0.019 * clock.now - cost
+
+
 def test_the_causes_and_results_that_are_counted_are_those_of_the_audit():
     run = Run.of(bands=16, rows=6, threshold=0.8, seed=4)
     found = audited(run, a_stream(4, originals=5, copies=2, words=(4,)))
