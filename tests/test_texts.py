@@ -1,6 +1,8 @@
 """The texts are part of the product: their commands, links and tables are held to the code."""
 
 import re
+import runpy
+import sys
 
 import pytest
 
@@ -69,3 +71,31 @@ def test_the_rooms_that_are_told_of_are_those_that_are_there():
 def test_nothing_is_left_to_be_filled_in(home):
     assert "@@" not in TEXTS[home]
     assert "TODO" not in TEXTS[home]
+
+
+COMMANDS = sorted(
+    (module, options)
+    for text in TEXTS.values()
+    for module, options in set(re.findall(r"`python -m (tests[\w.]*)([^`\n]* --[^`\n]*)`", text))
+)
+
+
+@pytest.mark.parametrize(("module", "options"), COMMANDS)
+def test_a_program_of_the_tests_knows_the_options_that_a_text_gives_it(
+    module, options, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "argv", [module, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    assert all(option in told for option in re.findall(r"--[\w-]+", options)), told
+
+
+@pytest.mark.parametrize(
+    ("path", "word"),
+    sorted(set(re.findall(r"`pytest (tests[\w/.]*)(?: -k (\w+))?", "".join(TEXTS.values())))),
+)
+def test_what_a_text_runs_with_pytest_is_there(path, word):
+    assert (ROOT / path).exists()
+    assert not word or re.search(rf"def test_\w*{word}", (ROOT / path).read_text())

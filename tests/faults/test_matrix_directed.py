@@ -1,7 +1,7 @@
 """Row 8, directed: the commit is heard, its reply is lost, and then the process is killed.
 
 What the broker decided is not known to anybody who lives. The sweep's own fault and its oracle,
-once; `python -m tests.faults.sweep` does it as often as is wanted.
+once; `python -m tests.long.sweep` does it as often as is wanted.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import pytest
 from streamfilter.kafka.broker.real import RealKafka
 from tests.faults.places import Place
 from tests.faults.proxy import Proxy
-from tests.faults.sweep import DIRECTED, live
+from tests.long.sweep import DIRECTED, live
 from tests.support.forge import Forge
 
 SEED, ATTEMPTS = 20_261_122, 8

@@ -1,4 +1,4 @@
-"""A short storm in one group, and a short soak on three nodes; `tests.faults.long` has the rest."""
+"""A short storm in one group, and a short soak on three nodes; `tests.long.kills` has the rest."""
 
 import contextlib
 import random
@@ -10,10 +10,10 @@ import pytest
 
 from streamfilter.kafka.broker.real import RealKafka
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
-from tests.faults.long import faults_for
 from tests.faults.nemesis import PROCESS_FAULTS, Nemesis
 from tests.faults.proxy import Proxy
 from tests.faults.tally import ROWS
+from tests.long.kills import faults_for
 
 STORM_SECONDS, SOAK_SECONDS = 5.0, 25.0
 """Of each of four protocols, and of the soak: what is judged is what came of it, however much."""

@@ -1,4 +1,4 @@
-"""Broker faults: `python -m tests.faults.outages --nodes 3 --rows 15,16,18 --faults 20 --lives 2`.
+"""Broker faults: `python -m tests.long.outages --nodes 3 --rows 15,16,18 --faults 20 --lives 2`.
 
 One broker or three, and lives side by side that are fed steadily through proxies. One outage
 after another: after each, every life must commit something new within `PROGRESS_SECONDS`, counted
@@ -19,9 +19,9 @@ from pathlib import Path
 from streamfilter.kafka.broker.jars import BrokerUnavailableError
 from streamfilter.kafka.broker.real import RealKafka
 from tests.faults.life import PROTOCOLS, SHORT_CLOCKS, Life
-from tests.faults.outage import OUTAGES, Cluster, Outage
 from tests.faults.proxy import Proxy
 from tests.faults.results import File, Result, table
+from tests.long.outage import OUTAGES, Cluster, Outage
 from tests.support.forge import Forge
 
 BETWEEN_SECONDS = (1.0, 4.0)
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kinds = OUTAGES[options.nodes]
     rows = [int(row) for row in options.rows.split(",")] if options.rows else sorted(kinds)
     command = (
-        f"python -m tests.faults.outages --nodes {options.nodes} --rows {','.join(map(str, rows))} "
+        f"python -m tests.long.outages --nodes {options.nodes} --rows {','.join(map(str, rows))} "
         f"--faults {options.faults} --lives {options.lives} --seed {options.seed}"
     )
     print(command, flush=True)
@@ -199,7 +199,7 @@ def _round(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.outages", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.long.outages", description=__doc__)
     parser.add_argument("--nodes", type=int, choices=(1, 3), default=1)
     parser.add_argument("--rows", default="", help="1 node: 14, 16; 3 nodes: 15, 16, 18")
     parser.add_argument("--faults", type=int, default=10, help="of each row")

@@ -1,4 +1,4 @@
-"""Rebalance storms: `python -m tests.faults.storms --trials 30 --seconds 20 --lives 3`.
+"""Rebalance storms: `python -m tests.long.storms --trials 30 --seconds 20 --lives 3`.
 
 A storm is a group of two to four filters on four tasks, of which one joins, leaves or is killed
 every two to five seconds. The protocol changes from storm to storm. That a task has one owner at
@@ -19,8 +19,8 @@ from pathlib import Path
 from streamfilter.kafka.broker.real import RealKafka
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
 from tests.faults.results import File, Result
-from tests.faults.side_by_side import SideBySide
 from tests.faults.supervisor import KILLED, Worker
+from tests.long.side_by_side import SideBySide
 from tests.support.forge import Forge
 
 ROW = 20
@@ -117,7 +117,7 @@ def storm(kafka: RealKafka, forge: Forge, seconds: float, seed: str, protocol: s
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     command = (
-        f"python -m tests.faults.storms --trials {options.trials} --seconds {options.seconds:g} "
+        f"python -m tests.long.storms --trials {options.trials} --seconds {options.seconds:g} "
         f"--lives {options.lives} --seed {options.seed}"
     )
     print(command, flush=True)
@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.storms", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.long.storms", description=__doc__)
     parser.add_argument("--trials", type=int, default=30, help="storms")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each")
     parser.add_argument("--lives", type=int, default=3, help="side by side")

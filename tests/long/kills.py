@@ -1,4 +1,4 @@
-"""The long run: `python -m tests.faults.long --kills 500 --json tests/bench_runs/faults.json`.
+"""The long run: `python -m tests.long.kills --kills 500 --json tests/bench_runs/faults.json`.
 
 One real broker, lives of a hundred kills each: a stream, two or three filters that a supervisor
 restarts, faults at kill points and at any moment. After every fifty kills everybody is left in
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.long", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.long.kills", description=__doc__)
     parser.add_argument(
         "--kills", type=int, default=60, help="processes to kill; with --rows, faults"
     )
@@ -198,7 +198,7 @@ def _command(options: argparse.Namespace) -> str:
     rows = f" --rows {options.rows}" if options.rows else ""
     nodes = f" --nodes {options.nodes}" if options.nodes else ""
     limits = " --limits" if options.limits else ""
-    return f"python -m tests.faults.long {what}{nodes}{limits} --seed {options.seed}{rows}"
+    return f"python -m tests.long.kills {what}{nodes}{limits} --seed {options.seed}{rows}"
 
 
 def _save(options: argparse.Namespace, tally: Tally, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Rows again and again: `python -m tests.faults.repeated --rows 28,33 --turns 10 --json F`.
+"""Rows again and again: `python -m tests.long.repeated --rows 28,33 --turns 10 --json F`.
 
 For rows that one test holds whole, the long column is that test, run so many times: the tests
 that README's "What happens when …" names for a row, in one pytest, one turn after another.
@@ -67,7 +67,7 @@ def repeat(row: int, turns: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.repeated", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.long.repeated", description=__doc__)
     parser.add_argument("--rows", required=True, help="such as 28,33")
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--json", type=Path, help="where rows are entered")
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _enter(book: Path, found: dict[str, Any]) -> None:
     """Write the rows into *book*, beside those it has already."""
     rows = json.loads(book.read_text())["rows"] if book.exists() else {}
-    command = "python -m tests.faults.repeated --rows ROW --turns TURNS --json FILE"
+    command = "python -m tests.long.repeated --rows ROW --turns TURNS --json FILE"
     rows = dict(sorted({**rows, **found}.items(), key=lambda item: int(item[0])))
     told = {"command": command, "machine": machine(), "versions": versions(), "rows": rows}
     book.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")

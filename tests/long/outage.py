@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from streamfilter.kafka.broker.node import Node
 from streamfilter.kafka.broker.real import RealKafka
 from tests.faults.proxy import CLEAR, HOLE, Proxy, Weather
-from tests.faults.roles import ROLES, node_with
+from tests.long.roles import ROLES, node_with
 from tests.support.stage import Stage
 
 Undo = Callable[[], object]

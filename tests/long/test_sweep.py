@@ -10,8 +10,8 @@ from tests.faults.chain import KILLED, Chain
 from tests.faults.directed import Directed, killed_at
 from tests.faults.places import Place
 from tests.faults.results import File, Result
-from tests.faults.side_by_side import FINDINGS_MAX, SideBySide
-from tests.faults.sweep import DIRECTED, live
+from tests.long.side_by_side import FINDINGS_MAX, SideBySide
+from tests.long.sweep import DIRECTED, live
 from tests.support.forge import Forge
 from tests.support.topics import Input, produce, read_committed
 

@@ -1,4 +1,4 @@
-"""The directed sweep: `python -m tests.faults.sweep --rows 1,2,3 --trials 20 --lives 3 --seed 7`.
+"""The directed sweep: `python -m tests.long.sweep --rows 1,2,3 --trials 20 --lives 3 --seed 7`.
 
 One broker. A life is a topic pair with a story of its own and a chain of processes, each ended by
 its row's fault; then one drains, and the oracle judges. A trial counts if its fault was seen to
@@ -19,7 +19,7 @@ from tests.faults.directed import PROCESS_ROWS, Directed
 from tests.faults.directed_network import NETWORK_ROWS
 from tests.faults.places import Place, places
 from tests.faults.results import File, Result
-from tests.faults.side_by_side import SideBySide
+from tests.long.side_by_side import SideBySide
 
 DIRECTED: Mapping[int, Directed] = {**PROCESS_ROWS, **NETWORK_ROWS}
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     rows = sorted({int(row) for row in options.rows.split(",")} if options.rows else DIRECTED)
     command = (
-        f"python -m tests.faults.sweep --rows {','.join(map(str, rows))} --trials {options.trials} "
+        f"python -m tests.long.sweep --rows {','.join(map(str, rows))} --trials {options.trials} "
         f"--lives {options.lives} --chain {options.chain} --seed {options.seed}"
     )
     print(command, flush=True)
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.sweep", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.long.sweep", description=__doc__)
     parser.add_argument("--rows", default="", help=f"such as 1,2,12; all: {sorted(DIRECTED)}")
     parser.add_argument("--trials", type=int, default=20, help="of each row")
     parser.add_argument("--lives", type=int, default=3, help="side by side")
