@@ -123,15 +123,14 @@ class Forwarder:
             scheme=self._style.scheme,
             threshold=self._style.threshold,
         )
-        mode = self._style.duplicates_mode
-        if shadow or mode == "annotate":
-            return self._annotated(record, evidence)
-        topic = self._to.duplicates
-        if mode == "envelope":
+        topic, mode = self._to.duplicates, self._style.duplicates_mode
+        if mode == "envelope" and not shadow:
             value = envelope.encode(envelope.with_payload(evidence, record.value))
             full = self._to_topic(topic, record, value, theirs_of(record))
             if self._fits(full):
                 return full
+        if mode == "annotate" or shadow:
+            return self._annotated(record, evidence)
         return self._reduced(topic, record, evidence)
 
     def _forward(self, record: Record, ours: Headers = ()) -> Outgoing:

@@ -146,7 +146,7 @@ def kafka_errors(doing: str) -> Iterator[None]:
             raise translated(cause, doing) from error
         raise OutcomeUnknown(f"{doing}: {cause}") from error
     except (BufferError, SystemError) as error:
-        # SystemError: the binding's answer to a produce on a fenced producer (kafka.md).
+        # SystemError: the binding's answer to a produce on a fenced producer.
         raise OutcomeUnknown(f"{doing}: {error}") from error
 
 

@@ -1,6 +1,6 @@
 """The evidence of a verdict as JSON: one spelling for topics, files and headers.
 
-`evidence` gives the record of `operations.md` in its order; `envelope` adds the payload that it
+`evidence` gives the record of a verdict in its order; `envelope` adds the payload that it
 speaks of. Both are plain dictionaries whose order is the order of the output, so that equal
 decisions give equal bytes. The schema is `schemas/envelope.json`.
 """

@@ -2,6 +2,10 @@
 
 The scheme decides who meets; the policy decides what that means, and may be changed on an index
 that exists. Everything here is arithmetic on columns of pairs.
+
+Containment is |A and B| over the size of the contained set. With Jaccard J and the sizes a and
+b of both sets, |A and B| = J (a + b) / (1 + J), so what finds J finds containment too, from whole
+sets exactly and from samples as an estimate.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity import rules
+from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 I64 = NDArray[np.int64]
@@ -88,10 +92,10 @@ class MatchPolicy:
     def wanted(self, ours: I64, theirs: I64) -> F64 | float:
         """Return the similarity from which each pair counts, given the sizes of its sets."""
         if self.method == "sketch":
-            return rules.agreeing_share(self.agree, self.of)
+            return agreeing_share(self.agree, self.of)
         if self.short_threshold is None:
             return self.threshold
-        return rules.raised_thresholds(
+        return _raised_thresholds(
             self.threshold,
             short_threshold=self.short_threshold,
             short_size=self.short_size,
@@ -106,7 +110,7 @@ class MatchPolicy:
         least = self.wanted(ours, theirs)
         if self.containment is not None:
             inside, outside = self._roles(ours, theirs)
-            least = np.minimum(least, rules.jaccard_of(self.containment, inside, outside))
+            least = np.minimum(least, _jaccard_of(self.containment, inside, outside))
         if self.method == "exact":
             reach = np.sqrt(np.maximum(least * (1.0 - least), 0.0) / slots)
             least = least - HOPELESS_DEVIATIONS * reach
@@ -118,10 +122,47 @@ class MatchPolicy:
         if self.containment is None:
             return None
         inside, outside = self._roles(ours, theirs)
-        return rules.containment(jaccard, inside, outside)
+        return _containment(jaccard, inside, outside)
 
     def _roles(self, ours: I64, theirs: I64) -> tuple[I64, I64]:
         """Return the size of the set that is to be contained, and that of the other."""
         if self.contained == "arriving":
             return ours, theirs
         return np.minimum(ours, theirs), np.maximum(ours, theirs)
+
+
+def _raised_thresholds(
+    threshold: float, *, short_threshold: float, short_size: int, sizes: I64
+) -> F64:
+    """Return the threshold of each pair whose smaller set has *sizes* shingles.
+
+    In a short text one changed word moves Jaccard far, and by chance too: it starts from
+    *short_threshold* for nothing at all and falls in a line to *threshold* at *short_size*.
+    """
+    share = np.minimum(sizes, short_size) / short_size
+    line = short_threshold + (threshold - short_threshold) * share
+    return np.where(sizes >= short_size, threshold, line)
+
+
+def _containment(jaccard: F64, contained: I64, other: I64) -> F64:
+    """Return the share of the *contained* set (sizes of both) that is in the other."""
+    common = jaccard * (contained + other) / (1.0 + jaccard)
+    whole = np.rint(common)
+    # Whole sets have a whole intersection; a sample's stays what it is.
+    common = np.where(np.abs(common - whole) < 1e-6, whole, common)
+    return np.minimum(common / np.maximum(contained, 1), 1.0)
+
+
+def _jaccard_of(share: float, contained: I64, other: I64) -> F64:
+    """Return the Jaccard similarity at which *share* of the *contained* set is in the other.
+
+    Above 1 where the other is too small to hold so much.
+    """
+    common = share * contained
+    union = contained + other - common
+    return np.where(common > other, 2.0, common / np.maximum(union, 1e-9))
+
+
+def agreeing_share(agree: int, of: int) -> float:
+    """Return the estimate at which exactly *agree* of *of* 8-bit slots are equal."""
+    return float(estimate(np.array([agree], np.int64), of)[0])

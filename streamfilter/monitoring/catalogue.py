@@ -33,8 +33,20 @@ WITHHELD = (Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE, Verdict.DROPPED)
 AUDITED = ("true_positive", "false_positive", "false_negative", "true_negative", "not_known")
 """What `audit` says of a sampled verdict; its docstring defines each."""
 
-ACTIVITIES = ("start", "restore", "membership", "poll", "prepare", "judge", "produce", "commit",
-              "apply", "audit", "report", "stop")  # fmt: skip
+ACTIVITIES = (
+    "start",
+    "restore",
+    "membership",
+    "poll",
+    "prepare",
+    "judge",
+    "produce",
+    "commit",
+    "apply",
+    "audit",
+    "report",
+    "stop",
+)
 """What the engine's one thread can be doing. ``membership`` includes standing by and pausing,
 ``prepare`` is reading and sketching or waiting for the worker that does, ``report`` is counting."""
 

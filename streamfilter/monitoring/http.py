@@ -47,9 +47,11 @@ class Server:
             problem = Problem("http.port", f"cannot listen on {host}:{port}: {reason}", cure)
             raise ConfigError([problem]) from None
         self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="http",
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.1},
+            name="http",
             daemon=True,
-        )  # fmt: skip
+        )
         self._thread.start()
 
     @property

@@ -194,15 +194,21 @@ class ThinnedRounds:
             return np.concatenate([np.zeros(0, kind), *chosen])
 
         return cls(
-            exact, blind,
+            exact,
+            blind,
             {kind: sum(each.population.get(kind, 0) for each in rounds) for kind in ArrivalKind},
             sum((each.withheld for each in rounds), np.zeros(BINS, np.int64)),
             sum((each.doubted for each in rounds), np.zeros(len(DOUBTS), np.int64)),
-            column("kinds", np.int8), column("similarity", np.float64), column("equal", np.bool_),
-            column("originals", np.int64), column("doubts", np.float64), column("named", np.int8),
-            column("causes", np.int8), column("whole", np.bool_),
+            column("kinds", np.int8),
+            column("similarity", np.float64),
+            column("equal", np.bool_),
+            column("originals", np.int64),
+            column("doubts", np.float64),
+            column("named", np.int8),
+            column("causes", np.int8),
+            column("whole", np.bool_),
             sum(each.forgotten for each in rounds),
-        )  # fmt: skip
+        )
 
     @property
     def cut(self) -> bool:

@@ -22,7 +22,6 @@ class State(StrEnum):
     STANDBY = "standby"
     """Waits for a task that another process owns. Ready: a rollout would hang otherwise."""
     RESTORING = "restoring"
-    REBALANCING = "rebalancing"
     RUNNING = "running"
     PAUSED_DISK = "paused:disk"
     PAUSED_DEAD_LETTERS = "paused:dead_letters"

@@ -128,6 +128,8 @@ class Watchdog:
             logger.critical(
                 "exit %d: told to stop %.0f s ago, and a call does not return; what is not "
                 "committed is done again at the next start; all threads:\n%s",
-                ExitCode.TEMPORARY, self._clock() - self._told, threads(),
-            )  # fmt: skip
+                ExitCode.TEMPORARY,
+                self._clock() - self._told,
+                threads(),
+            )
             self._leave(ExitCode.TEMPORARY)

@@ -136,6 +136,8 @@ class Starter:
         )
         for message in begin.loudly:
             self._observer.loudly(message)
-        known = {p: max(offset, positions[p]) if plan.accept_positions else offset
-                 for p, offset in begin.known.items()}  # fmt: skip
+        known = {
+            p: max(offset, positions[p]) if plan.accept_positions else offset
+            for p, offset in begin.known.items()
+        }
         return Standing.of(index.progress, positions=positions, known=known, writer=writer)

@@ -48,7 +48,7 @@ class Story:
         ]
 
 
-STATES = ("running", "standby", "restoring", "rebalancing", "starting", "paused:disk", "fenced")
+STATES = ("running", "standby", "restoring", "starting", "paused:disk", "fenced")
 
 
 def _shown(instance: str, process: Process) -> list[tuple[str, str, Minutes]]:

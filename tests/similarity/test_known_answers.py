@@ -9,12 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from streamfilter.matching.policy import agreeing_share
 from streamfilter.similarity.comparison import compare, slots_interval
 from streamfilter.similarity.curve import collision_probability
 from streamfilter.similarity.doubt import chance_at_least, chance_similar
 from streamfilter.similarity.estimators import wilson
 from streamfilter.similarity.minhash import MinHasher
-from streamfilter.similarity.rules import agreeing_share
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
 from streamfilter.similarity.shingles import Shingler

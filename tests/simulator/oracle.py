@@ -1,6 +1,6 @@
 """What must be true: while it happens (`Watcher`), and of what is left (`judge`).
 
-| check     | of faults.md | what it finds                                                      |
+| check     | oracle       | what it finds                                                      |
 |-----------|--------------|--------------------------------------------------------------------|
 | lost      | A            | an input record that is in no output                               |
 | doubled   | B            | one that came out more often than it was read                      |

@@ -45,9 +45,12 @@ class Feed:
     def send(self, value: bytes | None, *, key: bytes) -> None:
         """Send one record; it is on its way when this returns."""
         self._producer.produce(
-            self._topic, value=value, key=key, partition=self._partition,
+            self._topic,
+            value=value,
+            key=key,
+            partition=self._partition,
             on_delivery=self._delivered,
-        )  # fmt: skip
+        )
         self._producer.poll(0)
         self._check(0)
 
