@@ -173,7 +173,7 @@ def judge_disk(disk: Disk, history: History) -> None:
     limit = progress.next_ordinal
     buckets = {
         key: kept
-        for key, bucket in model.buckets.items()
+        for (_, key), bucket in model.buckets.items()
         if (kept := [ordinal for ordinal in bucket if ordinal < limit])
     }
     documents = {o: (d.id, d.fingerprint) for o, d in model.documents.items() if o < limit}
@@ -196,12 +196,12 @@ def judge_disk(disk: Disk, history: History) -> None:
 
 def _contents(disk: Disk) -> tuple[dict[int, Any], dict[int, Any], dict[int, Any]]:
     """Return buckets, documents and marks of an index."""
-    index = disk.index
-    found = index.fetch(np.array(sorted(index._documents), np.int64))
+    (part,) = disk.index._parts.values()  # nothing is forgotten here: there is one window
+    found = disk.index.fetch(np.array(sorted(part.documents), np.int64))
     rows = zip(found.ordinals.tolist(), found.ids, found.contents.fingerprints, strict=True)
     documents = {ordinal: (id_, print_.tobytes()) for ordinal, id_, print_ in rows}
     marks = {
         number: {span.partition: (span.start, span.end) for span in mark.spans}
-        for number, mark in index._marks.items()
+        for number, mark in part._marks.items()
     }
-    return index._buckets, documents, marks
+    return part._buckets, documents, marks
