@@ -17,7 +17,7 @@ from streamfilter.commands.check_places import check_places
 from streamfilter.config.configuration import Config
 from streamfilter.process import standard
 from streamfilter.process.logs import MASKER
-from streamfilter.stops import ExitCode, Problem, Temporary
+from streamfilter.stops import ExitCode, Problem, Refused, Temporary
 
 BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 
@@ -52,7 +52,9 @@ def command(
         try:
             problems += _broker(reading.config, create=create and not problems)
         except Temporary as stop:
-            unreachable = [_unreachable(stop)]
+            unreachable = [Problem("kafka.common.bootstrap.servers", str(stop), "")]
+        except Refused as stop:
+            problems.append(Problem("kafka.common", str(stop), ""))
     answer = Answer(reading.config, (*problems, *unreachable), connect or create)
     # librdkafka quotes the values that it refuses.
     standard.answer(MASKER.mask(answer.as_json() if output == "json" else answer.as_text()))
@@ -78,12 +80,6 @@ def _without_brokers(config: Config) -> Config:
     common = {k: v for k, v in config.kafka.common.items() if k not in BROKERS}
     kafka = config.kafka.model_copy(update={"common": common | {"log_level": "0"}})
     return config.model_copy(update={"kafka": kafka})
-
-
-def _unreachable(stop: Temporary) -> Problem:
-    from streamfilter.kafka import unreachable
-
-    return Problem("kafka.common.bootstrap.servers", str(stop), unreachable.cure())
 
 
 def _broker(config: Config, *, create: bool) -> list[Problem]:

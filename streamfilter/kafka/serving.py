@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import policy_for
@@ -23,14 +22,14 @@ from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.seeds import read_seed
-from streamfilter.kafka import clients, topics, unreachable
+from streamfilter.kafka import clients, topics
 from streamfilter.kafka.assembling import Assembly
 from streamfilter.kafka.questions import ask_for_id
 from streamfilter.kafka.topics import Topics, roles
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase
 from streamfilter.process.health import Health, State
-from streamfilter.stops import ConfigError, Refused, Stop, Temporary
+from streamfilter.stops import ConfigError, Refused, Stop
 
 T = TypeVar("T")
 
@@ -65,18 +64,9 @@ def explained(config: Config) -> Iterator[None]:
 
 
 def too_late(error: LogError) -> Stop:
-    """Return the end of a process that no broker answered in time, with the reason if known.
-
-    A wrong password is for the operator. A certificate that is refused may be the broker's own,
-    and is mended there: trying again later is right.
-    """
-    told = clients.refusal()
-    if told is None:
-        message = f"the cluster was not ready within kafka.start_timeout: {error}"
-        return Temporary(f"{message}\n    cure: {unreachable.cure()}")
-    if told.code() == KafkaError._AUTHENTICATION:
-        return Refused(f"no broker let us in: {told.str()} ({error}); mend the credentials")
-    return Temporary(f"no broker could be trusted: {told.str()} ({error})")
+    """Return the end of a process that no broker answered in time, with the reason if known."""
+    told = f"the cluster was not ready within kafka.start_timeout: {error}"
+    return topics.unanswered(error, told)
 
 
 def serve(

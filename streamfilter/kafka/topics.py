@@ -16,11 +16,11 @@ from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.ports import Retriable
+from streamfilter.engine.ports import LogError, Retriable
 from streamfilter.kafka import unreachable
-from streamfilter.kafka.clients import admin_client
+from streamfilter.kafka.clients import admin_client, refusal
 from streamfilter.kafka.errors import kafka_errors, stops, translated
-from streamfilter.stops import Problem
+from streamfilter.stops import Problem, Refused, Stop, Temporary
 
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types
 NewTopic: Any = _admin.NewTopic  # type: ignore[attr-defined]
@@ -95,6 +95,33 @@ def describe(
         if topic in metadata and (count := _partitions(topic, metadata[topic]))
     }
     return {topic: Topic(n, _settings(admin, topic, seconds)) for topic, n in found.items()}
+
+
+def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
+    """Return what `describe` does, for whoever asks only once.
+
+    Raises:
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    """
+    with stops():
+        try:
+            return describe(config, admin)
+        except Retriable as error:
+            raise unanswered(error, str(error)) from error
+
+
+def unanswered(error: LogError, told: str) -> Stop:
+    """Return the end of whoever asked in vain, and says *told*: with the reason, if it is known.
+
+    A wrong password is for the operator. A certificate that is refused may be the broker's own,
+    and is mended there: trying again later is right.
+    """
+    refused = refusal()
+    if refused is None:
+        return Temporary(f"{told}\n    cure: {unreachable.cure()}")
+    if refused.code() == KafkaError._AUTHENTICATION:
+        return Refused(f"no broker let us in: {refused.str()} ({error}); mend the credentials")
+    return Temporary(f"no broker could be trusted: {refused.str()} ({error})")
 
 
 def _partitions(topic: str, told: Any) -> int:
@@ -310,8 +337,7 @@ def inspect(config: Config) -> list[Problem]:
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
-    with stops():
-        topics = describe(config, admin_client(config))
+    topics = described(config, admin_client(config))
     return problems_of(config, topics) + warnings_of(config, topics)
 
 
@@ -322,8 +348,8 @@ def create_all(config: Config, partitions: int) -> list[str]:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
     admin = admin_client(config)
+    missing = config.input.topic not in described(config, admin)
     with stops():
-        missing = config.input.topic not in describe(config, admin)
         if missing:
             _create(admin, NewTopic(config.input.topic, num_partitions=partitions))
     return [config.input.topic] * missing + create_outputs(config)
@@ -336,8 +362,7 @@ def create_outputs(config: Config) -> list[str]:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
     admin = admin_client(config)
-    with stops():
-        topics = describe(config, admin)
+    topics = described(config, admin)
     source = topics.get(config.input.topic)
     if source is None:
         return []

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from streamfilter import cli
 from streamfilter.kafka.broker.real import RealKafka
 from tests.kafka.story import records, texts
 from tests.support.filter_process import FilterProcess
@@ -68,6 +69,22 @@ class Secured:
         grant(self.bootstrap, user, [right for name, right in rights.items() if name != without])
         return user
 
+    @property
+    def address(self) -> str:
+        """Return where a password is asked for."""
+        return f"127.0.0.1:{self.kafka.nodes[0].ports.proxied}"
+
+    def common(self, user: str, password: str) -> dict[str, str]:
+        """Return the properties of whoever comes as *user*."""
+        return {
+            "bootstrap.servers": self.address,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": password,
+            "ssl.ca.location": str(self.authority.certificate),
+        }
+
     def start(
         self,
         stage: Stage,
@@ -76,15 +93,7 @@ class Secured:
         state: str = "state",
         **more: str,
     ) -> FilterProcess:
-        common = {
-            "bootstrap.servers": f"127.0.0.1:{self.kafka.nodes[0].ports.proxied}",
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": user,
-            "sasl.password": password or self.password,
-            "ssl.ca.location": str(self.authority.certificate),
-            **more,
-        }
+        common = {**self.common(user, password or self.password), **more}
         times = {"session_timeout": "6s", "transaction_timeout": "6s", "start_timeout": "20s"}
         stage.produce(records(texts(random.Random(SEED), 40)))
         kafka = {"group": stage.group, "common": common, **times}
@@ -177,6 +186,24 @@ def test_a_wrong_password_is_a_stop_that_does_not_repeat_it(secured: Secured, st
     process = secured.start(stage, secured.user(stage), wrong)
     secured.ended(process, "authentication")
     assert wrong not in process.log.read_text()
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_check_with_a_wrong_password_names_host_cause_and_cure_and_does_not_say_try_again(
+    secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str], create: bool
+) -> None:
+    """It ended with 75, as if the broker were away: a supervisor would have tried for ever."""
+    wrong = f"wrong-{secrets.token_hex(12)}"
+    common = secured.common(secured.user(stage), wrong)
+    configuration = stage.configuration(kafka={"group": stage.group, "common": common})
+    asked = ["--connect", *["--apply"] * create, "--config", str(configuration)]
+    assert cli.main(["check", *asked]) == CONFIG
+    out, err = capsys.readouterr()
+    for words in (secured.address, "Authentication failed", "mend the credentials"):
+        assert words in out
+    assert "try again" not in out
+    assert wrong not in out + err
+    assert out.rstrip().endswith("1 problem found")
 
 
 PATHS = ("/", "/page.js", "/metrics", "/status", "/livez", "/readyz")

@@ -29,6 +29,7 @@ HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 @pytest.fixture(autouse=True)
 def nothing_heard_before() -> None:
     unreachable._heard.clear()
+    clients._refusals.clear()
 
 
 def config_of(bootstrap: str, *common: str) -> Config:
