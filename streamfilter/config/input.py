@@ -44,8 +44,7 @@ class InputSection(Section):
     )
     tombstones: Literal["forward", "drop"] = Field(
         default="forward",
-        description="Records with a null value. forget (delete the id from the index) is not "
-        "built yet.",
+        description="Records with a null value.",
     )
     empty_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",

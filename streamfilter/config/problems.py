@@ -20,11 +20,13 @@ SHOWN_CHARACTERS_MAX = 80
 _MAPPING_WANTED = ("model_type", "model_attributes_type", "dict_type")
 
 _NOT_BUILT: dict[tuple[str, ...], str] = {
+    ("index", "retention"): "retention is not built yet; leave it out: all is remembered",
     ("input", "tombstones", "forget"): "forgetting by tombstone is not built yet; use forward "
     "or drop",
     ("input", "format", "avro"): "format avro is not built yet; use json or text",
     ("input", "format", "cloudevents"): "format cloudevents is not built yet; use json or text",
 }
+"""What the design has and the code has not: settings, and values of settings → what to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +137,15 @@ def _problem(
     spelled: Mapping[tuple[str, ...], str],
 ) -> Problem:
     key = ".".join(map(str, location))
+    path = tuple(map(str, location))
+    unbuilt = _NOT_BUILT.get(path) or _NOT_BUILT.get((*path, str(details["input"])))
+    if unbuilt is not None:
+        return Problem(key, f"got {show(details['input'])}", unbuilt)
     owner = _owner(location, model)
     if details["type"] == "extra_forbidden" and owner is not None:
         cure = did_you_mean(str(location[-1]), list(owner.model_fields))
         kind = "unknown key" if len(location) > 1 else "unknown section"
         return Problem(key, kind, cure)
-    path = tuple(map(str, location))
-    unbuilt = _NOT_BUILT.get((*path, str(details["input"])))
-    if unbuilt is not None:
-        return Problem(key, f"got {show(details['input'])}", unbuilt)
     got = spelled.get(path) or _shown(path, details)
     return Problem(key, f"got {got}; {_expected(details)}", _cure(owner, path[-1]))
 

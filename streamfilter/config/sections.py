@@ -223,10 +223,6 @@ class IndexSection(Section):
         description="What a process without a task does. hot: it tails every task's changelog into "
         "its own path, and takes over in seconds; cold: it restores when it takes over.",
     )
-    retention: Literal["unlimited"] = Field(
-        default="unlimited",
-        description="How long a document is remembered. Expiry is not built yet.",
-    )
     bucket_cap: int = Field(
         default=8,
         ge=1,

@@ -199,7 +199,6 @@ CATALOGUE: tuple[Metric, ...] = (
     _gauge("index_documents", "Documents in the index."),
     _unknown("index_bytes", "Bytes of the index on disk."),
     _unknown("index_oldest_timestamp_seconds", "Timestamp of the first document that the index remembers."),
-    _counter("index_expired_total", "Documents that the index has forgotten by retention."),
     _unknown("changelog_offset", "Changelog offset the index has applied."),
     _gauge("restore_remaining_records", "Changelog records still to be applied before work starts."),
     _unknown("disk_free_bytes", "Free bytes on the index's disk."),

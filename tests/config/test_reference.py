@@ -1,6 +1,7 @@
 """The files in config/ are true: the reference equals the code, and both load."""
 
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -57,3 +58,14 @@ def keys_of(model: type[BaseModel], path: str = "") -> list[str]:
         if isinstance(field.default, BaseModel):
             found += keys_of(type(field.default), f"{path}.{name}")
     return found
+
+
+def test_every_setting_can_be_set_to_something_else():
+    """A setting with one value promises what is not built."""
+    sections = [Config]
+    for section in sections:
+        for name, field in section.model_fields.items():
+            if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+                sections.append(field.annotation)
+            elif get_origin(field.annotation) is Literal:
+                assert len(get_args(field.annotation)) > 1, f"{section.__name__}.{name}"
