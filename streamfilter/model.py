@@ -27,6 +27,9 @@ class Verdict(StrEnum):
     """Unreadable: goes to the dead-letter topic with a code."""
 
 
+SEED_BYTES = 16
+"""Of the secret that keys an index's hash functions."""
+
 DUPLICATES = frozenset({Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE})
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import secrets
 import time
-import unicodedata
 from dataclasses import asdict, replace
 
-from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
+from streamfilter.index.identity import Identity
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
@@ -42,21 +39,20 @@ def new_scheme(
     return Scheme(shape.bands, shape.rows, 128, shingling, Normalisation())
 
 
-def wanted_identity(known: Identity | None, scheme: Scheme | None) -> Identity:
+def wanted_identity(
+    known: Identity | None, scheme: Scheme | None, *, seed: bytes | None = None
+) -> Identity:
     """Return whose index is wanted: the *known* one (under *scheme*, if given), or a new one."""
     if known is not None:
         if scheme is None:
             return known
         return replace(known, scheme_fingerprint=scheme.fingerprint, scheme=scheme.as_json())
     scheme = scheme or new_scheme()
-    return Identity(
-        index_id=secrets.token_hex(ID_BYTES),
-        format=FORMAT,
-        scheme_fingerprint=scheme.fingerprint,
+    return Identity.new(
         scheme=scheme.as_json(),
-        seed=secrets.token_bytes(SEED_BYTES),
+        fingerprint=scheme.fingerprint,
         created=time.time_ns() // 1_000_000,
-        unicode_version=unicodedata.unidata_version,
+        seed=seed,
     )
 
 

@@ -78,7 +78,6 @@ def _explained(
         place.view,
         about.sketches,
         policy=place.policy,
-        bucket_cap=place.view.bucket_cap,
         locate=place.located,
         **before,
     )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from streamfilter.evaluation.brute_force import Pairs, all_pairs
 from streamfilter.evaluation.measured_curve import CurveBin, measured_curve, met_of
+from streamfilter.model import SEED_BYTES
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.shape import Shape, plan
 from streamfilter.similarity.sketch import Sketcher
@@ -21,7 +22,7 @@ from streamfilter.similarity.sketch import Sketcher
 FLOOR = 0.2
 """Pairs below it are not looked at: there are too many, and hardly any of them meet."""
 
-SEEDS, SEED_BYTES = 8, 16
+SEEDS = 8
 """With so many seeds the curve is measured."""
 
 EXAMPLES = 5

@@ -68,7 +68,7 @@ def filter_files(
         )
         Engine(
             settings=FilterSettings(
-                rules=Rules(policy_for(config), config.index.bucket_cap, sources.locate),
+                rules=Rules(policy_for(config), sources.locate),
                 batch_documents=config.batch.documents,
                 batch_bytes=config.batch.bytes,
             ),

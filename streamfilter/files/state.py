@@ -9,27 +9,21 @@ Without a directory the index lives in a temporary one: memory stays bounded eit
 
 from __future__ import annotations
 
-import secrets
-import time
-import unicodedata
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from streamfilter.assembly import note_policy, policy_for
+from streamfilter.collection.identity import wanted_identity
 from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import AS_THEY_WERE
 from streamfilter.files.scratch import scratch
 from streamfilter.index.directory import refuse_link
 from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked
-from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import ID_BYTES, Identity
 from streamfilter.index.opening import open_index, read_identity
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
-from streamfilter.index.seeds import SEED_BYTES, read_seed
-from streamfilter.similarity.scheme import Scheme
+from streamfilter.index.seeds import read_seed
 from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 
 DIRECTORY = "index"
@@ -68,7 +62,7 @@ def opened(
 def _open(config: Config, path: Path, seed: bytes | None) -> Iterator[tuple[Index, bytes]]:
     if seed is None and config.index.seed_file:
         seed = read_seed(config.index.seed_file)
-    identity = _identity(path, config.scheme(), seed)
+    identity = wanted_identity(read_identity(path, seed=seed), config.scheme(), seed=seed)
     index = open_index(
         path,
         identity,
@@ -78,20 +72,3 @@ def _open(config: Config, path: Path, seed: bytes | None) -> Iterator[tuple[Inde
     with closing(index):
         note_policy(index, policy_for(config))
         yield index, identity.seed
-
-
-def _identity(path: Path, scheme: Scheme, seed: bytes | None) -> Identity:
-    """Return the identity that is wanted: the known index under this scheme, or a new one."""
-    known = read_identity(path, seed=seed)
-    if known is not None:
-        return replace(known, scheme_fingerprint=scheme.fingerprint, scheme=scheme.as_json())
-    return Identity(
-        index_id=secrets.token_hex(ID_BYTES),
-        format=FORMAT,
-        scheme_fingerprint=scheme.fingerprint,
-        scheme=scheme.as_json(),
-        seed=seed or secrets.token_bytes(SEED_BYTES),
-        created=time.time_ns() // 1_000_000,
-        unicode_version=unicodedata.unidata_version,
-        external_seed=seed is not None,
-    )

@@ -11,19 +11,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import secrets
+import unicodedata
 from dataclasses import dataclass, field
 from typing import Any
 
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import FORMAT
+from streamfilter.model import SEED_BYTES
 
-SEED_BYTES = 16
 ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Made once, by whoever starts an index: the caller draws the id, the seed and the time."""
+    """Made once, by whoever starts an index."""
 
     index_id: str
     """32 hexadecimal digits, random."""
@@ -44,6 +46,29 @@ class Identity:
             raise ValueError(f"a seed has {SEED_BYTES} bytes, not {len(self.seed)}")
         if len(bytes.fromhex(self.index_id)) != ID_BYTES:
             raise ValueError(f"an index id has {2 * ID_BYTES} hexadecimal digits")
+
+    @classmethod
+    def new(
+        cls, *, scheme: str, fingerprint: str, created: int, seed: bytes | None = None
+    ) -> Identity:
+        """Return an identity that nobody had before.
+
+        Args:
+            scheme: canonical JSON of what shapes the index.
+            fingerprint: the scheme's.
+            created: milliseconds since the epoch.
+            seed: what ``index.seed_file`` holds; None draws a seed.
+        """
+        return cls(
+            index_id=secrets.token_hex(ID_BYTES),
+            format=FORMAT,
+            scheme_fingerprint=fingerprint,
+            scheme=scheme,
+            seed=seed or secrets.token_bytes(SEED_BYTES),
+            created=created,
+            unicode_version=unicodedata.unidata_version,
+            external_seed=seed is not None,
+        )
 
     @property
     def slots(self) -> int:

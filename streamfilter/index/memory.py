@@ -14,7 +14,13 @@ from itertools import islice
 
 import numpy as np
 
-from streamfilter.index.format import Lists, decode_documents, encode_buckets, encode_documents
+from streamfilter.index.format import (
+    BUCKET_CAP,
+    Lists,
+    decode_documents,
+    encode_buckets,
+    encode_documents,
+)
 from streamfilter.index.journal import StoredProgress, encode_mark, encode_standing, span_entries
 from streamfilter.index.longer import DEPTH, STEPS, cap_at, longer
 from streamfilter.index.protocol import (
@@ -39,10 +45,10 @@ from streamfilter.model import EVER, BatchMark
 class MemoryIndex:
     """`streamfilter.index.protocol.Index` in this process's memory."""
 
-    def __init__(self, *, slots: int, bucket_cap: int = 8) -> None:
+    def __init__(self, *, slots: int, bucket_cap: int = BUCKET_CAP) -> None:
         """Start empty: signatures of *slots* bytes, buckets of at most *bucket_cap* ordinals."""
         self._slots = slots
-        self._cap = bucket_cap
+        self.bucket_cap = bucket_cap
         self._standing = StoredProgress()
         self._parts = {EVER: _Part(bucket_cap)}
 
@@ -86,7 +92,7 @@ class MemoryIndex:
         for mark in changes.marks:
             encode_mark(mark)
         for window in alive:
-            self._parts.setdefault(window, _Part(self._cap))
+            self._parts.setdefault(window, _Part(self.bucket_cap))
         removed = self._remove(changes.removals) if changes.removals else 0
         applied, late = self._add(alive, changes.additions, values)
         for mark in changes.marks:

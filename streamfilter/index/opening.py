@@ -27,7 +27,7 @@ from streamfilter.index.directory import (
     write_marker,
 )
 from streamfilter.index.errors import FormatError, IndexDamaged, file_errors
-from streamfilter.index.format import BUCKET_CAP_MAX
+from streamfilter.index.format import BUCKET_CAP, BUCKET_CAP_MAX
 from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.log_gaps import refuse_gaps
 from streamfilter.index.options import Memory
@@ -40,7 +40,7 @@ def open_index(
     path: Path,
     identity: Identity,
     *,
-    bucket_cap: int = 8,
+    bucket_cap: int = BUCKET_CAP,
     memory: Memory | None = None,
 ) -> RocksIndex:
     """Return the index of *identity* in the directory *path*, made new if there is none.
@@ -50,7 +50,8 @@ def open_index(
         ValueError: *bucket_cap* is out of bounds.
     """
     if not 1 <= bucket_cap <= BUCKET_CAP_MAX:
-        raise ValueError(f"index.bucket_cap is {bucket_cap}; use 1 to {BUCKET_CAP_MAX}, such as 8")
+        cure = f"use 1 to {BUCKET_CAP_MAX}, such as {BUCKET_CAP}"
+        raise ValueError(f"index.bucket_cap is {bucket_cap}; {cure}")
     with file_errors(path):
         claim(path)
         lock = Lock(path)

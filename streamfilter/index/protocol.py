@@ -191,6 +191,10 @@ class Applied:
 class Index(Protocol):
     """The memory of one task. Not safe for use from two threads at once, except `probe`."""
 
+    @property
+    def bucket_cap(self) -> int:
+        """Return how many ordinals a bucket lists before it turns newcomers away."""
+
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:

@@ -70,7 +70,7 @@ class RocksIndex:
         path: Path,
         *,
         slots: int,
-        bucket_cap: int = 8,
+        bucket_cap: int,
         memory: Memory | None = None,
         create: bool = False,
         on_close: Callable[[], None] = lambda: None,
@@ -86,7 +86,7 @@ class RocksIndex:
             on_close: Called once, after the database has been released.
         """
         self._slots = slots
-        self._cap = bucket_cap
+        self.bucket_cap = bucket_cap
         memory = memory or Memory()
         self._store = Database(path, memory=memory, create=create)
         self._on_close: Callable[[], None] | None = on_close
@@ -219,7 +219,7 @@ class RocksIndex:
             first_lists = partial(self._probed_lists, additions.buckets, written(additions))
         applied = listed(
             entries, additions, removals, first_lists=first_lists, lists_of=self._stored_lists,
-            about_to_write=self._absence.add, cap=self._cap,
+            about_to_write=self._absence.add, cap=self.bucket_cap,
         )  # fmt: skip
         if additions is not None:
             documents = additions.documents

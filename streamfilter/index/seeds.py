@@ -12,9 +12,9 @@ import hashlib
 import os
 from pathlib import Path
 
+from streamfilter.model import SEED_BYTES
 from streamfilter.stops import ConfigError, Problem
 
-SEED_BYTES = 16
 MEASURING = bytes(SEED_BYTES)
 """A seed for what only measures: that needs no secret, but the same answer every time."""
 

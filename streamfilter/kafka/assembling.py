@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,8 +21,7 @@ from streamfilter.engine.pace import Pace
 from streamfilter.engine.ports import Clock
 from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.transactor import BatchLimits, Parts
-from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import ID_BYTES, SEED_BYTES, Identity
+from streamfilter.index.identity import Identity
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Index
 from streamfilter.kafka import clients, topics
@@ -35,7 +33,6 @@ from streamfilter.kafka.watching import TopicsWatch
 from streamfilter.matching.audit import OFF, Rates
 from streamfilter.matching.batch import Rules
 from streamfilter.model import Source
-from streamfilter.similarity.text import UNICODE_VERSION
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys
@@ -226,15 +223,11 @@ class Assembly:
 
     def _new_identity(self) -> Identity:
         scheme = self.config.scheme()
-        return Identity(
-            index_id=secrets.token_hex(ID_BYTES),
-            format=FORMAT,
-            scheme_fingerprint=scheme.fingerprint,
+        return Identity.new(
             scheme=scheme.as_json(),
-            seed=self.seed or secrets.token_bytes(SEED_BYTES),
+            fingerprint=scheme.fingerprint,
             created=self.clock.wall_milliseconds(),
-            unicode_version=UNICODE_VERSION,
-            external_seed=self.seed is not None,
+            seed=self.seed,
         )
 
 
@@ -246,7 +239,7 @@ def _rates(config: Config) -> Rates:
 
 
 def _rules(config: Config) -> Rules:
-    return Rules(policy_for(config), config.index.bucket_cap, partial(Source, config.input.topic))
+    return Rules(policy_for(config), partial(Source, config.input.topic))
 
 
 def _bounds(config: Config, share: int) -> BatchLimits:

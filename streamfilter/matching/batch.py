@@ -33,7 +33,6 @@ class Rules:
     """How the documents of one index are judged."""
 
     policy: MatchPolicy
-    bucket_cap: int
     locate: Locate
     """The index stores a source as two numbers."""
 
@@ -170,7 +169,6 @@ def decide(
             number=number,
             first_ordinal=first_ordinal,
             as_of=index.marks_covering(batch.partitions, batch.offsets) if reread else None,
-            bucket_cap=rules.bucket_cap,
             extent=extent,
         )
     outcomes: dict[int, Decision | Unjudged | Malformed] = dict(prepared.others)

@@ -85,7 +85,6 @@ def explain(
     sketches: Sketches,
     *,
     policy: MatchPolicy,
-    bucket_cap: int,
     before: int = BEHIND_ALL,
     locate: Locate = NOWHERE,
 ) -> Explanation:
@@ -104,7 +103,7 @@ def explain(
         shingles=int(sketches.contents.set_sizes[0]),
         sample=len(sketches.contents.samples.tokens),
         columns=sketches.keys.shape[1] - 1,
-        buckets=_hits(met_in, bucket_cap, sketches.keys.shape[1] - 1),
+        buckets=_hits(met_in, index.bucket_cap, sketches.keys.shape[1] - 1),
         candidates=steps,
         decision=decision,
         reason=_reason(decision, steps, int(outcome.missing.sum())),
@@ -254,7 +253,7 @@ def one_after_the_other(
     return PairExplanation(
         remembered=remembered,
         step=beside(second, stored.documents, first.keys, policy=policy),
-        explanation=explain(index, second, policy=policy, bucket_cap=bucket_cap),
+        explanation=explain(index, second, policy=policy),
     )
 
 

@@ -117,7 +117,6 @@ def judge(
     number: int,
     first_ordinal: int,
     as_of: Sequence[BatchMark | None] | None = None,
-    bucket_cap: int = 8,
     extent: Extent = EVERYTHING,
 ) -> Judgement:
     """Decide every document of *batch* as if they had come one at a time.
@@ -140,7 +139,8 @@ def judge(
         known = known.where(_earlier(known, stored, batch, as_of))
     alone = as_of is not None
     shared = np.zeros_like(present) if alone else present
-    overlay = Overlay(sketches.keys, shared, sketches.contents.signatures, buckets, cap=bucket_cap)
+    signatures, cap = sketches.contents.signatures, index.bucket_cap
+    overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
     undecided: Flags = np.asarray(present.any(axis=1))
     judging = _Judging(batch, sketches, stored, policy, locate, first_ordinal, undecided)
     judging.leave_short(~undecided, policy)

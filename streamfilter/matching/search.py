@@ -23,6 +23,10 @@ from streamfilter.similarity.sketch import Sketches
 class Readable(Protocol):
     """The reading half of an index."""
 
+    @property
+    def bucket_cap(self) -> int:
+        """Return how many ordinals a bucket lists before it turns newcomers away."""
+
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:

@@ -34,7 +34,6 @@ class Run:
     sketcher: Sketcher
     index: Index
     policy: MatchPolicy
-    bucket_cap: int = 8
 
     @classmethod
     def of(cls, *, bands: int, rows: int, threshold: float, seed: int, cap: int = 8,
@@ -45,7 +44,6 @@ class Run:
             sketcher,
             index,
             MatchPolicy(threshold=threshold, method=method, max_candidates=most),
-            cap,
         )
 
     def step(self, texts: list[str]) -> tuple[Sketches, Judgement, int]:
@@ -59,7 +57,7 @@ class Run:
         sketches = self.sketcher.sketch(texts)
         judgement = judge(
             batch, sketches, index=self.index, policy=self.policy, number=number,
-            first_ordinal=first, bucket_cap=self.bucket_cap,
+            first_ordinal=first,
             locate=lambda partition, offset: Source("t", partition, offset),
         )  # fmt: skip
         progress = Progress(positions={0: first + n}, next_batch=number + 1, next_ordinal=first + n)

@@ -130,7 +130,7 @@ class World:
             observer=self._observer,
             incoming=Incoming(Reader(), self._to),
             forwarder=Forwarder(self._to, Style(False, "annotate", "scheme", 0.8)),
-            rules=Rules(MatchPolicy(), 8, partial(Source, "in")),
+            rules=Rules(MatchPolicy(), partial(Source, "in")),
             bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),
             breaker=Breaker(0.5),
             pace=Pace(self.clock, 10.0),

@@ -106,10 +106,10 @@ def test_explain_says_what_the_filter_does_verdict_evidence_and_reason(kind, giv
     index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=CAP)
     for place, text in enumerate(stories(kind, seed)):
         sketches = sketcher.sketch([text])
-        told = explain(index, sketches, policy=policy, bucket_cap=CAP, locate=locate)
+        told = explain(index, sketches, policy=policy, locate=locate)
         done = judge(
             batch(f"d{place}", place), sketches, index=index, policy=policy, locate=locate,
-            number=place, first_ordinal=place, bucket_cap=CAP,
+            number=place, first_ordinal=place,
         )  # fmt: skip
         (decision,) = done.decisions
         assert told.decision == decision
@@ -155,7 +155,7 @@ def test_compare_says_what_the_filter_does_with_two_texts(kind, given_, seed):
         done = judge(
             Batch(["the first", "b"], zeros, np.arange(2), zeros - 1),
             sketcher.sketch([one, other]), index=MemoryIndex(slots=sketcher.scheme.slots),
-            policy=policy, locate=locate, number=0, first_ordinal=0, bucket_cap=CAP,
+            policy=policy, locate=locate, number=0, first_ordinal=0,
         )  # fmt: skip
         pair = one_after_the_other(one, other, sketcher, policy=policy, bucket_cap=CAP)
         ours, theirs = pair.explanation.decision, done.decisions[1]

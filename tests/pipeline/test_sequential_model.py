@@ -66,7 +66,7 @@ def batch_of(ids, offsets):
     return Batch(ids, zeros, np.array(offsets, np.int64), zeros)
 
 
-def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, cap=8, extents=None):
+def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, extents=None):
     """Judge *texts*; *extents* says what each batch is judged with, from the index before it."""
     done, outcome, number = 0, [], 0
     while done < len(texts):
@@ -81,7 +81,6 @@ def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, cap=8, extent
             locate=lambda p, o: Source("t", p, o),
             number=number,
             first_ordinal=done,
-            bucket_cap=cap,
             extent=extent,
         )
         span = Span(0, done, done + size)
@@ -178,7 +177,7 @@ def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_a
     expected = [model.judge(f"d{i}", sketches, i) for i in range(len(texts))]
     index = MemoryIndex(slots=128, bucket_cap=cap)
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
-    decisions = run_in_batches(texts, sizes, index, policy, cap=cap)
+    decisions = run_in_batches(texts, sizes, index, policy)
     for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
         assert plain(got) == (want.verdict, want.matches, want.truncated), (i, texts[i])
     stored = {
@@ -190,7 +189,7 @@ def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_a
     batch = batch_of([f"d{i}" for i in range(100, 400)], range(100, 400))
     again = judge(
         batch, SKETCHER.sketch(texts[100:]), index=index, policy=policy,
-        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=400, bucket_cap=cap,
+        locate=lambda p, o: Source("t", p, o), number=-1, first_ordinal=400,
         as_of=index.marks_covering(batch.partitions, batch.offsets),
     )  # fmt: skip
     assert [plain(each) for each in again.decisions] == [plain(each) for each in decisions[100:]]

@@ -59,9 +59,7 @@ class Story:
 
     def run(self, index) -> list:
         sizes = iter(lambda: self.rng.choice((1, 3, 10, 30)), None)
-        return run_in_batches(
-            self.texts, sizes, index, self.policy, cap=self.cap, extents=self.extent
-        )
+        return run_in_batches(self.texts, sizes, index, self.policy, extents=self.extent)
 
 
 def test_verdicts_with_windows_equal_the_sequential_model_whatever_the_batches():
@@ -117,7 +115,7 @@ def test_a_text_is_met_in_a_later_window_however_many_like_it_an_older_one_lists
         opens = Window(index.windows[-1].number + 1, progress.next_ordinal, progress.next_batch)
         return Extent(0, opens if progress.next_ordinal else None)
 
-    run_in_batches(texts, iter(lambda: 1, None), index, policy, cap=1, extents=extents)
+    run_in_batches(texts, iter(lambda: 1, None), index, policy, extents=extents)
     assert len(index.windows) == 4
     nothing = np.zeros(1, np.int64)
     judged = judge(

@@ -51,6 +51,6 @@ def test_texts_without_a_common_shingle_are_never_near_duplicates(shingling):
         told = judge(
             batch, sketches, index=MemoryIndex(slots=128, bucket_cap=8),
             policy=MatchPolicy(), number=0, first_ordinal=0,
-            locate=lambda p, o: Source("t", p, o), bucket_cap=8,
+            locate=lambda p, o: Source("t", p, o),
         )  # fmt: skip
         assert {each.verdict for each in told.decisions} == {Verdict.UNIQUE}, number

@@ -49,7 +49,7 @@ class Flood:
         )  # fmt: skip
         told = judge(
             batch, sketches, index=self.index, policy=POLICY, number=first, first_ordinal=first,
-            locate=lambda p, o: Source("t", p, o), bucket_cap=CAP,
+            locate=lambda p, o: Source("t", p, o),
         )  # fmt: skip
         progress = Progress(next_ordinal=first + n, next_batch=first + 1)
         applied = self.index.apply(Changes(progress, told.additions))
@@ -189,9 +189,7 @@ def test_explain_tells_of_whom_it_met_under_longer_keys(tmp_path):
         attacked(index, Flooding(160, 12, 0), seed=3, batch=100)
         enemy = Enemy(3)
         enemy.variants(Flooding(160, 12, 0))
-        told = explain(
-            index, SKETCHER.sketch(enemy.copies(1)), policy=POLICY, bucket_cap=CAP, before=161
-        )
+        told = explain(index, SKETCHER.sketch(enemy.copies(1)), policy=POLICY, before=161)
     assert told.decision.verdict is Verdict.NEAR_DUPLICATE
     assert told.decision.matches[0].ordinal == 160
     split = [bucket for bucket in told.buckets if bucket.longer]

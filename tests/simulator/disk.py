@@ -142,6 +142,10 @@ class SimIndex:
             self._world.tell(self._life.name, "reads again what found no room")
         self._owed = None
 
+    @property
+    def bucket_cap(self) -> int:
+        return self._disk.index.bucket_cap
+
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:

@@ -253,7 +253,7 @@ class Process:
                 _reader(), _destinations(self.world.partitions), refusals=Refusals(DEAD)
             ),
             forwarder=_forwarder(self.world.partitions),
-            rules=Rules(policy(), CAP, partial(Source, INPUT)),
+            rules=Rules(policy(), partial(Source, INPUT)),
             bounds=BatchLimits(
                 documents=shape.batch,
                 size=1_000_000,
