@@ -3,6 +3,7 @@
 import re
 import runpy
 import sys
+import tomllib
 
 import pytest
 
@@ -99,3 +100,22 @@ def test_a_program_of_the_tests_knows_the_options_that_a_text_gives_it(
 def test_what_a_text_runs_with_pytest_is_there(path, word):
     assert (ROOT / path).exists()
     assert not word or re.search(rf"def test_\w*{word}", (ROOT / path).read_text())
+
+
+def test_every_dependency_has_its_reason():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {(name, "") for name in map(package, project["dependencies"])}
+    wanted |= {(package(each), extra) for extra in extras for each in extras[extra]}
+    rows = [line.split("|") for line in section("Dependencies").splitlines()[3:] if line]
+    found = set()
+    for _, names, why, _ in rows:
+        assert len(why.split()) > 1, names
+        packages, _, inside = names.strip().partition(" (")
+        extras_of = re.findall(r"`(\w+)`", inside) or [""]
+        found |= {(name, extra) for name in packages.split(", ") for extra in extras_of}
+    assert found == wanted
+
+
+def package(requirement: str) -> str:
+    return re.split(r"[><=;! ]", requirement)[0]

@@ -120,3 +120,11 @@ def test_a_verb_looks_seldom_for_cycles_and_not_at_all_at_its_end():
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == f"{cli.COLLECT_EVERY[0]} True"
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_the_help_of_every_verb_shows_an_example(verb, capsys):
+    assert cli.main([verb, "--help"]) == 0
+    _, heading, examples = capsys.readouterr().out.partition("Example")
+    assert heading
+    assert f"streamfilter {verb} " in examples or f"streamfilter {verb}\n" in examples
