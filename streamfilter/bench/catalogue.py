@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from streamfilter.bench.machine import machine, versions
-from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import BenchResult
+from streamfilter.bench.result import BenchResult, Options
 
 BENCHMARKS = {
     "sketch": "streamfilter.bench.sketching",
@@ -20,8 +20,9 @@ BENCHMARKS = {
     "metrics": "streamfilter.bench.observing",
     "flood": "streamfilter.bench.flooding",
 }
-"""In the order of the pipeline. Each module has ``run(options) -> Outcome``; it is imported when
-its turn comes, so that one that needs an extra costs the others nothing."""
+"""In the order of the pipeline. Each module asks its question in the first line of its docstring,
+and has ``run(options) -> BenchResult``; it is imported when its turn comes, so that one that needs
+an extra costs the others nothing."""
 
 ONE_THREAD = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -29,29 +30,27 @@ SCHEMA = 1
 """Version of the JSON."""
 
 
-def outcomes(names: Sequence[str], options: Options) -> Iterator[BenchResult]:
+def results(names: Sequence[str], options: Options) -> Iterator[BenchResult]:
     """Run the benchmarks *names* and yield each answer as it comes."""
     # The libraries read these when they start their first thread.
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     for name in names:
         options.say(name)
-        yield importlib.import_module(BENCHMARKS[name]).run(options)
+        module = importlib.import_module(BENCHMARKS[name])
+        question = (module.__doc__ or "").splitlines()[0]
+        yield replace(module.run(options), name=name, question=question)
 
 
 def as_json(answers: Sequence[BenchResult], options: Options) -> dict[str, Any]:
     """Return a whole run as plain values."""
+    settings = asdict(replace(options, say=print))
+    del settings["say"]
     return {
         "schema": SCHEMA,
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "passed": all(answer.passed for answer in answers),
         "machine": machine(),
         "versions": versions(),
-        "settings": {
-            "repeat": options.repeat,
-            "quick": options.quick,
-            "large": options.large,
-            "peers": options.peers,
-            "text": options.text.name if options.text else None,
-        },
+        "settings": settings | {"text": options.text.name if options.text else None},
         "benchmarks": {answer.name: answer.as_json() for answer in answers},
     }

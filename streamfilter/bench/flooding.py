@@ -9,28 +9,18 @@ of it takes the service's own way, sketch, judge and write, on RocksDB.
 from __future__ import annotations
 
 import random
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
-
-from streamfilter.bench.growth import IDENTITY
+from streamfilter.bench.judging import BatchFilter, fresh_index
 from streamfilter.bench.measure import Measured
-from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
-from streamfilter.index.opening import open_index
-from streamfilter.index.protocol import Applied, Changes, Index, Progress
-from streamfilter.matching.pipeline import Batch, Judgement, judge
-from streamfilter.matching.verification import MatchPolicy
-from streamfilter.model import BatchMark, Source, Span, Verdict
+from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
+from streamfilter.index.protocol import Index
+from streamfilter.model import Verdict
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 
-NAME = "flood"
 SKETCHER = Sketcher(Scheme(16, 6, shingling=Shingling(size=1)), seed=bytes(range(16)))
 """Shingles of one word, so that a changed word changes one token."""
 WORDS = 100
@@ -55,43 +45,14 @@ FLOODS = (Flood(0, 12, 0.99), Flood(80, 12, 0.97), Flood(160, 12, 0.97), Flood(1
           Flood(1_000, 12, 0.85))  # fmt: skip
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AttackResult:
     """What came of one attack."""
 
-    found: int = 0
-    of: int = 0
-    candidates: float = 0.0
+    recall: float
+    """Share of the copies that were withheld."""
+    candidates: float
     """Of a copy."""
-
-    @property
-    def recall(self) -> float:
-        """Return the share of the copies that were withheld."""
-        return self.found / self.of
-
-
-class BatchFilter:
-    """Sketch, judge and write as the service does it, batch by batch."""
-
-    def __init__(self, index: Index) -> None:
-        self._index, self._number, self._next = index, 0, 0
-
-    def take(self, texts: Sequence[str]) -> tuple[Judgement, Applied]:
-        """Judge *texts* as one batch, and write what is new."""
-        n, first, number = len(texts), self._next, self._number
-        self._number, self._next = number + 1, first + n
-        offsets = np.arange(first, first + n)
-        batch = Batch(
-            [str(offset) for offset in offsets.tolist()],
-            np.zeros(n, np.int64), offsets, np.full(n, -1, np.int64),
-        )  # fmt: skip
-        judgement = judge(
-            batch, SKETCHER.sketch(texts), index=self._index, policy=MatchPolicy(), number=number,
-            locate=lambda partition, offset: Source("", partition, offset), first_ordinal=first,
-        )  # fmt: skip
-        progress = Progress(positions={0: first + n}, next_batch=number + 1, next_ordinal=first + n)
-        mark = BatchMark(number, first, first + n, (Span(0, first, first + n),))
-        return judgement, self._index.apply(Changes(progress, judgement.additions, (mark,)))
 
 
 class Enemy:
@@ -124,32 +85,28 @@ class Enemy:
 
 
 def attacked(index: Index, flood: Flood, *, seed: int, batch: int = BATCH) -> AttackResult:
-    """Send the *flood*, the text and its copies, *batch* at a time; tell what was found."""
-    enemy, service, seen = Enemy(seed), BatchFilter(index), AttackResult()
+    """Send the *flood*, the text and its copies, *batch* at a time; say what was found."""
+    enemy, service = Enemy(seed), BatchFilter(index, SKETCHER)
     for texts in _cut([*enemy.variants(flood), " ".join(enemy.text)], batch):
         service.take(texts)
-    for texts in _cut(enemy.copies(), batch):
-        judgement, _ = service.take(texts)
-        seen.of += len(texts)
-        seen.found += sum(each.verdict is Verdict.NEAR_DUPLICATE for each in judgement.decisions)
-        seen.candidates += int(judgement.counts.candidates.sum()) / COPIES
-    return seen
+    judged = [service.take(texts)[1] for texts in _cut(enemy.copies(), batch)]
+    verdicts = [each.verdict for judgement in judged for each in judgement.decisions]
+    candidates = sum(int(judgement.counts.candidates.sum()) for judgement in judged)
+    return AttackResult(verdicts.count(Verdict.NEAR_DUPLICATE) / COPIES, candidates / COPIES)
 
 
-def _cut(texts: list[str], size: int) -> list[list[str]]:
-    return [texts[i : i + size] for i in range(0, len(texts), size)]
+def _cut(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (texts[i : i + size] for i in range(0, len(texts), size))
 
 
 def costs(index: Index, *, seed: int, batches: int) -> dict[str, float]:
     """Return microseconds of a document: ordinary ones, variants behind a thousand, and copies."""
-    enemy, service = Enemy(seed), BatchFilter(index)
-    service.take(enemy.others(BATCH))  # what is done once is done
-    told = {"ordinary": _timed(service, enemy.others(BATCH * batches))}
-    for texts in _cut(enemy.variants(Flood(1_000, 12, 0)), BATCH):
-        service.take(texts)
-    told["variants"] = _timed(service, enemy.variants(Flood(BATCH * batches, 12, 0)))
-    told["copies"] = _timed(service, enemy.copies(BATCH * batches))
-    return told
+    enemy, service = Enemy(seed), BatchFilter(index, SKETCHER)
+    _timed(service, enemy.others(BATCH))  # what is done once is done
+    found = {"ordinary": _timed(service, enemy.others(BATCH * batches))}
+    _timed(service, enemy.variants(Flood(1_000, 12, 0)))
+    found["variants"] = _timed(service, enemy.variants(Flood(BATCH * batches, 12, 0)))
+    return {**found, "copies": _timed(service, enemy.copies(BATCH * batches))}
 
 
 def _timed(service: BatchFilter, texts: list[str]) -> float:
@@ -161,57 +118,37 @@ def _timed(service: BatchFilter, texts: list[str]) -> float:
 
 def run(options: Options) -> BenchResult:
     """Attack fresh indexes with each flood, and time one more."""
-    recalls: list[Row] = []
+    found: list[Row] = []
     checks: list[Check] = []
-    seeds = range(1 if options.quick else options.repeat)
+    seeds = range(options.repeat)
     for flood in FLOODS:
-        options.say(f"{flood.variants} variants with {flood.changes} words changed")
-        seen = [_attacked_anew(flood, seed) for seed in seeds]
-        row: Row = {"variants first": flood.variants, "words changed": flood.changes}
-        row |= {"copies": sum(each.of for each in seen)}
-        row |= {"missed": sum(each.of - each.found for each in seen)}
-        row |= {"candidates": Measured.of([each.candidates for each in seen])}
-        recalls.append(row)
-        recall = sum(each.found for each in seen) / sum(each.of for each in seen)
-        name = f"recall behind {flood.variants} variants ({flood.changes} words changed)"
-        checks.append(Check.at_least(name, recall, flood.recall))
+        label = f"{flood.variants} variants ({flood.changes} words changed)"
+        options.say(label)
+        seen: list[AttackResult] = []
+        for seed in seeds:
+            with fresh_index() as index:
+                seen.append(attacked(index, flood, seed=seed))
+        recall = sum(each.recall for each in seen) / len(seen)
+        found.append({
+            "variants first": flood.variants, "words changed": flood.changes,
+            "copies": COPIES * len(seen), "missed": round(COPIES * len(seen) * (1 - recall)),
+            "candidates": Measured.of([each.candidates for each in seen]),
+        })  # fmt: skip
+        checks.append(Check.at_least(f"recall behind {label}", recall, flood.recall))
     options.say("costs")
-    told = [_timed_anew(seed, batches=1 if options.quick else 4) for seed in seeds]
-    ratios = {name: [each[name] / each["ordinary"] for each in told] for name in told[0]}
+    taken: list[dict[str, float]] = []
+    for seed in seeds:
+        with fresh_index() as index:
+            taken.append(costs(index, seed=seed, batches=1 if options.quick else 4))
+    times = {n: Measured.of([each[n] / each["ordinary"] for each in taken]) for n in taken[0]}
     timed: list[Row] = [
-        {
-            "documents": name,
-            "us": Measured.of([each[name] for each in told]),
-            "times an ordinary one": Measured.of(ratios[name]),
-        }
-        for name in ratios
-    ]
-    targets = [
-        Target(f"{name} in a flood, times an ordinary document", median, 3, at_most=True)
-        for name in ("variants", "copies")
-        for median in (Measured.of(ratios[name]).median,)
-    ]
+        {"documents": name, "us": Measured.of([each[name] for each in taken]),
+         "times an ordinary one": times[name]}
+        for name in times
+    ]  # fmt: skip
     return BenchResult(
-        NAME, __doc__.splitlines()[0],
-        [Table("copies found", recalls), Table("processor time of a document", timed)],
-        checks, targets, settings={"words": WORDS, "batch": BATCH, "copies": COPY_CHANGES},
+        {"copies found": found, "processor time of a document": timed}, checks,
+        [Target(f"{name} in a flood, times an ordinary document", times[name].median, 3,
+                at_most=True) for name in ("variants", "copies")],
+        settings={"words": WORDS, "batch": BATCH, "copies": COPY_CHANGES},
     )  # fmt: skip
-
-
-def _attacked_anew(flood: Flood, seed: int) -> AttackResult:
-    with _fresh_index() as index:
-        return attacked(index, flood, seed=seed)
-
-
-def _timed_anew(seed: int, *, batches: int) -> dict[str, float]:
-    with _fresh_index() as index:
-        return costs(index, seed=seed, batches=batches)
-
-
-@contextmanager
-def _fresh_index() -> Iterator[Index]:
-    with (
-        tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory,
-        closing(open_index(Path(directory, "index"), IDENTITY)) as index,
-    ):
-        yield index

@@ -1,30 +1,57 @@
 """What do a probe and a write cost as the index grows to millions of documents, in time and space?
 
-Batches of 500 documents with 16 band keys and a fingerprint each, as the pipeline sends them.
+Batches of 500 documents with 16 band keys and a fingerprint each, as the pipeline sends them. The
+documents are synthetic: random keys, signatures and samples of 150 tokens, as hash functions make
+them of any text. Each batch's columns come from its own number, so that later any earlier document
+can be asked for again. The index grows in a process of its own: only then is resident memory its.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from streamfilter.bench import growth
-from streamfilter.bench.growth import Checkpoint
-from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
+import numpy as np
+
+from streamfilter.bench.judging import IDENTITY, step_of
+from streamfilter.bench.machine import MIB, memory_bytes
+from streamfilter.bench.measure import Measured
+from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
+from streamfilter.index.directory import DATABASE_NAME
+from streamfilter.index.format import encode_documents
+from streamfilter.index.opening import open_index
+from streamfilter.index.options import Memory
+from streamfilter.index.protocol import Additions, Buckets, Changes, Documents
+from streamfilter.index.rocks import RocksIndex
+from streamfilter.index.store import BANDS, Database
 from streamfilter.process.signals import INTERRUPTION, Interrupted
-
-NAME = "index"
+from streamfilter.similarity.columns import Contents, Samples
 
 SIZES_QUICK = (2_000, 5_000)
 SIZES = (10_000, 100_000, 1_000_000)
 SIZES_LARGE = (*SIZES, 2_000_000, 5_000_000)
 
-MIB = 1 << 20
-
 LOOK_SECONDS = 0.2
 """How late an interruption is heard."""
+
+BATCH = 500
+COLUMNS = 17
+"""16 bands and the content fingerprint."""
+SLOTS, TOKENS = 128, 150
+WINDOW = 20_000
+"""Documents before a size over which its costs are taken: some flushes and compactions."""
+ASKED_BATCHES = 20
+DUPLICATE_SHARE = 0.3
+
+Grown = tuple[list[Row], list[str]]
+"""What the index costs at each size, and what it answered wrongly."""
 
 
 def run(options: Options) -> BenchResult:
@@ -34,7 +61,7 @@ def run(options: Options) -> BenchResult:
     # Spawned, not forked: RocksDB does not survive a fork, and memory would be ours too.
     context = multiprocessing.get_context("spawn")
     with INTERRUPTION.listening(), ProcessPoolExecutor(1, mp_context=context) as pool:
-        growing = pool.submit(growth.grow, sizes)
+        growing = pool.submit(grow, sizes)
         try:
             while not wait([growing], timeout=LOOK_SECONDS).done:
                 INTERRUPTION.obey()
@@ -42,21 +69,17 @@ def run(options: Options) -> BenchResult:
             for child in multiprocessing.active_children():
                 child.terminate()  # it obeys, too, and takes its directory along
             raise
-        return outcome_of(growing.result())
+        return result_of(*growing.result())
 
 
-def outcome_of(checkpoints: Sequence[Checkpoint]) -> BenchResult:
-    """Return what *checkpoints* say."""
-    wrong = [each for checkpoint in checkpoints for each in checkpoint.wrong]
+def result_of(rows: Sequence[Row], wrong: Sequence[str]) -> BenchResult:
+    """Return what was seen while it grew, held to what we want."""
     return BenchResult(
-        NAME, __doc__.splitlines()[0],
-        [Table("costs by size (us a document, wall time)", [_row(each) for each in checkpoints])],
+        {"us a document on one core, by the size of the index": rows},
         [Check("everything written is found, nothing else is", not wrong, "; ".join(wrong[:3]))],
-        _targets(checkpoints),
-        settings={
-            "batch": growth.BATCH, "keys a document": growth.COLUMNS, "tokens": growth.TOKENS,
-            "window": growth.WINDOW, "duplicates": growth.DUPLICATE_SHARE,
-        },
+        list(_targets(rows)),
+        settings={"batch": BATCH, "keys a document": COLUMNS, "tokens": TOKENS, "window": WINDOW,
+                  "duplicates": DUPLICATE_SHARE},
         notes=[
             "probe and write: medians over the last 20,000 documents; cpu: everything since the "
             "line above, flushes and compactions included",
@@ -66,43 +89,151 @@ def outcome_of(checkpoints: Sequence[Checkpoint]) -> BenchResult:
     )  # fmt: skip
 
 
-def _row(at: Checkpoint) -> Row:
+def _targets(rows: Sequence[Row]) -> Iterator[Target]:
+    at: dict[int, Any] = {int(str(row["documents"])): row for row in rows}
+    cost = {n: row["probe (miss)"].median + row["write"].median for n, row in at.items()}
+    last = at[max(at)]
+    yield Target("a miss's probe, us, at the largest size", last["probe (miss)"].median, 3, True)
+    if 100_000 in at:
+        yield Target("probe + write at 100 k documents, us", cost[100_000], 40, True)
+        yield Target("band tables, B/doc", last["bands B/doc"], 350, True)
+        yield Target("a document's record, B", last["record B"], 180 + 4 * TOKENS, True)
+    for few, many, most in ((100_000, 2_000_000, 2.0), (2_000_000, 5_000_000, 1.25)):
+        if many in at:
+            name = f"probe + write at {many:,}, times that at {few:,}"
+            yield Target(name, cost[many] / cost[few], most, True)
+    if 5_000_000 in at:
+        yield Target("resident at 5 M, MiB", last["resident MiB"], 700, True)
+
+
+def grow(sizes: tuple[int, ...]) -> Grown:
+    """Grow an index through *sizes* (multiples of `BATCH`) and return what was seen at each."""
+    rows: list[Row] = []
+    wrong: list[str] = []
+    with (
+        INTERRUPTION.listening(),
+        tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory,
+    ):
+        path = Path(directory, "index")
+        for begin, end in zip((0, *sizes), sizes, strict=False):
+            with closing(open_index(path, IDENTITY)) as index:
+                row = _grown(index, range(begin // BATCH, end // BATCH))
+                row["probe, 30% again"] = _a_document(_ask_again(index, end, wrong))
+            started = time.perf_counter()
+            with closing(open_index(path, IDENTITY)) as index:
+                index.probe(keys_of(0)[:1])
+                row["reopen s"] = time.perf_counter() - started
+                row["disk B/doc"] = index.disk()[0] / end
+                row["bands B/doc"] = _bands_bytes(path) / end
+            rows.append({"documents": end, **row})
+    return rows, wrong
+
+
+def _grown(index: RocksIndex, numbers: range) -> Row:
+    """Probe and write batch after batch, as the pipeline does; return what it took."""
+    probes: list[float] = []
+    writes: list[float] = []
+    cpu = 0.0
+    for number in numbers:
+        INTERRUPTION.obey()
+        keys = keys_of(number)
+        additions = Additions(documents_of(number), keys)
+        progress, mark = step_of(number, number * BATCH, BATCH)
+        used, started = time.process_time(), time.perf_counter()
+        buckets = index.probe(keys)
+        probed = time.perf_counter()
+        index.apply(Changes(progress, replace(additions, buckets=buckets), (mark,)))
+        writes.append(time.perf_counter() - probed)
+        probes.append(probed - started)
+        cpu += time.process_time() - used
+    last = slice(-(WINDOW // BATCH), None)
     return {
-        "documents": at.documents,
-        "probe (miss)": at.probe,
-        "write": at.write,
-        "cpu of both": at.cpu,
-        "probe, 30% again": at.duplicates,
-        "resident MiB": at.resident_bytes / MIB,
-        "disk B/doc": at.disk_bytes / at.documents,
-        "record B": at.document_bytes,
-        "bands B/doc": _bands(at),
-        "reopen s": at.reopen_seconds,
+        "probe (miss)": _a_document(probes[last]),
+        "write": _a_document(writes[last]),
+        "cpu of both": cpu / len(probes) / BATCH * 1e6,
+        "resident MiB": memory_bytes("VmRSS") / MIB,
+        "record B": float(np.mean([len(v) for v in encode_documents(documents_of(0))])),
     }
 
 
-def _bands(at: Checkpoint) -> float:
-    return at.bands_bytes / at.documents
+def _ask_again(index: RocksIndex, size: int, wrong: list[str]) -> list[float]:
+    """Probe batches with earlier documents among new ones; return seconds."""
+    seconds: list[float] = []
+    rng = np.random.default_rng([size, 2])
+    again = round(BATCH * DUPLICATE_SHARE)
+    batches = size // BATCH
+    for turn in range(ASKED_BATCHES):
+        number = int(rng.integers(batches))
+        keys = keys_of(batches + 1_000_000 + turn)
+        keys[:again] = keys_of(number)[:again]
+        started = time.perf_counter()
+        buckets = index.probe(keys)
+        fetched = index.fetch(np.unique(buckets.ordinals))
+        seconds.append(time.perf_counter() - started)
+        wrong += _mistakes(buckets, fetched, number, again)
+    if len(index) != size:
+        wrong.append(f"{len(index)} documents instead of {size}")
+    return seconds
 
 
-def _targets(checkpoints: Sequence[Checkpoint]) -> list[Target]:
-    by_size = {each.documents: each for each in checkpoints}
-    total = {size: each.probe.median + each.write.median for size, each in by_size.items()}
-    found = [Target("a miss's probe, us, at the largest size",
-                    checkpoints[-1].probe.median, 3, at_most=True)]  # fmt: skip
-    if 100_000 in total:
-        name = "probe + write at 100 k documents, us"
-        found.append(Target(name, total[100_000], 40, at_most=True))
-        last = checkpoints[-1]
-        found.append(Target("band tables, B/doc", _bands(last), 350, at_most=True))
-        record = 180 + 4 * growth.TOKENS
-        found.append(Target("a document's record, B", last.document_bytes, record, at_most=True))
-    if 2_000_000 in total:
-        name = "probe + write at 2 M, times that at 100 k"
-        found.append(Target(name, total[2_000_000] / total[100_000], 2, at_most=True))
-    if 5_000_000 in total:
-        name = "probe + write at 5 M, times that at 2 M"
-        found.append(Target(name, total[5_000_000] / total[2_000_000], 1.25, at_most=True))
-        resident = by_size[5_000_000].resident_bytes / MIB
-        found.append(Target("resident at 5 M, MiB", resident, 700, at_most=True))
-    return found
+def _mistakes(buckets: Buckets, fetched: Documents, number: int, again: int) -> Iterator[str]:
+    """Say what is not as it was written: nothing lost, nothing found that is not there."""
+    if not (buckets.counts[:again] == 1).all():
+        yield f"batch {number}: a key was lost"
+    if buckets.counts[again:].any():
+        yield f"batch {number}: a key was found that nobody wrote"
+    expected = np.arange(number * BATCH, number * BATCH + again)
+    if not np.array_equal(buckets.ordinals, np.repeat(expected, COLUMNS)):
+        yield f"batch {number}: a bucket lists other documents"
+    found, written = fetched.contents, documents_of(number).contents
+    for name in ("fingerprints", "signatures"):
+        if not np.array_equal(getattr(found, name), getattr(written, name)[:again]):
+            yield f"batch {number}: other {name} came back"
+    if not np.array_equal(found.samples.tokens, written.samples.tokens[: again * TOKENS]):
+        yield f"batch {number}: other tokens came back"
+
+
+def _bands_bytes(path: Path) -> int:
+    """Return the bytes of the band tables, beside the process's own open index."""
+    memory = Memory(front_bytes=0)
+    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as notes:
+        view = Database(path / DATABASE_NAME, memory=memory, create=False, follower=Path(notes))
+        with closing(view):
+            return view.table_bytes(BANDS)
+
+
+def _a_document(seconds: list[float]) -> Measured:
+    return Measured.of([each / BATCH * 1e6 for each in seconds])
+
+
+def keys_of(number: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
+    """Return the keys of batch *number*."""
+    rng = np.random.default_rng([number, 0])
+    return rng.integers(0, 2**64, (BATCH, COLUMNS), np.uint64)
+
+
+def documents_of(number: int) -> Documents:
+    """Return the documents of batch *number*."""
+    rng = np.random.default_rng([number, 1])
+    first = number * BATCH
+    rows = np.arange(first, first + BATCH)
+    tokens = rng.integers(0, 2**32 - TOKENS, (BATCH, TOKENS), np.uint64)
+    tokens.sort(axis=1)
+    tokens += np.arange(TOKENS, dtype=np.uint64)  # strictly rising
+    return Documents(
+        ordinals=rows,
+        ids=[f"document-{row:010d}" for row in rows.tolist()],
+        batches=np.full(BATCH, number),
+        partitions=np.zeros(BATCH, np.int64),
+        offsets=rows,
+        timestamps=np.full(BATCH, 1_700_000_000_000),
+        contents=Contents(
+            fingerprints=rng.integers(0, 256, (BATCH, 16), np.uint8),
+            signatures=rng.integers(0, 256, (BATCH, SLOTS), np.uint8),
+            samples=Samples(
+                tokens.astype(np.uint32).reshape(-1),
+                np.arange(0, BATCH * TOKENS + 1, TOKENS),
+                np.full(BATCH, TOKENS),
+            ),
+        ),
+    )

@@ -1,4 +1,8 @@
-"""On what, and with which versions: a number without these is a rumour."""
+"""On what, with which versions, and whole processes timed from outside.
+
+A number without these is a rumour. A process is what a user waits for: the interpreter's start is
+included.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,28 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import streamfilter
+from streamfilter.bench.measure import Seconds
 
 PACKAGES = (
     "numpy", "xxhash", "rocksdict", "confluent-kafka", "prometheus-client", "msgspec",
     "datasketch", "rensa", "gaoya",
 )  # fmt: skip
+LOOK_SECONDS = 0.05
+MIB = 1 << 20
+
+
+class ProcessFailed(RuntimeError):
+    """A process that was to be measured ended with an error; the message has its last words."""
 
 
 def machine() -> dict[str, Any]:
@@ -25,7 +41,7 @@ def machine() -> dict[str, Any]:
         "architecture": platform.machine(),
         "processor": field("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": os.cpu_count(),
-        "usable_cores": len(os.sched_getaffinity(0)) if _has_affinity() else os.cpu_count(),
+        "usable_cores": len(_usable()) or os.cpu_count(),
         "memory_kib": field("/proc/meminfo", "MemTotal").removesuffix(" kB"),
         "load_average": list(os.getloadavg()),
     }
@@ -39,30 +55,20 @@ def versions() -> dict[str, str]:
         "commit": _commit(),
     }
     for name in PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 
-def resident_bytes() -> int:
-    """Return this process's resident memory, 0 where nobody tells."""
-    kib = field("/proc/self/status", "VmRSS").removesuffix(" kB")
-    return int(kib) * 1024 if kib else 0
-
-
-def processor_seconds(pid: int) -> float:
-    """Return what process *pid* has used of the processor, all threads; 0 where nobody tells."""
+def _commit() -> str:
+    """Return the commit of the work tree, with a + if it was changed; '' outside of one."""
     try:
-        after_name = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _has_affinity() -> bool:
-    return sys.platform == "linux"
+        return subprocess.run(
+            ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"],
+            cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True,
+        ).stdout.strip()  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def field(path: str, name: str) -> str:
@@ -75,13 +81,84 @@ def field(path: str, name: str) -> str:
     return next((value.strip() for key, _, value in values if key.strip() == name), "")
 
 
-def _commit() -> str:
-    """Return the commit of the work tree, with a + if it was changed; '' outside of one."""
+def memory_bytes(name: str, pid: int | str = "self") -> int:
+    """Return what a process's status says, ``VmRSS`` or ``VmHWM``; 0 where nobody tells."""
+    return int(field(f"/proc/{pid}/status", name).removesuffix(" kB") or 0) * 1024
+
+
+def processor_seconds(pid: int) -> float:
+    """Return what process *pid* has used of the processor, all threads; 0 where nobody tells."""
     try:
-        said = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"],
-            cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True,
+        after_name = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def environment() -> dict[str, str]:
+    """Return our environment without settings that would shape what is measured."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("STREAMFILTER_")}
+
+
+def run_process(arguments: Sequence[str]) -> tuple[Seconds, int]:
+    """Run ``python *arguments*``; return what it took, and its largest resident memory in bytes.
+
+    Raises:
+        ProcessFailed: it did not end well.
+    """
+    with tempfile.TemporaryFile() as said:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, *arguments], env=environment(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=said,
         )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return said.stdout.strip()
+        with _peak(process.pid) as seen:
+            _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            end = said.read()[-2_000:].decode(errors="replace")
+            raise ProcessFailed(f"{' '.join(arguments)} ended with {process.returncode}:\n{end}")
+    return Seconds(wall, usage.ru_utime + usage.ru_stime), max(seen)
+
+
+@contextmanager
+def _peak(pid: int) -> Iterator[list[int]]:
+    """Yield what a watch sees of a process's largest resident memory (on Linux; elsewhere 0).
+
+    Not from its resource usage: what a child inherits of ours before it starts its own program
+    counts there too.
+    """
+    seen, over = [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(LOOK_SECONDS):
+            seen.append(memory_bytes("VmHWM", pid))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    yield seen
+    over.set()
+    thread.join()
+
+
+@contextmanager
+def core(number: int) -> Iterator[None]:
+    """Keep this process, and those it starts meanwhile, on one of its cores (on Linux).
+
+    *number* counts from the last core; with fewer of them, all share the first.
+    """
+    if not (before := _usable()):
+        yield
+        return
+    os.sched_setaffinity(0, {sorted(before, reverse=True)[min(number, len(before) - 1)]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _usable() -> set[int]:
+    """Return the cores that we may use; none where nobody tells."""
+    return os.sched_getaffinity(0) if sys.platform == "linux" else set()

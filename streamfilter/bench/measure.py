@@ -11,8 +11,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 
@@ -54,13 +53,6 @@ class Seconds:
     """Of all threads of the process."""
 
 
-def timed(work: Callable[[], object]) -> Seconds:
-    """Do *work* once."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    work()
-    return Seconds(time.perf_counter() - wall, time.process_time() - cpu)
-
-
 def rates(seconds: Sequence[float], amount: float) -> Measured:
     """Return *amount* a second, over several runs."""
     return Measured.of([amount / max(each, 1e-9) for each in seconds])
@@ -74,29 +66,22 @@ def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Measured:
 
 def interleaved(
     contenders: Mapping[str, Callable[[], object]], *, repeat: int
-) -> dict[str, list[Seconds]]:
-    """Run every contender once in each of *repeat* turns, after one that does not count.
+) -> dict[str, list[float]]:
+    """Run every contender once in each of *repeat* turns; return their processor seconds.
 
-    Every other turn goes backwards, so that nobody always follows the same neighbour.
+    A turn before them does not count. Every other one goes backwards, so that nobody always
+    follows the same neighbour.
     """
-    found: dict[str, list[Seconds]] = {name: [] for name in contenders}
+    found: dict[str, list[float]] = {name: [] for name in contenders}
     for work in contenders.values():
         work()
-    with _quiet_collector():
-        for turn in range(repeat):
-            order = list(contenders) if turn % 2 == 0 else list(contenders)[::-1]
-            for name in order:
-                gc.collect()
-                found[name].append(timed(contenders[name]))
-    return found
-
-
-@contextmanager
-def _quiet_collector() -> Iterator[None]:
-    """Let the collector pass over what lives already (the texts), as if they were not ours."""
     gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
+    gc.freeze()  # the collector passes over what lives already: the texts are not ours
+    for turn in range(repeat):
+        for name in list(contenders)[:: -1 if turn % 2 else 1]:
+            gc.collect()
+            started = time.process_time()
+            contenders[name]()
+            found[name].append(time.process_time() - started)
+    gc.unfreeze()
+    return found

@@ -9,43 +9,37 @@ every fifteen seconds of work somebody scrapes. The audit gets its time as in th
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from io import StringIO
-from pathlib import Path
 
 import numpy as np
 
-from streamfilter.bench import mixes, texts
-from streamfilter.bench.growth import IDENTITY
+from streamfilter.bench import texts
+from streamfilter.bench.judging import BatchFilter, fresh_index
 from streamfilter.bench.measure import Measured
-from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import BenchResult, Check, Row, Table, Target
+from streamfilter.bench.result import BenchResult, Check, Options, Target
 from streamfilter.bench.sketching import sketcher
-from streamfilter.config import sections as config
+from streamfilter.config.configuration import Config
 from streamfilter.engine.auditing import Auditing
 from streamfilter.engine.machine import SystemClock
-from streamfilter.index.opening import open_index
-from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.matching.audit import Audit, Rates
-from streamfilter.matching.pipeline import Batch, Judgement, judge
-from streamfilter.matching.verification import MatchPolicy
-from streamfilter.model import BatchMark, Source, Span
+from streamfilter.matching.pipeline import Judgement
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import ACTIVITIES, STAGES
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.logs import configure
-from streamfilter.similarity.sketch import Sketcher, Sketches
 
-NAME = "metrics"
 BATCH = 1_000
 DOCUMENTS = {True: 2_000, False: 20_000}
 SCRAPE_SECONDS = 15.0
 SCRAPES = 20
-RATES = Rates(config.AuditSection().arrivals, config.AuditSection().time)
+RATES = Rates(Config().audit.arrivals, Config().audit.time)
+Spent = defaultdict[str, float]
+PARTS = ("work", "metrics", "logging", "audit")
 
 
 class ProcessorClock(SystemClock):
@@ -56,116 +50,82 @@ class ProcessorClock(SystemClock):
         return time.process_time()
 
 
-@dataclass(slots=True)
-class Spent:
-    """Processor seconds of one run."""
-
-    work: float = 0.0
-    metrics: float = 0.0
-    logging: float = 0.0
-    scrape: float = 0.0
-    """Of one scrape."""
-    audit: float = 0.0
-
-    @property
-    def share(self) -> float:
-        """Return what part of the whole is no work."""
-        scrapes = self.scrape * (self.work + self.metrics + self.logging) / SCRAPE_SECONDS
-        watching = self.metrics + self.logging + scrapes
-        return watching / (self.work + watching)
-
-
 def run(options: Options) -> BenchResult:
     """Judge batches and observe them, several times."""
-    fresh = texts.documents("english", 1_024, DOCUMENTS[options.quick], seed=5)
-    documents = mixes.mixed(fresh, share=0.3, seed=5)
-    runs, counted = [], 0.0
+    count = DOCUMENTS[options.quick]
+    documents = texts.mixed(texts.documents("english", 1_024, count, seed=5), share=0.3, seed=5)
+    runs: list[Spent] = []
+    counted = 0.0
     for turn in range(options.repeat):
         options.say(f"turn {turn + 1} of {options.repeat}")
         metrics = Metrics()
         metrics.describe(sketcher("word-3").scheme, threshold=MatchPolicy().threshold)
         runs.append(_observed(documents, metrics))
         counted = metrics.value("records_consumed_total")
-    share = Measured.of([each.share * 100 for each in runs])
-    row: Row = {
-        name: Measured.of([getattr(each, name) / len(documents) * 1e6 for each in runs])
-        for name in ("work", "metrics", "logging", "audit")
-    }
-    audit = Measured.of([each.audit / each.work * 100 for each in runs])
-    row |= {"audit %": audit}
-    row |= {"a scrape, ms": Measured.of([each.scrape * 1e3 for each in runs]), "share %": share}
+    share = Measured.of([_watching(each) * 100 for each in runs])
+    audit = Measured.of([each["audit"] / each["work"] * 100 for each in runs])
+    row = {name: Measured.of([each[name] / count * 1e6 for each in runs]) for name in PARTS}
+    scrape = Measured.of([each["scrape"] * 1e3 for each in runs])
     return BenchResult(
-        NAME, __doc__.splitlines()[0], [Table("us a document", [row])],
-        [Check.equal("every document was counted", int(counted), len(documents))],
-        [
-            Target("share of metrics and logging, %", share.median, 2, at_most=True),
-            Target("share of the audit, %", audit.median, 2.1, at_most=True),
-        ],
-        settings={"batch": BATCH, "documents": len(documents), "scrape every s": SCRAPE_SECONDS},
+        {"us a document": [{**row, "audit %": audit, "a scrape, ms": scrape, "share %": share}]},
+        [Check("every document was counted", counted == count, f"{counted} of {count}")],
+        [Target("share of metrics and logging, %", share.median, 2, at_most=True),
+         Target("share of the audit, %", audit.median, 2.1, at_most=True)],
+        settings={"batch": BATCH, "documents": count, "scrape every s": SCRAPE_SECONDS},
         notes=["work: sketch, judge and write; with Kafka's part of the work all shares are lower"],
     )  # fmt: skip
 
 
+def _watching(seconds: Spent) -> float:
+    """Return what part of the whole is metrics, logging and scrapes."""
+    watched = seconds["metrics"] + seconds["logging"]
+    watching = watched + seconds["scrape"] * (seconds["work"] + watched) / SCRAPE_SECONDS
+    return watching / (seconds["work"] + watching)
+
+
 def _observed(documents: list[str], metrics: Metrics) -> Spent:
-    spent, ours = Spent(), sketcher("word-3")
-    with (
-        _logger() as logger,
-        tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory,
-        closing(open_index(Path(directory, "index"), IDENTITY)) as index,
-    ):
+    """Return the processor seconds of each part; "scrape" is of one scrape."""
+    spent: Spent = defaultdict(float)
+    ours, logger = sketcher("word-3"), logging.getLogger("streamfilter.bench")
+
+    @contextmanager
+    def clock(part: str) -> Iterator[None]:
+        started = time.process_time()
+        yield
+        spent[part] += time.process_time() - started
+
+    with _logging_to_memory(), fresh_index() as index:
+        service = BatchFilter(index, ours)
         audit = Audit(RATES, MatchPolicy(), index, ours.keys_of)
         auditing = Auditing(audit, ProcessorClock(), metrics.audited, share=RATES.time)
-        for number, begin in enumerate(range(0, len(documents), BATCH)):
-            started = time.process_time()
-            sketches, judged = _judged(ours, index, documents[begin : begin + BATCH], number)
-            worked = time.process_time()
-            auditing.choose(sketches, judged, first_ordinal=begin)
-            auditing.look()
-            looked = time.process_time()
-            spent.audit += looked - worked
-            _count(metrics, judged)
-            counted = time.process_time()
-            logger.info("batch %d committed", number)
-            spent.work += worked - started
-            spent.metrics += counted - looked
-            spent.logging += time.process_time() - counted
-    started = time.process_time()
-    for _ in range(SCRAPES):
-        metrics.expose()
-    spent.scrape = (time.process_time() - started) / SCRAPES
+        for begin in range(0, len(documents), BATCH):
+            with clock("work"):
+                sketches, judged = service.take(documents[begin : begin + BATCH])
+            with clock("audit"):
+                auditing.choose(sketches, judged, first_ordinal=begin)
+                auditing.look()
+            with clock("metrics"):
+                _count(metrics, judged)
+            with clock("logging"):
+                logger.info("batch %d committed", begin // BATCH)
+    with clock("scrape"):
+        for _ in range(SCRAPES):
+            metrics.expose()
+    spent["scrape"] /= SCRAPES
     return spent
 
 
 @contextmanager
-def _logger() -> Iterator[logging.Logger]:
-    """Yield a logger set up as the service's, writing to memory; put everything back after."""
+def _logging_to_memory() -> Iterator[None]:
+    """Log as the service does, but to memory; put everything back after."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     configure("info", "json", stream=StringIO())
     try:
-        yield logging.getLogger("streamfilter.bench")
+        yield
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-
-
-def _judged(
-    ours: Sketcher, index: Index, documents: list[str], number: int
-) -> tuple[Sketches, Judgement]:
-    """Sketch, judge and write one batch."""
-    n, first = len(documents), number * BATCH
-    ids = [str(first + i) for i in range(n)]
-    offsets = np.arange(first, first + n)
-    batch = Batch(ids, np.zeros(n, np.int64), offsets, np.full(n, -1, np.int64))
-    sketches = ours.sketch(documents)
-    judgement = judge(
-        batch, sketches, index=index, policy=MatchPolicy(), number=number,
-        locate=lambda partition, offset: Source("", partition, offset), first_ordinal=first,
-    )  # fmt: skip
-    progress = Progress(positions={0: first + n}, next_batch=number + 1, next_ordinal=first + n)
-    mark = BatchMark(number, first, first + n, (Span(0, first, first + n),))
-    index.apply(Changes(progress, judgement.additions, (mark,)))
-    return sketches, judgement
 
 
 def _count(metrics: Metrics, judgement: Judgement) -> None:

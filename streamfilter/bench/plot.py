@@ -8,17 +8,14 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from streamfilter.bench.measure import Measured
-from streamfilter.bench.outcome import BenchResult, Cell, Row
+from streamfilter.bench.result import BenchResult, Row
 
-COLOURS = {"english": "#1f4e79", "arabic": "#b5651d", "chinese": "#3a7d44"}
-LINES = {"word-3": "-", "char-5": "--"}
+BLUE, ORANGE, GREEN, GREY = "#1f4e79", "#b5651d", "#3a7d44", "#b0b7bf"
 SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, and searchable
     "svg.hashsalt": "streamfilter",  # the same numbers, the same bytes
-    "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -37,7 +34,7 @@ def draw(answer: BenchResult, directory: Path) -> Iterator[Path]:
         return
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(7, 4), layout="constrained")
-        drawings[answer.name](figure.add_subplot(), answer.tables[0].rows)
+        drawings[answer.name](figure.add_subplot(), next(iter(answer.tables.values())))
         path = directory / f"{answer.name}.svg"
         figure.savefig(path, metadata={"Date": None})
         yield path
@@ -45,67 +42,52 @@ def draw(answer: BenchResult, directory: Path) -> Iterator[Path]:
 
 def _throughput(axes: Any, rows: Sequence[Row]) -> None:
     """Draw megabytes a second by size of text, a line for each script and kind of shingle."""
-    for language, colour in COLOURS.items():
-        for kind, line in LINES.items():
+    for language, colour in (("english", BLUE), ("arabic", ORANGE), ("chinese", GREEN)):
+        for kind, line in (("word-3", "-"), ("char-5", "--")):
             chosen = [row for row in rows if (row["text"], row["kind"]) == (language, kind)]
-            _line(axes, chosen, "bytes", "MB/s", f"{language}, {kind}", colour, line)
-    axes.set(xscale="log", xlabel="size of a text", ylabel="MB/s on one core",
-             title="Text to signature, sample and band keys")  # fmt: skip
-    axes.set_ylim(bottom=0)
-    axes.set_xticks(sorted({_value(row["bytes"]) for row in rows}))
-    axes.xaxis.set_major_formatter(FuncFormatter(_bytes))
-    axes.minorticks_off()
-    axes.legend(frameon=False, fontsize=8)
+            _line(axes, chosen, "bytes", "MB/s", f"{language}, {kind}", colour + line)
+    _finish(axes, "size of a text in bytes", "MB/s on one core",
+            "Text to signature, sample and band keys")  # fmt: skip
 
 
 def _costs(axes: Any, rows: Sequence[Row]) -> None:
     """Draw microseconds a document by size of index."""
-    columns = {"probe (miss)": "#1f4e79", "probe, 30% again": "#3a7d44", "write": "#b5651d"}
-    for column, colour in columns.items():
-        _line(axes, rows, "documents", column, column, colour, "-")
-    axes.set(xscale="log", xlabel="documents in the index", ylabel="µs a document",
-             title="16 bands on RocksDB, batches of 500")  # fmt: skip
-    axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_formatter(FuncFormatter(_count))
-    axes.legend(frameon=False, fontsize=8)
+    lines = (("probe (miss)", BLUE), ("probe, 30% again", GREEN), ("write", ORANGE))
+    for column, colour in lines:
+        _line(axes, rows, "documents", column, column, colour + "-")
+    _finish(axes, "documents in the index", "µs a document", "16 bands on RocksDB, batches of 500")
 
 
 def _filter(axes: Any, rows: Sequence[Row]) -> None:
     """Draw documents a second of whole programs, with their recall beside the bars."""
     labels = [f"{row['mix']}  {row['program']}" for row in rows]
-    values = [_value(row["docs/s"]) for row in rows]
     ours = [row["program"] == rows[0]["program"] for row in rows]
-    bars = axes.barh(labels, values, color=["#1f4e79" if own else "#b0b7bf" for own in ours])
-    recalls = [f" recall {_value(row['recall']):.3f}" for row in rows]
-    axes.bar_label(bars, recalls, fontsize=7)
+    bars = axes.barh(labels, [_of(row["docs/s"]).median for row in rows],
+                     color=[BLUE if own else GREY for own in ours])  # fmt: skip
+    axes.bar_label(bars, [f" recall {row['recall']:.3f}" for row in rows], fontsize=7)
     axes.tick_params(axis="y", labelsize=7)
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set(xlabel="documents a second, whole process on one core")
 
 
-def _line(
-    axes: Any, rows: Sequence[Row], x: str, y: str, label: str, colour: str, style: str
-) -> None:
-    """Draw medians with the quartiles as a band."""
-    if not rows:
-        return
-    places = [_value(row[x]) for row in rows]
-    cells = [row[y] for row in rows if isinstance(row[y], Measured)]
-    low = [cell.low for cell in cells if isinstance(cell, Measured)]
-    high = [cell.high for cell in cells if isinstance(cell, Measured)]
-    medians = [_value(cell) for cell in cells]
-    axes.plot(places, medians, style, color=colour, marker="o", markersize=3, label=label)
-    axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+def _line(axes: Any, rows: Sequence[Row], x: str, y: str, label: str, look: str) -> None:
+    """Draw medians with the quartiles as a band; *look* is a colour and a style."""
+    places, cells = [row[x] for row in rows], [_of(row[y]) for row in rows]
+    colour, style = look[:7], look[7:]
+    axes.plot(places, [cell.median for cell in cells], style, color=colour, marker="o",
+              markersize=3, label=label)  # fmt: skip
+    axes.fill_between(places, [cell.low for cell in cells], [cell.high for cell in cells],
+                      color=colour, alpha=0.15, linewidth=0)  # fmt: skip
 
 
-def _value(cell: Cell) -> float:
-    return cell.median if isinstance(cell, Measured) else float(cell or 0)
+def _finish(axes: Any, x: str, y: str, title: str) -> None:
+    axes.set(xscale="log", xlabel=x, ylabel=y, title=title)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.legend(frameon=False, fontsize=8)
 
 
-def _bytes(value: float, _: int) -> str:
-    return f"{value:.0f} B" if value < 1_000 else f"{value / 1024:.0f} KB"
-
-
-def _count(value: float, _: int) -> str:
-    return f"{value / 1e6:g} M" if value >= 1e6 else f"{value / 1e3:g} k"
+def _of(cell: object) -> Measured:
+    assert isinstance(cell, Measured)
+    return cell

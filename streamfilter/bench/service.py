@@ -1,8 +1,9 @@
-"""`streamfilter run` as it is measured: its topics, its process, and what came out."""
+"""`streamfilter run` in a process of its own, as the demo shows it and as it is measured."""
 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import shutil
 import subprocess
@@ -11,22 +12,104 @@ import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from streamfilter.bench.machine import processor_seconds
-from streamfilter.bench.processes import environment
+from streamfilter.bench.machine import environment, processor_seconds
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.broker.traffic import Feed, Tail
+from streamfilter.stops import Stop
+
+if TYPE_CHECKING:
+    from streamfilter.kafka.broker.real import RealKafka
 
 WAIT_SECONDS = 300
 LOOK_SECONDS = 0.1  # each look costs the service a millisecond: more of them would be seen
+LOG_LINES_SHOWN = 20
 OUTSIDE = ("poll", "produce", "commit")
 """Stages that are the client's and the broker's."""
 
 OUTPUTS = ("unique", "duplicates", "dead_letter")
+
+
+class RunningFilter:
+    """A `streamfilter run` with *settings* in a directory; stopped at the end."""
+
+    def __init__(self, settings: Mapping[str, Any], directory: Path, *, name: str) -> None:
+        self.url = "http://{host}:{port}".format(**settings["http"])
+        config = directory / f"{name}.yaml"
+        config.write_text(json.dumps(settings, indent=2))  # JSON is YAML too
+        self._log = directory / f"{name}.log"
+        # Whoever started us may have STREAMFILTER_* settings: they belong to his own service.
+        command = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
+        self._start = partial(Child, command, log=self._log, environment=environment())
+        self._child = self._start()
+
+    def __enter__(self) -> RunningFilter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.stop()
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._child.pid
+
+    @property
+    def is_killed(self) -> bool:
+        """Return whether it ended by a SIGKILL."""
+        return self._child.exit_code == -9
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._child.kill()
+
+    def restart(self) -> None:
+        """Start it again, on what it left behind."""
+        self._child = self._start()
+
+    def check_alive(self) -> None:
+        """Return if it runs.
+
+        Raises:
+            Stop: it has ended; the message has the end of its log.
+        """
+        if (code := self._child.exit_code) is not None:
+            end = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+            raise Stop("\n".join([f"the filter ended with code {code}. Its log ends:", *end]))
+
+    def status(self) -> dict[str, Any]:
+        """Return its /status; {} while nobody answers."""
+        self.check_alive()
+        return json.loads(self.get("/status") or "{}")  # type: ignore[no-any-return]
+
+    def get(self, path: str) -> str:
+        """Return the page at *path*; '' while nobody answers."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def wait_until(self, state: str) -> None:
+        """Return when it is in *state*.
+
+        Raises:
+            Stop: it has ended, or takes too long.
+        """
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self.status().get("state") != state:
+            if time.monotonic() > deadline:
+                raise Stop(f"the filter was not {state} after {WAIT_SECONDS} s; see {self._log}")
+            time.sleep(LOOK_SECONDS / 4)
+
+    def samples(self, name: str) -> dict[str, float]:
+        """Return the samples of metric *name* by the value of their label, '' without one."""
+        line = re.compile(rf'^streamfilter_{name}(?:{{\w+="(\w+)"}})? (\S+)$', re.MULTILINE)
+        return {label: float(value) for label, value in line.findall(self.get("/metrics"))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +124,26 @@ class MeasuredRun:
     processor_us: float
     """Processor time of all its threads, microseconds a record, over the same records."""
 
+    @classmethod
+    def of(cls, service: RunningFilter, records: int) -> MeasuredRun:
+        """Return when *service* has committed *records*."""
+        first, begun, used = 0, 0.0, 0.0
+        while (done := sum(service.status().get("positions", {}).values())) < records:
+            if done and not first:
+                first, begun = done, time.perf_counter()
+                used = processor_seconds(service.pid)
+            time.sleep(LOOK_SECONDS)
+        seconds = time.perf_counter() - begun
+        used = processor_seconds(service.pid) - used
+        if not first:
+            raise RuntimeError("too few records: all were in the first commit")
+        moved, stages = records - first, service.samples("stage_seconds_sum")
+        return cls(moved / seconds, stages, records, used / moved * 1e6)
+
     @property
     def outside_share(self) -> float:
         """Return the share of the time that was not ours."""
         return sum(self.stages.get(name, 0.0) for name in OUTSIDE) / sum(self.stages.values())
-
-    @property
-    def stages_us(self) -> dict[str, float]:
-        """Return microseconds a record by stage."""
-        return {name: value / self.records * 1e6 for name, value in self.stages.items()}
 
 
 @dataclass(slots=True)
@@ -67,30 +161,31 @@ class Route:
         self.kafka.create_topics({self.name: 1})
         feed = Feed(self.kafka.bootstrap, self.name)
         for number, text in enumerate(self.documents):
-            feed.send(_record(number, text), key=str(number).encode())
+            feed.send(record_of(number, text), key=str(number).encode())
         feed.flush()
 
     def filter(self) -> MeasuredRun:
         """Run the filter over the whole topic."""
-        with self._running(self.name, self._new_group()) as service:
-            return service.drain(len(self.documents))
+        with self._running(self.name) as service:
+            return MeasuredRun.of(service, len(self.documents))
 
     def restore(self) -> float:
         """Delete the last run's index and start it again; return documents restored a second."""
         shutil.rmtree(self.directory / self.group)
-        config = self.directory / f"{self.group}.yaml"
-        port = int(json.loads(config.read_text())["http"]["port"])
-        with _Service(config, port) as service:
-            return service.restore()
+        settings = json.loads((self.directory / f"{self.group}.yaml").read_text())
+        with RunningFilter(settings, self.directory, name=self.group) as service:
+            service.wait_until("restoring")
+            begun = time.perf_counter()
+            service.wait_until("running")
+            seconds = time.perf_counter() - begun
+            return service.samples("index_documents")[""] / seconds
 
     def copy(self) -> float:
         """Run the ceiling over the whole topic; return records a second."""
-        config = self._configure(self.name, f"{self.name}-{secrets.token_hex(4)}", port=0)
-        said = subprocess.run(
-            [sys.executable, "-m", "streamfilter.kafka.ceiling", config, str(len(self.documents))],
-            env=environment(), capture_output=True, text=True, timeout=WAIT_SECONDS, check=True,
-        ).stdout  # fmt: skip
-        copied = json.loads(said)
+        config = self.directory / "ceiling.yaml"
+        config.write_text(json.dumps(self._settings(self.name)))
+        module = "streamfilter.kafka.ceiling"
+        copied = said_by(["-m", module, str(config), str(len(self.documents))])
         return float(copied["records"] / copied["seconds"])
 
     def trickle(self, seconds: float, *, rate: float) -> list[float]:
@@ -98,9 +193,9 @@ class Route:
         topic = f"{self.name}.trickle"
         self.kafka.create_topics({topic: 1})
         feed = Feed(self.kafka.bootstrap, topic)
-        with self._running(topic, self._new_group()) as service:
+        with self._running(topic) as service:
             service.wait_until("running")
-            with Tail(self.kafka.bootstrap, [f"{self.group}.{name}" for name in OUTPUTS]) as tail:
+            with self._outputs() as tail:
                 latencies = _trickled(feed, tail, self.documents, seconds, rate)
         # With a report not taken it would live on, and miss the broker aloud when that is gone.
         feed.flush()
@@ -111,11 +206,9 @@ class Route:
 
         A record that came out twice counts as something else.
         """
-        count = len(self.documents)
-        places = {name: [False] * count for name in OUTPUTS}
-        other = 0
-        with Tail(self.kafka.bootstrap, [f"{self.group}.{name}" for name in OUTPUTS]) as tail:
-            empty = 0
+        places = {name: [False] * len(self.documents) for name in OUTPUTS}
+        other = empty = 0
+        with self._outputs() as tail:
             while empty < 5:
                 records = tail.take(0.5)
                 empty = 0 if records else empty + 1
@@ -126,100 +219,25 @@ class Route:
                     place[number] = True
         return places["unique"], places["duplicates"], other + sum(places["dead_letter"])
 
-    def _new_group(self) -> str:
+    def _outputs(self) -> Tail:
+        return Tail(self.kafka.bootstrap, [f"{self.group}.{name}" for name in OUTPUTS])
+
+    def _running(self, topic: str) -> RunningFilter:
+        """Start the filter from *topic*, as a new group."""
         self.group = f"{self.name}-{secrets.token_hex(4)}"
-        return self.group
+        return RunningFilter(self._settings(topic), self.directory, name=self.group)
 
-    def _running(self, topic: str, group: str) -> _Service:
-        port = free_ports(1)[0]
-        return _Service(self._configure(topic, group, port=port), port)
-
-    def _configure(self, topic: str, group: str, *, port: int) -> Path:
-        """Write a configuration for *group*, with topics and an index of its own."""
-        outputs = {name: f"{group}.{name}" for name in OUTPUTS}
+    def _settings(self, topic: str) -> dict[str, Any]:
+        """Return settings for the group, with topics and an index of its own."""
+        outputs = {name: f"{self.group}.{name}" for name in OUTPUTS}
         self.kafka.create_topics(dict.fromkeys(outputs.values(), 1))
-        settings = {
+        return {
             "input": {"topic": topic},
             "output": outputs,
-            "index": {"path": str(self.directory / group)},
-            "kafka": {
-                "group": group,
-                "common": {"bootstrap.servers": self.kafka.bootstrap},
-            },
-            "http": {"host": "127.0.0.1", "port": port},
+            "index": {"path": str(self.directory / self.group)},
+            "kafka": {"group": self.group, "common": {"bootstrap.servers": self.kafka.bootstrap}},
+            "http": {"host": "127.0.0.1", "port": free_ports(1)[0]},
         }
-        path = self.directory / f"{group}.yaml"
-        path.write_text(json.dumps(settings))  # JSON is YAML too
-        return path
-
-
-class _Service:
-    """A running `streamfilter run`; stopped at the end."""
-
-    def __init__(self, config: Path, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}"
-        self._log = config.with_suffix(".log")
-        command = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
-        self._child = Child(command, log=self._log, environment=environment())
-
-    def __enter__(self) -> _Service:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._child.stop()
-
-    def drain(self, records: int) -> MeasuredRun:
-        """Return when *records* are committed, with the rate since the first commit."""
-        first, begun, used = 0, 0.0, 0.0
-        while (done := self._done()) < records:
-            if done and not first:
-                first, begun = done, time.perf_counter()
-                used = processor_seconds(self._child.pid)
-            time.sleep(LOOK_SECONDS)
-        seconds = time.perf_counter() - begun
-        used = processor_seconds(self._child.pid) - used
-        if not first:
-            raise RuntimeError("too few records: all were in the first commit")
-        moved = records - first
-        return MeasuredRun(moved / seconds, self._stages(), records, used / moved * 1e6)
-
-    def wait_until(self, state: str) -> None:
-        """Return when it is in *state*."""
-        while self._status().get("state") != state:
-            time.sleep(LOOK_SECONDS / 4)
-
-    def restore(self) -> float:
-        """Return the documents restored a second, from an empty directory to taking records."""
-        self.wait_until("restoring")
-        begun = time.perf_counter()
-        self.wait_until("running")
-        seconds = time.perf_counter() - begun
-        start = "streamfilter_index_documents "
-        lines = (each for each in self._get("/metrics").splitlines() if each.startswith(start))
-        return float(next(lines).removeprefix(start)) / seconds
-
-    def _done(self) -> int:
-        return sum(self._status().get("positions", {}).values())
-
-    def _status(self) -> dict[str, Any]:
-        if (code := self._child.exit_code) is not None:
-            end = self._log.read_text(errors="replace")[-2_000:]
-            raise RuntimeError(f"streamfilter run ended with {code}:\n{end}")
-        return json.loads(self._get("/status") or "{}")  # type: ignore[no-any-return]
-
-    def _get(self, path: str) -> str:
-        try:
-            with urllib.request.urlopen(self._url + path, timeout=10) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            return ""
-
-    def _stages(self) -> dict[str, float]:
-        """Return the seconds of each stage, as /metrics has them."""
-        start = 'streamfilter_stage_seconds_sum{stage="'
-        lines = (each for each in self._get("/metrics").splitlines() if each.startswith(start))
-        parts = (line.removeprefix(start).split('"} ') for line in lines)
-        return {stage: float(value) for stage, value in parts}
 
 
 def _trickled(
@@ -235,7 +253,7 @@ def _trickled(
             raise RuntimeError(f"{count - len(latencies)} of {count} records never came out")
         if len(sent) < count and now >= begun + len(sent) / rate:
             number = len(sent)
-            feed.send(_record(number, documents[number]), key=str(number).encode())
+            feed.send(record_of(number, documents[number]), key=str(number).encode())
             sent.append(time.perf_counter())
         for record in tail.take(0.001):
             latencies.append((time.perf_counter() - sent[int(record.key or b"0")]) * 1e3)
@@ -243,21 +261,15 @@ def _trickled(
     return latencies[len(latencies) // 10 :]
 
 
-def _record(number: int, text: str) -> bytes:
-    return json.dumps({"id": str(number), "text": text}).encode()
+def record_of(number: int, text: str) -> bytes:
+    """Return document *number* as JSON."""
+    return json.dumps({"id": str(number), "text": text}, ensure_ascii=False).encode()
 
 
-def filter_rate(documents: Sequence[str], directory: Path) -> float:
-    """Return the records a second that `streamfilter filter` says it did, its start left out."""
-    source = directory / "filter.jsonl"
-    if not source.exists():
-        lines = (_record(number, text) + b"\n" for number, text in enumerate(documents))
-        source.write_bytes(b"".join(lines))
-    outputs = [str(directory / name) for name in ("unique", "duplicates")]
-    state = directory / f"filter-{secrets.token_hex(4)}"
-    said = subprocess.run(
-        [sys.executable, "-m", "streamfilter.cli", "filter", str(source), "-o", "json", "--unique",
-         outputs[0], "--duplicates", outputs[1], "--state", str(state)],
-        env=environment(), capture_output=True, text=True, timeout=WAIT_SECONDS, check=True,
-    ).stdout  # fmt: skip
-    return float(json.loads(said)["records_per_second"])
+def said_by(arguments: Sequence[str]) -> dict[str, Any]:
+    """Run ``python *arguments*`` and return the JSON that it writes."""
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment(), capture_output=True, text=True,
+        timeout=WAIT_SECONDS, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout)  # type: ignore[no-any-return]

@@ -4,13 +4,17 @@ English is prose from this Python's own documentation, in runs of consecutive se
 and Chinese are the same prose with every word replaced, always by the same one: a root in a
 pattern, or one to three characters without spaces. Nobody would read it, but letters, lengths
 and above all repetitions are those of text; random letters would make the task too easy.
+
+A mix has edited copies of earlier texts in it, as they come in a feed: unchanged, with a header,
+without their end, with some words changed; so that their similarity to the original spreads from
+about .7 to 1. Which of them count as duplicates is for `truth` to say.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -21,6 +25,9 @@ from streamfilter.model import Document, Record, Source
 from streamfilter.stories import prose
 
 RUN_SENTENCES = (2, 5)
+CHANGED_WORDS_MAX = 6
+HEADER_WORDS_MAX = 20
+CROPPED_SHARE_MAX = 0.15
 
 _PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-"})
 _WORDS = re.compile(r"\w+")
@@ -51,6 +58,43 @@ def documents(language: str, size: int, count: int, *, seed: int) -> list[str]:
     """Return *count* texts of *size* UTF-8 bytes each (a few less where a character is cut)."""
     rng, translate = random.Random(f"{language} {size} {seed}"), LANGUAGES[language]
     return [_document(rng, translate, size) for _ in range(count)]
+
+
+def mixed(fresh: Sequence[str], *, share: float, seed: int) -> list[str]:
+    """Return as many texts as *fresh* has, about *share* of them copies of earlier fresh ones."""
+    rng = random.Random(f"mix {share} {seed}")
+    texts: list[str] = []
+    originals: list[str] = []
+    vocabulary = sorted({word for text in fresh[:200] for word in _units(text) if word.isalpha()})
+    for text in fresh:
+        if originals and rng.random() < share:
+            texts.append(_copy(rng, rng.choice(originals), vocabulary))
+        else:
+            originals.append(text)
+            texts.append(text)
+    return texts
+
+
+def _units(text: str) -> list[str]:
+    """Return the words of *text*; pairs of characters where it has no spaces."""
+    if " " in text:
+        return text.split(" ")
+    return [text[i : i + 2] for i in range(0, len(text), 2)]
+
+
+def _copy(rng: random.Random, text: str, vocabulary: Sequence[str]) -> str:
+    words = _units(text)
+    match rng.randrange(4):
+        case 0:
+            pass
+        case 1:
+            words = rng.choices(vocabulary, k=rng.randint(1, HEADER_WORDS_MAX)) + words
+        case 2:
+            words = words[: round(len(words) * (1 - rng.uniform(0, CROPPED_SHARE_MAX)))]
+        case _:
+            for _ in range(rng.randint(1, CHANGED_WORDS_MAX)):
+                words[rng.randrange(len(words))] = rng.choice(vocabulary)
+    return (" " if " " in text else "").join(words)
 
 
 def texts_of(path: Path, *, count: int) -> list[str]:
@@ -92,10 +136,6 @@ def _sentences() -> tuple[str, ...]:
     )
 
 
-def _english(text: str) -> str:
-    return text
-
-
 def _arabic(text: str) -> str:
     return _WORDS.sub(lambda word: _arabic_word(word[0].lower()), text).replace(",", "،")
 
@@ -126,7 +166,7 @@ def _draw(word: str) -> random.Random:
 
 
 LANGUAGES: dict[str, Callable[[str], str]] = {
-    "english": _english,
+    "english": str,
     "arabic": _arabic,
     "chinese": _chinese,
 }

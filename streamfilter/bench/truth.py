@@ -15,20 +15,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from streamfilter.bench.result import Check
+
 FLOOR = 0.75
-"""Pairs below it are of no interest."""
+"""Pairs below it are of no interest to a benchmark."""
+
+RECALL_MIN, PRECISION_MIN = 0.995, 0.999
+"""At similarities from .82, and for what is withheld at .8 or more."""
 
 _WORDS = re.compile(r"\w+")
 
 Neighbours = list[dict[int, float]]
-"""For each text: earlier texts of at least `FLOOR` similarity, and how similar they are."""
+"""For each text: earlier texts that are similar, and how similar they are."""
+
+
+def normalised(text: str) -> str:
+    """Return *text* as the default configuration compares it."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def shingles(text: str, *, kind: str = "word", size: int = 3) -> set[str]:
     """Return the set of runs of *size* words, or characters, of *text*."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = normalised(text)
     if kind == "char":
-        folded = " ".join(folded.split())
         return {folded[i : i + size] for i in range(len(folded) - size + 1)}
     words = _WORDS.findall(folded)
     return {" ".join(words[i : i + size]) for i in range(len(words) - size + 1)}
@@ -40,17 +49,17 @@ def jaccard(one: set[str], other: set[str]) -> float:
     return common / max(len(one) + len(other) - common, 1)
 
 
-def neighbours(sets: Sequence[set[str]]) -> Neighbours:
-    """Return the similar earlier sets of each set."""
+def neighbours(sets: Sequence[set[str]], *, floor: float = FLOOR) -> Neighbours:
+    """Return the earlier sets of each set that are at least *floor* similar."""
     frequency = Counter(token for tokens in sets for token in tokens)
     posted: defaultdict[str, list[int]] = defaultdict(list)
     found: Neighbours = []
     for row, tokens in enumerate(sets):
         rare_first = sorted(tokens, key=lambda token: (frequency[token], token))
-        prefix = rare_first[: len(tokens) - ceil(FLOOR * len(tokens)) + 1]
+        prefix = rare_first[: len(tokens) - ceil(floor * len(tokens)) + 1]
         others = {other for token in prefix for other in posted[token]}
         similar = ((other, jaccard(tokens, sets[other])) for other in others)
-        found.append({other: value for other, value in similar if value >= FLOOR})
+        found.append({other: value for other, value in similar if value >= floor})
         for token in prefix:
             posted[token].append(row)
     return found
@@ -67,6 +76,13 @@ class Judged:
     withheld: int
     right: int
     """How many of the withheld have an earlier kept one of at least the threshold."""
+
+    def checks(self, label: str) -> list[Check]:
+        """Return what we promise of both."""
+        return [
+            Check.at_least(f"{label}: recall at J >= .82", self.recall, RECALL_MIN),
+            Check.at_least(f"{label}: precision at J >= .8", self.precision, PRECISION_MIN),
+        ]
 
     @property
     def recall(self) -> float:

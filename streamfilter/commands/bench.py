@@ -9,9 +9,7 @@ from pathlib import Path
 import click
 
 from streamfilter.bench import catalogue
-from streamfilter.bench.options import Options
-from streamfilter.bench.outcome import BenchResult
-from streamfilter.bench.report import as_text
+from streamfilter.bench.result import BenchResult, Options
 from streamfilter.files.outputs import write_whole
 from streamfilter.matching import envelope
 from streamfilter.process import standard
@@ -67,9 +65,9 @@ def command(
     # Without a choice all but the broker's, which not every machine can run.
     names = only or tuple(name for name in catalogue.BENCHMARKS if name != "kafka")
     answers: list[BenchResult] = []
-    for answer in catalogue.outcomes(names, options):
+    for answer in catalogue.results(names, options):
         answers.append(answer)
-        standard.answer(as_text(answer) + "\n")
+        standard.answer(f"{answer}\n")
         # Saved after each: what was measured is not lost with a later one's failure.
         _save(json_path, answers, options)
     if plots is not None:

@@ -12,6 +12,7 @@ import click
 from streamfilter.demo.board import Board
 from streamfilter.demo.sitting import THRESHOLD, DemoPlan, Sitting
 from streamfilter.demo.summary import judged, summary
+from streamfilter.kafka.broker import Broker
 from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
@@ -98,21 +99,24 @@ def _verdict(sound: bool) -> str:
 def _prepared(stack: ExitStack, plan: DemoPlan, directory: Path, *, real: bool) -> Sitting:
     """Return a sitting whose broker and filter are ready; *stack* ends both."""
     standard.answer("starting a broker and the filter …")
-    if real:
-        from streamfilter.kafka.broker.jars import BrokerUnavailableError
-        from streamfilter.kafka.broker.real import RealKafka
+    broker = _broker(stack, real=real)
+    sitting = stack.enter_context(Sitting(plan, broker, directory, changelog=not real))
+    sitting.wait_until_ready()
+    return sitting
 
-        try:
-            sitting = Sitting(plan, stack.enter_context(RealKafka()), directory)
-        except BrokerUnavailableError as missing:
-            raise Temporary(str(missing)) from missing
-    else:
+
+def _broker(stack: ExitStack, *, real: bool) -> Broker:
+    if not real:
         from streamfilter.kafka.broker.embedded import EmbeddedBroker
 
-        sitting = Sitting(plan, stack.enter_context(EmbeddedBroker()), directory)
-    stack.callback(sitting.close)
-    sitting.prepare(changelog=not real)
-    return sitting
+        return stack.enter_context(EmbeddedBroker())
+    from streamfilter.kafka.broker.jars import BrokerUnavailableError
+    from streamfilter.kafka.broker.real import RealKafka
+
+    try:
+        return stack.enter_context(RealKafka())
+    except BrokerUnavailableError as missing:
+        raise Temporary(str(missing)) from missing
 
 
 def _http(address: str | None) -> tuple[str, int]:

@@ -9,43 +9,35 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
-from streamfilter.demo import truth as demo_truth
+from streamfilter.bench import truth as exact
 from streamfilter.demo.board import counts
 from streamfilter.demo.ledger import Ledger, OutputRecord
 from streamfilter.evaluation import Report, Truth, evaluate
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.stories import Story, StoryKind
 
-EXAMPLES = (
-    StoryKind.REPUBLISHED,
-    StoryKind.UPDATED,
-    StoryKind.ADVERT,
-    StoryKind.MIRROR,
-    StoryKind.SPAM,
-)
+EXAMPLES = tuple(map(StoryKind, ["republished", "updated", "advert", "mirror", "spam"]))
 EXAMPLE_LINES, EXAMPLE_WORDS, CONTEXT_WORDS = 5, 60, 5
 WIDTH_MAX = 120
 
 
 def judged(ledger: Ledger, *, threshold: float) -> Report:
     """Return what an evaluation against exact similarities finds."""
-    texts = {id_: demo_truth.normalised(story.text) for id_, story in ledger.stories().items()}
-    truth = Truth(demo_truth.similar_pairs(texts, floor=threshold))
+    texts = {id_: exact.normalised(story.text) for id_, story in ledger.stories().items()}
+    ids = list(texts)
+    near = exact.neighbours([exact.shingles(text) for text in texts.values()], floor=threshold)
+    pairs = (
+        (id_, ids[row], s) for id_, rows in zip(ids, near, strict=True) for row, s in rows.items()
+    )
+    truth = Truth(pairs)
     return evaluate(ledger.as_run(texts), truth, recall_from=threshold, precision_from=threshold)
 
 
 def summary(ledger: Ledger, report: Report, *, threshold: float) -> str:
     """Return the whole summary."""
-    return "\n".join(
-        [
-            *_pairs(ledger),
-            *_kinds(ledger),
-            "",
-            counts(ledger),
-            *_soundness(report),
-            *_quality(report, threshold),
-        ]
-    )
+    quality = _quality(report, threshold)
+    lines = (_pairs(ledger), _kinds(ledger), ["", counts(ledger)], _soundness(report), quality)
+    return "\n".join(line for part in lines for line in part)
 
 
 def _soundness(report: Report) -> Iterator[str]:
@@ -115,9 +107,7 @@ def _pairs(ledger: Ledger) -> Iterator[str]:
 def _pair(outcome: OutputRecord, stories: dict[str, Story]) -> Iterator[str]:
     best = outcome.matches[0]
     copy, original = stories[outcome.document_id], stories[best["id"]]
-    similarity = demo_truth.jaccard(
-        *(demo_truth.shingles(demo_truth.normalised(s.text)) for s in (original, copy))
-    )
+    similarity = exact.jaccard(*(exact.shingles(each.text) for each in (original, copy)))
     yield (
         f"{copy.id} ({copy.kind}) is a near-duplicate of {original.id}: similarity "
         f"{best['similarity']:.3f}, exact {similarity:.3f}; {best['bands']} bands shared; "

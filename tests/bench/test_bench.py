@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from streamfilter import cli
-from streamfilter.bench import filtering, growth, indexing, mixes, sketching, texts, truth
+from streamfilter.bench import filtering, indexing, sketching, texts, truth
 from streamfilter.bench.filtering import Contender
 from streamfilter.bench.measure import Seconds
-from streamfilter.bench.options import Options
+from streamfilter.bench.result import Options
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 QUICK = Options(repeat=1, quick=True)
@@ -58,7 +58,7 @@ def test_signatures_that_mean_nothing_fail_the_run(monkeypatch, capsys):
 
 
 def test_band_keys_that_ignore_the_slots_fail_the_run():
-    documents = mixes.mixed(texts.documents("english", 600, 60, seed=1), share=0.5, seed=1)
+    documents = texts.mixed(texts.documents("english", 600, 60, seed=1), share=0.5, seed=1)
     sets = [truth.shingles(text) for text in documents]
     good = sketching.sketcher("word-3").sketch(documents)
     keys = good.keys.copy()
@@ -69,10 +69,10 @@ def test_band_keys_that_ignore_the_slots_fail_the_run():
 
 
 def test_an_index_that_grows_answers_rightly_and_one_that_forgets_does_not(monkeypatch):
-    assert indexing.outcome_of(growth.grow((1_000,))).passed
-    good = growth.RocksIndex.fetch
-    monkeypatch.setattr(growth.RocksIndex, "fetch", lambda self, rows: good(self, rows[1:]))
-    assert not indexing.outcome_of(growth.grow((1_000,))).passed
+    assert indexing.result_of(*indexing.grow((1_000,))).passed
+    good = indexing.RocksIndex.fetch
+    monkeypatch.setattr(indexing.RocksIndex, "fetch", lambda self, rows: good(self, rows[1:]))
+    assert not indexing.result_of(*indexing.grow((1_000,))).passed
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from streamfilter.bench.measure import Measured, interleaved, rates, ratios
-from streamfilter.bench.outcome import Target
+from streamfilter.bench.result import Target
 
 
 def test_a_measurement_is_its_median_with_quartiles():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamfilter.bench import mixes, sketching, texts, truth
+from streamfilter.bench import sketching, texts, truth
 from streamfilter.bench.peers.shingles import SHINGLERS
 
 
@@ -25,7 +25,7 @@ def test_every_rival_finds_most_copies_and_few_others(name, tmp_path):
         pytest.importorskip(library, reason="the extra `bench` is not installed")
     from streamfilter.bench.peers.loops import LOOPS
 
-    documents = mixes.mixed(texts.documents("english", 700, 150, seed=7), share=0.5, seed=7)
+    documents = texts.mixed(texts.documents("english", 700, 150, seed=7), share=0.5, seed=7)
     kept = list(LOOPS[name](iter(documents)))
     judged = truth.judged(kept, truth.neighbours([truth.shingles(each) for each in documents]))
     assert len(kept) == len(documents)

@@ -18,10 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from streamfilter.bench import mixes, texts
-from streamfilter.bench.machine import machine, versions
+from streamfilter.bench import texts
+from streamfilter.bench.machine import core, machine, versions
 from streamfilter.bench.measure import Measured, ratios
-from streamfilter.bench.processes import core
 from streamfilter.bench.service import MeasuredRun, Route
 from streamfilter.kafka.broker.real import RealKafka
 
@@ -70,7 +69,7 @@ def _in_turns(
         kafka = RealKafka(1)
         kafka.start()
     try:
-        route = Route(kafka, directory, mixes.mixed(fresh, share=SHARE, seed=SEED))
+        route = Route(kafka, directory, texts.mixed(fresh, share=SHARE, seed=SEED))
         for number in range(rounds):
             for name in list(trees)[:: 1 if number % 2 else -1]:
                 os.environ["PYTHONPATH"] = str(trees[name])

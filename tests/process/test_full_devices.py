@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter import Deduplicator
-from streamfilter.bench.options import Options
+from streamfilter.bench.result import Options
 from streamfilter.commands.bench import _save as save
 from streamfilter.stops import NoRoom
 from tests.filter.stories import lines_of, stories, write

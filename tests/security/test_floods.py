@@ -11,7 +11,7 @@ import pytest
 
 from streamfilter.bench.flooding import FLOODS, SKETCHER, Enemy, attacked
 from streamfilter.bench.flooding import Flood as Flooding
-from streamfilter.bench.growth import IDENTITY
+from streamfilter.bench.judging import IDENTITY
 from streamfilter.index.longer import DEPTH, cap_at
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index

@@ -1,0 +1,132 @@
+"""What a benchmark is asked and what it answers: tables, checks that must hold, targets.
+
+A check is a promise of the product (nothing lost, recall, precision): a run in which one fails
+has failed, and its speed means nothing. A target is a wish about speed on some machine: it is
+reported as met or missed, and fails nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streamfilter.bench.measure import Measured
+
+Cell = str | int | float | bool | Measured | None
+Row = dict[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What every benchmark is told."""
+
+    repeat: int = 5
+    """Rounds; a table shows their median and quartiles."""
+    quick: bool = False
+    """Small inputs: shows that everything works, measures little."""
+    large: bool = False
+    """Also what takes many minutes."""
+    peers: bool = False
+    """Also the rivals, from the extra ``bench``."""
+    text: Path | None = None
+    """JSON Lines whose ``text`` fields are measured as one more language."""
+    say: Callable[[str], None] = lambda _: None
+    """Hears what is being measured, for a person who waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A result that must be right, or the run has failed."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+    """What was found, and what was wanted."""
+
+    @classmethod
+    def at_least(cls, name: str, got: float, wanted: float) -> Check:
+        """Return a check that *got* is no lower than *wanted*."""
+        return cls(name, got >= wanted, f"{got:.5g}, wanted at least {wanted:.5g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A speed or size that we want."""
+
+    name: str
+    got: float
+    wanted: float
+    at_most: bool = False
+    """True if less is better."""
+
+    @property
+    def met(self) -> bool:
+        """Return True if the wish came true."""
+        return self.got <= self.wanted if self.at_most else self.got >= self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class BenchResult:
+    """The answer of one benchmark."""
+
+    tables: Mapping[str, Sequence[Row]]
+    """Rows with the same columns, by title."""
+    checks: Sequence[Check]
+    targets: Sequence[Target] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    """What a reader must know to read the numbers rightly."""
+    name: str = ""
+    question: str = ""
+    """Both are the catalogue's."""
+
+    @property
+    def passed(self) -> bool:
+        """Return True if every result was right."""
+        return all(check.passed for check in self.checks)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        targets = [{**asdict(target), "met": target.met} for target in self.targets]
+        return {**asdict(self), "targets": targets, "passed": self.passed}
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.name}: {self.question}"
+        for title, rows in self.tables.items():
+            yield f"\n  {title}"
+            yield from _table(rows)
+        yield ""
+        for target in self.targets:
+            got = f"{target.name}: {target.got:,.4g}"
+            wanted = f"(wanted {'<=' if target.at_most else '>='} {target.wanted:g})"
+            yield f"  target {'met' if target.met else 'MISSED'}: {got} {wanted}"
+        failed = [check for check in self.checks if not check.passed]
+        yield f"  checks: {len(self.checks) - len(failed)} of {len(self.checks)} passed"
+        yield from (f"  FAILED: {check.name}: {check.detail}" for check in failed)
+        yield from (f"  note: {note}" for note in self.notes)
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [columns, *([_cell(row.get(name)) for name in columns] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    aligned = ["<" if isinstance(rows[0].get(name), str) else ">" for name in columns]
+    for row in cells:
+        padded = (f"{row[i]:{aligned[i]}{widths[i]}}" for i in range(len(columns)))
+        yield ("  " + "  ".join(padded)).rstrip()
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, Measured):
+        return f"{_cell(cell.median)} ±{cell.spread * 100:.0f}%"
+    if not isinstance(cell, int | float):
+        return cell or "-"
+    # About three digits that matter, and thousands parted.
+    if cell == int(cell) or abs(cell) >= 100:
+        return f"{cell:,.0f}"
+    return f"{cell:.2f}" if abs(cell) >= 1 else f"{cell:.4g}"
