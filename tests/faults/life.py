@@ -12,6 +12,7 @@ called all the time, and `wait` does.
 from __future__ import annotations
 
 import random
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -243,7 +244,8 @@ class Life:
         for worker in self.supervisor.workers:
             worker.back_at = float("inf")
             if worker.process is not None and worker.alive:
-                worker.fault, worker.expected = "stopped", frozenset({0})
+                worker.fault = "stopped"
+                worker.expected = self.supervisor.ends_of(worker, signal.SIGTERM, {0})
                 worker.process.terminate()
         self.tend(restart=False)
         for worker in self.supervisor.workers:

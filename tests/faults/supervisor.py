@@ -150,13 +150,16 @@ class Supervisor:
     def signal(self, worker: Worker, number: int, *, fault: str, expected: set[int]) -> None:
         """Send a signal, and remember what it was for and how the process may end of it."""
         if worker.process is not None and worker.alive:
-            worker.fault, worker.expected = fault, frozenset(expected | self.tolerated)
+            worker.fault = fault
+            worker.expected = self.ends_of(worker, number, expected | self.tolerated)
             if worker.armed:
                 worker.expected |= {KILLED}
-            if not worker.status():
-                # Before it listens it has begun nothing, and the signal itself may end it (seen).
-                worker.expected |= {-number}
             os.kill(worker.process.child.pid, number)
+
+    def ends_of(self, worker: Worker, number: int, expected: set[int]) -> frozenset[int]:
+        """Return how *worker* may end of a signal that is sent now and asks it to."""
+        # Before it listens it has begun nothing, and the signal itself may end it (seen).
+        return frozenset(expected if worker.status() else expected | {-number})
 
     def working(self) -> list[tuple[Worker, dict[str, Any]]]:
         """Return who is running now, with its status."""
