@@ -35,7 +35,7 @@ from streamfilter.monitoring.catalogue import (
     MetricKind,
 )
 from streamfilter.monitoring.exposition import Exposition, Family, Histogram, Key, Series
-from streamfilter.monitoring.quality import SAMPLED, Figure, Quality
+from streamfilter.monitoring.quality import RECORDS, SAMPLED, Figure, Quality
 from streamfilter.process.health import Cause, Health, State
 from streamfilter.similarity.estimators import Estimate, curve_of
 from streamfilter.similarity.scheme import Scheme
@@ -118,7 +118,8 @@ class Metrics:
             self._shadow = mode == "shadow"
             # Records meet by equal fields: no curve tells how likely that was.
             self._quality.exact = on_sets
-            self._quality.blind = SAMPLED if scheme.shingling.sample_modulus > 1 else ""
+            sampled = SAMPLED if scheme.shingling.sample_modulus > 1 else ""
+            self._quality.blind = RECORDS if scheme.fields else sampled
             self._quality.curve = None if scheme.fields else curve_of(scheme)
 
     def batch(self, report: BatchReport) -> None:

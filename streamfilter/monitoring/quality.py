@@ -155,6 +155,7 @@ PRIOR = (
 SAMPLED = (
     "similarity.shingle.sample_modulus keeps a part of the shingles: nothing here knows whole sets"
 )
+RECORDS = "records are scored by their fields: the audit, which compares sets of shingles, is off"
 UNSEEN = "no duplicate was audited yet; with audit.arrivals 0 none ever will be"
 CUT = (
     "some sets have more than 1,024 shingles and were cut: the audit reads the samples that the "
@@ -259,7 +260,7 @@ class ThinnedRounds:
         """Return right / (right + missed), of which only the latter is a matter of chance."""
         found, fewest, most = right
         if not np.count_nonzero(self.kinds == ArrivalKind.UNIQUE):
-            return Figure(why="no unique document was audited yet")
+            return Figure(why=self.blind or "no unique document was audited yet")
         lost, least_lost, most_lost = self._count(ArrivalKind.UNIQUE, missed, level=self._level)
         if found + lost == 0 and not self.cut:
             return Figure(why="no duplicate was seen yet")

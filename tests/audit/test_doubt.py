@@ -3,12 +3,15 @@
 None of this text was used to make the figures that the doubt rests on: those come from random sets.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from streamfilter.model import Verdict
+from streamfilter.similarity.scheme import Scheme, Shingling
+from streamfilter.similarity.sketch import Sketcher
 from tests.audit.planted import Run, batches
 from tests.audit.streams import DATA, corpus
 
@@ -17,17 +20,22 @@ CORPORA = {"reuters21578": 0, "kafka_commits": 20_000, "pypa_advisories": 0}
 EDGES = (0.0, 0.05, 0.15, 0.3, 1.0)
 
 
-def judged(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return (p as told, whether wrong) of every near-duplicate by its signature alone."""
+def judged(
+    name: str, seed: int = 8, *, method: str = "signature", modulus: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (p as told, whether wrong) of every near-duplicate, by the whole sets."""
     texts = corpus(name, CORPORA[name], TEXTS)
-    run = Run.of(bands=16, rows=6, threshold=THRESHOLD, seed=8, method="signature")
+    run = Run.of(bands=16, rows=6, threshold=THRESHOLD, seed=seed, method=method)
+    whole, kept = run.sketcher, Scheme(16, 6, shingling=Shingling(sample_modulus=modulus))
+    sketcher = Sketcher(kept, seed=seed.to_bytes(16, "big"))
+    run = replace(run, sketcher=sketcher, policy=replace(run.policy, sample_modulus=modulus))
     told, wrong = [], []
     for batch in batches(texts, 500):
         _, judgement, first = run.step(batch)
         for row, decision in enumerate(judgement.decisions):
             if decision.verdict is Verdict.NEAR_DUPLICATE:
                 sets = (texts[first + row], texts[decision.match.ordinal])
-                one, other = (set(run.sketcher.tokens(text).tolist()) for text in sets)
+                one, other = (set(whole.tokens(text).tolist()) for text in sets)
                 told.append(decision.p_false_positive)
                 wrong.append(len(one & other) < THRESHOLD * len(one | other))
     return np.array(told), np.array(wrong)
@@ -50,3 +58,35 @@ def test_the_doubt_of_verdicts_by_signatures_is_that_of_real_text():
     assert sum(gaps) <= 0.05
     expected = told.sum()
     assert abs(expected - wrong.sum()) <= 3 * np.sqrt((told * (1 - told)).sum())
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the corpora are not beside this checkout")
+@pytest.mark.parametrize("name", CORPORA)
+def test_the_reliability_diagram_of_each_corpus_is_within_a_twentieth(name):
+    """Each by itself, under five seeds: the gap between told and found, weighted by verdicts.
+
+    In single ranges it may be wider: of commit messages that told .40 only .21 are wrong, for
+    the pairs of a few templates lie just above the threshold.
+    """
+    found = [judged(name, seed) for seed in range(20, 25)]
+    told, wrong = (np.concatenate(column) for column in zip(*found, strict=True))
+    gaps = [
+        abs((told[here] - wrong[here]).sum())
+        for low, high in pairwise(EDGES)
+        for here in [(told >= low) & (told < high)]
+    ]
+    print(name, len(told), "verdicts", told.sum(), "expected", wrong.sum(), "wrong", gaps)
+    assert len(told) > 200
+    assert sum(gaps) / len(told) <= 0.05
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the corpora are not beside this checkout")
+@pytest.mark.parametrize(("modulus", "least"), [(4, 0.75), (16, 0.65)])
+def test_under_a_sample_modulus_more_are_wrong_than_was_told_but_not_many_times_more(
+    modulus, least
+):
+    """Of few shingles the prior is most of the answer, and texts have more pairs below .8."""
+    found = [judged(name, method="exact", modulus=modulus) for name in CORPORA]
+    told, wrong = (np.concatenate(column) for column in zip(*found, strict=True))
+    print(len(told), "verdicts; expected", told.sum(), "wrong", wrong.sum())
+    assert least <= told.sum() / wrong.sum() <= 1

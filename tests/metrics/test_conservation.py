@@ -3,6 +3,8 @@
 import random
 import threading
 from dataclasses import replace
+from itertools import product
+from math import isnan
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, MetricKind
 from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.monitoring.quality import Quality
 from streamfilter.process.health import Health, State
-from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.scheme import Scheme, Shingling
 from tests.audit.rounds import a_round
 
 MATCH = Match("a", 0.9, 3, Source("t", 0, 1), 1)
@@ -221,6 +223,26 @@ def test_matches_are_weighted_by_the_curve_of_the_scheme_and_the_audit_shows_its
     assert promised["value"] == pytest.approx(met, abs=1e-6)
     assert promised["says"] == "not known"
     assert "full buckets" in promised["why"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "reason"),
+    [(Scheme(16, 6, shingling=Shingling(sample_modulus=4)), "sample_modulus"),
+     (Scheme.of_fields({"/name": "words"}), "records")],
+)  # fmt: skip
+def test_what_cannot_be_audited_is_nan_and_not_known_with_the_reason(scheme, reason):
+    metrics = Metrics()
+    metrics.describe(scheme, threshold=0.8, on_sets=False)
+    told = metrics.quality()
+    for name in ("audit_recall", "audit_recall_equal", "audit_precision"):
+        assert told[name]["says"] == "not known"
+        assert reason in told[name]["why"]
+    assert all(reason in change["why"] for change in told["audit_changes"].values())
+    metrics.audited(a_round(near=40, unique=400, missed=6))
+    series = scraped(metrics)
+    for figure, end in product(("recall", "precision"), ("", "_lower", "_upper")):
+        assert isnan(series[f"streamfilter_audit_{figure}{end}", ()])
+    assert isnan(series["streamfilter_audit_change_score", (("figure", "recall"),)])
 
 
 def test_the_audit_s_gauges_follow_the_latest_rounds_and_forget_a_better_past():
