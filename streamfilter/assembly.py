@@ -41,7 +41,7 @@ def policy_for(config: Config) -> MatchPolicy:
     """Return what counts as a duplicate as *config* says."""
     return MatchPolicy(
         threshold=config.similarity.threshold,
-        method="fields" if config.input.format == "fields" else config.verify.method,
+        method="fields" if config.input.records else config.verify.method,
         max_candidates=config.verify.max_candidates,
         short_text=config.input.short_text,
         agree=config.verify.agree,

@@ -67,7 +67,7 @@ def _measured(
 ) -> BruteForceSample | RecordSample:
     """Compare all pairs, of texts or of records."""
     sketcher, threshold = Sketcher(config.scheme(), seed=seed), config.similarity.threshold
-    if config.input.format == "fields":
+    if config.input.records:
         return measure_records(ids, texts, sketcher, threshold=threshold)
     recall = config.similarity.recall
     return measure(ids, texts, sketcher, threshold=threshold, recall=recall, kept=kept)

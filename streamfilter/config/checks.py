@@ -94,7 +94,7 @@ def _format(config: Config) -> Iterator[Problem]:
 
 def _records(config: Config) -> Iterator[Problem]:
     """Records have fields, and nothing that is for texts alone."""
-    given, records = config.input, config.input.format == "fields"
+    given, records = config.input, config.input.records
     if records and not given.fields:
         yield Problem("input.fields", "format fields has no fields to compare",
                       "name some, such as /name: words and /phone: digits")  # fmt: skip

@@ -60,7 +60,7 @@ class Config(Section):
         Raises:
             ValueError: if no shape reaches the recall (`load_config` has checked that).
         """
-        if self.input.format == "fields":
+        if self.input.records:
             return Scheme.of_fields(self.input.fields)
         similarity = self.similarity
         bands, rows, slots = similarity.bands, similarity.rows, similarity.slots

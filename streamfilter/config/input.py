@@ -18,6 +18,7 @@ class InputSection(Section):
         description="json: text and id by JSON Pointer; text: the whole value is the text; "
         "fields: records such as customers, compared field by field.",
     )
+
     fields: dict[Pointer, Literal["words", "digits", "exact"]] = Field(
         default={},
         description="With format fields: JSON Pointer of each field, and how it is compared. "
@@ -56,3 +57,8 @@ class InputSection(Section):
         description="A text shorter than one shingle, too little to be a story: forward it "
         "unjudged, let only an equal text make it a duplicate, or drop it.",
     )
+
+    @property
+    def records(self) -> bool:
+        """Return whether a document is a record with fields, and no text."""
+        return self.format == "fields"

@@ -20,7 +20,7 @@ def _shape(config: Config) -> Iterator[Problem]:
     """The first thing that is wrong with slots, bands and rows: the others would follow from it."""
     similarity = config.similarity
     bands, rows, slots = similarity.bands, similarity.rows, similarity.slots
-    if config.input.format == "fields":
+    if config.input.records:
         return  # a band for each field: nothing to plan
     if bands is None and rows is None:
         yield from _plan(config)

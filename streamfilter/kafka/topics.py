@@ -314,7 +314,7 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
         )
         found.append((setting, wanted, told))
     largest = largest_output(config, topics)
-    if config.input.format == "fields" and changelog.message_bytes < largest:
+    if config.input.records and changelog.message_bytes < largest:
         told = (
             f"{MESSAGE_LIMIT}={changelog.message_bytes}: the outputs take {largest}, and a record "
             "that is too large for it becomes a dead letter"

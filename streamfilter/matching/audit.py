@@ -61,9 +61,11 @@ class Audit:
 
     def __init__(self, rates: Rates, policy: MatchPolicy, index: Index, keys_of: KeysOf) -> None:
         """Begin with nothing: what *index* holds already is read a slice at a time."""
-        self._rates, self._policy, self._index, self._keys_of = rates, policy, index, keys_of
+        # It compares sets of shingles, which records have none of.
+        self._rates = OFF if policy.comparer.records else rates
+        self._policy, self._index, self._keys_of = policy, index, keys_of
         self._documents = len(index)
-        self._next = AuditSample.up_to(rates.arrivals)
+        self._next = AuditSample.up_to(self._rates.arrivals)
         self._scan: Scan | None = None
 
     @property

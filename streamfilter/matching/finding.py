@@ -9,12 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from streamfilter.matching.comparers import told_apart
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.similarity.doubt import (
-    EQUAL_BY_CHANCE,
-    chance_below,
-    chance_below_of_slots,
-)
+from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
 
 
 class Fate(StrEnum):
@@ -70,7 +67,7 @@ class Finding:
         """Return how a match was found, as the evidence spells it."""
         if self.fate is Fate.SAME_TEXT:
             return "exact_text"
-        if self.policy.method != "exact":
+        if not self.policy.comparer.on_sets:
             return self.policy.method
         measure = "containment" if self.fate is Fate.CONTAINED else "jaccard"
         return f"{'exact' if self.exact else 'sampled'}_{measure}"
@@ -82,7 +79,7 @@ class Finding:
             return 0.0
         if self.fate is Fate.CONTAINED:
             return self._contains_less()
-        below = chance_below if self.policy.method == "exact" else chance_below_of_slots
+        below = chance_below if self.policy.comparer.on_sets else chance_below_of_slots
         return below(self.wanted, self.similarity, self.sample)
 
     def _contains_less(self) -> float:
@@ -109,7 +106,7 @@ class Finding:
             case Fate.HOPELESS:
                 return (
                     f"not compared: the signatures' estimate {self.similarity:.4f} is hopelessly "
-                    f"far below {self._threshold()}"
+                    f"far below {self._in_words()[1]}"
                 )
             case Fate.SKIPPED:
                 return f"not compared: verify.max_candidates is {self.policy.max_candidates}"
@@ -119,46 +116,19 @@ class Finding:
 
     def _compared(self) -> str:
         """Return what the similarity says, and the containment where it was too small as well."""
-        if self.policy.method == "sketch":
-            agreed, wanted = str(self._agreeing()), f"the {self.policy.agree} that are wanted"
-            said = f"{agreed} of {self.policy.of} slots agree: that {self._verb()} {wanted}"
-        else:
-            measure = "score" if self.policy.method == "fields" else "similarity"
-            reached, _ = _told_apart(self.similarity, self.wanted)
-            said = f"{measure} {reached} {self._verb()} {self._threshold()}"
+        reached, limit = self._in_words()
+        said = f"{reached} {'reaches' if self.similarity >= self.wanted else 'misses'} {limit}"
         if self.fate is Fate.BELOW and self.policy.containment is not None:
             said += f"; {self._contained()}"
         return said
 
-    def _verb(self) -> str:
-        return "reaches" if self.similarity >= self.wanted else "misses"
-
-    def _threshold(self) -> str:
-        _, wanted = _told_apart(self.similarity, self.wanted)
-        if self.policy.method == "sketch":
-            return f"{self.policy.agree} of {self.policy.of} agreeing slots"
-        if self.wanted != self.policy.threshold:
-            return f"the threshold {wanted} of so short a text (verify.short_threshold)"
-        return f"the threshold {wanted}"
-
-    def _agreeing(self) -> int:
-        """Return how many slots agree: chance equalities were taken off, and are put back."""
-        share = self.similarity + (1.0 - self.similarity) * EQUAL_BY_CHANCE
-        return round(share * self.policy.of)
+    def _in_words(self) -> tuple[str, str]:
+        return self.policy.comparer.in_words(self.policy, self.similarity, self.wanted)
 
     def _contained(self) -> str:
         assert self.containment is not None
         assert self.policy.containment is not None
-        share, wanted = _told_apart(self.containment, self.policy.containment)
+        share, wanted = told_apart(self.containment, self.policy.containment)
         verb = "reaches" if self.containment >= self.policy.containment else "misses"
         whose = "the shorter" if self.policy.contained == "shorter" else "the arriving"
         return f"{share} of {whose} text is in the other and {verb} verify.containment {wanted}"
-
-
-def _told_apart(value: float, limit: float) -> tuple[str, str]:
-    """Return both as text, to so many digits that the text says which of them is larger."""
-    for digits in (4, 6, 9):
-        told = f"{value:.{digits}f}", f"{limit:.{max(digits, 6)}g}"
-        if (float(told[0]) >= float(told[1])) == (value >= limit):
-            return told
-    return repr(value), repr(limit)

@@ -11,20 +11,17 @@ sets exactly and from samples as an estimate.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.minhash import estimate
+from streamfilter.matching.comparers import COMPARERS, Comparer
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 
-HOPELESS_DEVIATIONS = 3.5
-"""How many standard errors an estimate may lie below the threshold and still be compared."""
-
-METHODS = ("exact", "signature", "sketch", "fields")
 CONTAINED = ("shorter", "arriving")
 
 
@@ -59,21 +56,26 @@ class MatchPolicy:
             value = getattr(self, name)
             if value is not None and not 0.0 < value <= 1.0:
                 raise ValueError(f"{name} is {value}; use a value in (0, 1], such as 0.8")
-        if self.method not in METHODS:
-            raise ValueError(f"{self.method!r} verifies nothing; use {', '.join(METHODS)}")
+        if self.method not in COMPARERS:
+            raise ValueError(f"{self.method!r} verifies nothing; use {', '.join(COMPARERS)}")
         if self.contained not in CONTAINED:
             raise ValueError(f"contained is {self.contained!r}; use {' or '.join(CONTAINED)}")
         if not 1 <= self.agree <= self.of:
             raise ValueError(f"{self.agree} of {self.of} slots cannot agree; use 1 to {self.of}")
-        if (self.method == "fields") != bool(self.fields):
+        if self.comparer.records != bool(self.fields):
             raise ValueError("the method fields goes with records, and records with it")
-        if self.method in ("sketch", "fields") and self.by_size:
+        if self.by_size and not self.comparer.sized:
             raise ValueError(f"the method {self.method} knows no sizes of sets; use method exact")
+
+    @property
+    def comparer(self) -> Comparer:
+        """Return how a pair is compared."""
+        return COMPARERS[self.method]
 
     @property
     def on_sets(self) -> bool:
         """Return whether what is withheld was seen to be similar, not estimated (to 1,024)."""
-        return self.method == "exact" and self.sample_modulus == 1
+        return self.comparer.on_sets and self.sample_modulus == 1
 
     @property
     def whole_up_to(self) -> int:
@@ -87,12 +89,14 @@ class MatchPolicy:
 
     def slots_of(self, slots: int) -> int:
         """Return how many of *slots* are compared."""
-        return min(self.of, slots) if self.method == "sketch" else slots
+        return self.comparer.slots(self, slots)
 
     def wanted(self, ours: I64, theirs: I64) -> F64 | float:
         """Return the similarity from which each pair counts, given the sizes of its sets."""
-        if self.method == "sketch":
-            return agreeing_share(self.agree, self.of)
+        return self.comparer.wanted(self, ours, theirs)
+
+    def threshold_of(self, ours: I64, theirs: I64) -> F64 | float:
+        """Return the threshold of each pair, given the sizes of its sets."""
         if self.short_threshold is None:
             return self.threshold
         return _raised_thresholds(
@@ -105,16 +109,15 @@ class MatchPolicy:
 
     def hopeful(self, estimated: F64, ours: I64, theirs: I64, *, slots: int) -> NDArray[np.bool_]:
         """Return which pairs a look at the sets might confirm, by what signatures estimate."""
-        if self.method == "fields":
-            return np.ones(len(estimated), np.bool_)  # one equal field says nothing of the others
+        deviations = self.comparer.deviations
+        if deviations == inf:
+            return np.ones(len(estimated), np.bool_)
         least = self.wanted(ours, theirs)
         if self.containment is not None:
             inside, outside = self._roles(ours, theirs)
             least = np.minimum(least, _jaccard_of(self.containment, inside, outside))
-        if self.method == "exact":
-            reach = np.sqrt(np.maximum(least * (1.0 - least), 0.0) / slots)
-            least = least - HOPELESS_DEVIATIONS * reach
-        hopeful: NDArray[np.bool_] = estimated >= least
+        reach = np.sqrt(np.maximum(least * (1.0 - least), 0.0) / slots)
+        hopeful: NDArray[np.bool_] = estimated >= least - deviations * reach
         return hopeful
 
     def containments(self, jaccard: F64, ours: I64, theirs: I64) -> F64 | None:
@@ -161,8 +164,3 @@ def _jaccard_of(share: float, contained: I64, other: I64) -> F64:
     common = share * contained
     union = contained + other - common
     return np.where(common > other, 2.0, common / np.maximum(union, 1e-9))
-
-
-def agreeing_share(agree: int, of: int) -> float:
-    """Return the estimate at which exactly *agree* of *of* 8-bit slots are equal."""
-    return float(estimate(np.array([agree], np.int64), of)[0])

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents
 from streamfilter.matching.candidates import Candidates, ranks
+from streamfilter.matching.comparers import Compare
 from streamfilter.matching.finding import Fate, Finding
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.columns import Contents
-from streamfilter.similarity.exact import jaccard
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
 
 __all__ = ["MatchPolicy", "Outcome", "Verifier"]
@@ -99,7 +99,7 @@ class Outcome:
             return Fate.SKIPPED
         if not self.rejected[pair]:
             return Fate.UNASKED
-        looked = self.compared[pair] or self.policy.method in ("signature", "sketch")
+        looked = self.compared[pair] or self.policy.comparer.compare is None
         return Fate.BELOW if looked else Fate.HOPELESS
 
 
@@ -263,13 +263,13 @@ class Verifier:
     ) -> tuple[F64, Flags, I64]:
         """Return similarity, whole?, sample of each pair; only *chosen* ones are compared."""
         similarity, whole = estimated.copy(), np.zeros(len(rows), bool)
-        if self.policy.method not in ("exact", "fields"):
+        if self.policy.comparer.compare is None:
             return similarity, whole, self._trials(rows, at, estimated)
         sample = np.full(len(rows), self._slots(), np.int64)
         if not chosen.any():
             return similarity, whole, sample
         keys = rows[chosen] * len(self._all) + at[chosen]
-        self._compare(keys)
+        self._compare(self.policy.comparer.compare, keys)
         found = np.searchsorted(self._compared[0], keys)
         similarity[chosen], whole[chosen], sample[chosen] = (
             column[found] for column in self._compared[1:]
@@ -285,22 +285,13 @@ class Verifier:
         trials = independent_trials(self._slots(), slots=self._ours.slots, unions=unions)
         return trials if self.policy.sample_modulus == 1 else trials_of_kept(trials, unions)
 
-    def _compare(self, keys: I64) -> None:
+    def _compare(self, compare: Compare, keys: I64) -> None:
         """Compare the pairs in *keys* that were not compared before."""
         fresh = np.setdiff1d(keys, self._compared[0], assume_unique=True)
         if not fresh.size:
             return
         rows, at = np.divmod(fresh, len(self._all))
-        if self.policy.method == "fields":
-            from streamfilter.entities.scoring import compare_records  # rapidfuzz: 20 ms
-
-            result = compare_records(
-                [self._ours.payloads[row] for row in rows.tolist()],
-                [self._all.payloads[place] for place in at.tolist()],
-                self.policy.fields,
-            )
-        else:
-            result = jaccard(self._ours.samples, rows, self._all.samples, at)
+        result = compare(self.policy, self._ours, rows, self._all, at)
         columns = (fresh, result.similarity, result.whole, result.union)
         order = np.argsort(np.concatenate((self._compared[0], fresh)), kind="stable")
         joined = zip(self._compared, columns, strict=True)

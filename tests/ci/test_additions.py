@@ -50,6 +50,14 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...]) -> None:
     standard.say(options.load(files, overrides).batch.label)
 '''
 
+DICE = """
+
+def _dice(_: MatchPolicy, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
+    found = jaccard(ours.samples, rows, theirs.samples, at)
+    dice = 2 * found.similarity / (1 + found.similarity)
+    return Compared(dice, found.whole, found.union)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -120,6 +128,20 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         ),
         Printed("config/reference.yaml", "streamfilter.config.reference"),
     ],
+    "A method": [
+        Edit("streamfilter/config/sections.py", '"dice", ', anchor="    method: Literal["),
+        Edit(
+            "streamfilter/matching/comparers.py",
+            DICE,
+            anchor="    return jaccard(ours.samples, rows, theirs.samples, at)\n",
+        ),
+        Edit(
+            "streamfilter/matching/comparers.py",
+            '    "dice": Comparer(_dice, deviations=inf, sized=False),\n',
+            anchor="COMPARERS = {\n",
+        ),
+        Printed("config/reference.yaml", "streamfilter.config.reference"),
+    ],
     "A verb": [
         Edit("streamfilter/commands/label.py", VERB),
         Edit(
@@ -161,6 +183,19 @@ from streamfilter.model import Document, Record, Source
 reader = reader_for(load_config((), {}, overrides=("input.format=hex",)))
 found = reader.read(Record(Source("in", 0, 7), None, b"6e657773", (), 0))
 assert found == Document("in-0-7", "news"), found
+""",
+    "A method": """
+from streamfilter.assembly import policy_for
+from streamfilter.config.configuration import load_config
+from streamfilter.matching.explanation import one_after_the_other
+from streamfilter.similarity.sketch import Sketcher
+config = load_config((), {}, overrides=("verify.method=dice", "similarity.shingle.size=1"))
+texts = ("a b c d e f g h", "a b c d e f g i")  # 7 of 9 words: .78, and 14 of 16: .875
+pair = one_after_the_other(
+    *texts, Sketcher(config.scheme(), seed=bytes(16)), policy=policy_for(config), bucket_cap=8
+)
+assert pair.explanation.decision.method == "dice", pair
+assert pair.step.why == "they meet; similarity 0.8750 reaches the threshold 0.8", pair.step.why
 """,
     "A verb": """
 from streamfilter import cli
