@@ -15,7 +15,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 import click
 
@@ -75,12 +74,7 @@ class Native:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _start(self, service: Service) -> None:

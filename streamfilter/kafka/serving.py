@@ -25,7 +25,7 @@ from streamfilter.index.seeds import read_seed
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.assembling import Assembly
 from streamfilter.kafka.questions import ask_for_id
-from streamfilter.kafka.topics import Topics, roles
+from streamfilter.kafka.topics import Topics, outputs_of
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase
 from streamfilter.process.health import Health, State
@@ -41,11 +41,10 @@ MISSING_SECONDS = 3.0
 
 def needed(config: Config) -> list[str]:
     """Return the least rights of the user that `run` works as, one a line."""
-    outputs = [name for role, name in roles(config).items() if role.startswith("output.")]
     changelog, group = config.changelog_topic, config.kafka.group
     return [
         f"READ on topic {config.input.topic}",
-        *(f"WRITE on topic {name}" for name in dict.fromkeys(outputs)),
+        *(f"WRITE on topic {name}" for name in outputs_of(config)),
         f"READ and WRITE on topic {changelog}, and CREATE unless it exists",
         f"READ on group {group}",
         f"WRITE on transactional id {group}.0"
@@ -181,11 +180,10 @@ def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[
 
 def _destinations(config: Config, found: Topics) -> Destinations:
     output = config.output
-    names = [output.unique, output.duplicates, output.dead_letter]
     own = config.kafka.properties("producer").get("message.max.bytes")
     changelog = found.get(config.changelog_topic)
     remembers = changelog.message_bytes if changelog else topics.largest_output(config, found)
-    limits = {name: found[name].message_bytes for name in names if name is not None}
+    limits = {name: found[name].message_bytes for name in outputs_of(config)}
     return Destinations(
         unique=output.unique,
         duplicates=output.duplicates,

@@ -74,6 +74,12 @@ def roles(config: Config) -> dict[str, str]:
     return {role: topic for role, topic in named.items() if topic is not None}
 
 
+def outputs_of(config: Config) -> list[str]:
+    """Return the topics that records leave for, each once."""
+    named = (topic for role, topic in roles(config).items() if role.startswith("output."))
+    return list(dict.fromkeys(named))
+
+
 def describe(
     config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS
 ) -> dict[str, Topic]:
@@ -166,8 +172,8 @@ def largest_output(config: Config, topics: Topics) -> int:
 
     The changelog should take as much: of a record with fields it holds all that is compared.
     """
-    outputs = [topic for role, topic in roles(config).items() if role.startswith("output.")]
-    return max([MESSAGE_BYTES, *(topics[name].message_bytes for name in outputs if name in topics)])
+    found = [topics[name].message_bytes for name in outputs_of(config) if name in topics]
+    return max([MESSAGE_BYTES, *found])
 
 
 def create_changelog(
@@ -366,8 +372,7 @@ def create_outputs(config: Config) -> list[str]:
     source = topics.get(config.input.topic)
     if source is None:
         return []
-    outputs = {topic for role, topic in roles(config).items() if role.startswith("output.")}
-    missing = sorted(outputs - topics.keys())
+    missing = sorted(set(outputs_of(config)) - topics.keys())
     settings = {
         "message.timestamp.type": "CreateTime",
         MESSAGE_LIMIT: str(source.message_bytes),

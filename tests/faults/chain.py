@@ -15,7 +15,6 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from streamfilter.killpoints import VARIABLE
@@ -86,12 +85,7 @@ class Chain:
     def __enter__(self) -> Chain:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.feeder.close()
         self.watcher.close()
         self.stage.close()

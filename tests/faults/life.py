@@ -16,7 +16,6 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from streamfilter.kafka.broker.real import RealKafka
@@ -117,12 +116,7 @@ class Life:
     def __enter__(self) -> Life:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.feeder.close()
         self.watcher.close()
         self.stage.close()

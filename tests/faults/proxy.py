@@ -16,7 +16,6 @@ import struct
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from streamfilter.kafka.broker.node import Node
@@ -116,12 +115,7 @@ class Proxy:
         self._call(self._start())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._call(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CALL_SECONDS)

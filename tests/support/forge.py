@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from streamfilter.kafka.broker.child import Child
@@ -79,12 +78,7 @@ class Forge:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         assert self._server.stdin is not None
         self._server.stdin.close()  # it ends, and its children with it
         self._server.wait(ANSWER_SECONDS)

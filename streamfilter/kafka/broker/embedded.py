@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from types import TracebackType
 
 from confluent_kafka import cimpl
 
@@ -96,10 +95,5 @@ class EmbeddedBroker:
     def __enter__(self) -> EmbeddedBroker:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()

@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from string import Template
-from types import TracebackType
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -84,12 +83,7 @@ class RealKafka:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def start(self) -> None:

@@ -7,7 +7,6 @@ offset n.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
@@ -107,10 +106,5 @@ class Tail:
     def __enter__(self) -> Tail:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
