@@ -30,7 +30,7 @@ from streamfilter.index.opening import open_index
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents
 from streamfilter.index.rocks import RocksIndex
-from streamfilter.index.store import BANDS, Database
+from streamfilter.index.store import Database, Families
 from streamfilter.process.signals import INTERRUPTION, Interrupted
 from streamfilter.similarity.columns import Contents, Samples
 
@@ -199,7 +199,7 @@ def _bands_bytes(path: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as notes:
         view = Database(path / DATABASE_NAME, memory=memory, create=False, follower=Path(notes))
         with closing(view):
-            return view.table_bytes(BANDS)
+            return view.table_bytes(Families.of(0).bands)
 
 
 def _a_document(seconds: list[float]) -> Measured:

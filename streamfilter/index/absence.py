@@ -8,13 +8,17 @@ from the database, or added here before it was written.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 
 from streamfilter.index import front_file
 from streamfilter.index.errors import file_errors
 from streamfilter.index.front import Front
-from streamfilter.index.protocol import U64, Flags
-from streamfilter.index.store import BANDS, Database
+from streamfilter.index.protocol import U64, WINDOWS_MAX, Flags
+from streamfilter.index.store import Database, Families
+from streamfilter.model import EVER, Window
 
 OPENING_KEYS = 1 << 17
 """Keys read before opening returns, a tenth of a second: a small index needs no file."""
@@ -22,23 +26,69 @@ PIECE_KEYS = 1 << 13
 """Keys read with each write, some milliseconds: 5 million documents take 10,000 batches."""
 
 
-class Absence:
-    """Tells of keys that they were never written, without asking the database."""
+class Fronts:
+    """The fronts of the windows that are alive, one each: they share the memory."""
 
-    def __init__(self, store: Database, *, bytes_max: int) -> None:
-        """Take the front that the last run left, or begin to make one.
+    def __init__(self, store: Database, bytes_max: int) -> None:
+        self._store, self._bytes_max = store, bytes_max
+        self._made: dict[Window, Absence] = {}
+
+    def of(self, alive: Sequence[Window]) -> dict[Window, Absence]:
+        """Return the fronts of the windows *alive*, and keep no others.
+
+        Each takes as much as all could. The first window has it all as long as it is the only one;
+        if it took more than its part by then, its front is made again, as after a crash.
+        """
+        share = self._bytes_max if tuple(alive) == (EVER,) else self._bytes_max // WINDOWS_MAX
+        keys = PIECE_KEYS if self._made else OPENING_KEYS
+        kept = {window: one for window, one in self._made.items() if one.bytes <= share}
+        self._made = {
+            window: kept.get(window)
+            or Absence(self._store, window.number, bytes_max=share, at_once=keys)
+            for window in alive
+        }
+        return self._made
+
+    def catch_up(self, count: int) -> None:
+        """Read the next *count* keys of each window, if some are left to read."""
+        for absence in self._made.values():
+            absence.catch_up(count)
+
+    def save(self) -> None:
+        """Leave the fronts to the next run."""
+        for absence in self._made.values():
+            absence.save()
+
+    def properties(self) -> dict[str, float]:
+        """Return the fronts' figures, for the metrics."""
+        rates = [absence.pass_rate for absence in self._made.values()]
+        return {
+            "front-bytes": float(sum(absence.bytes for absence in self._made.values())),
+            "front-keys": float(sum(absence.keys for absence in self._made.values())),
+            "front-pass-rate": 1 - prod(1 - rate for rate in rates),
+        }
+
+
+class Absence:
+    """Tells of keys of one window that they were never written, without asking the database."""
+
+    def __init__(
+        self, store: Database, window: int, *, bytes_max: int, at_once: int = OPENING_KEYS
+    ) -> None:
+        """Take the front that the last run left of *window*, or begin to make one.
 
         Raises:
             IndexFault: the database or the file cannot be read.
         """
-        self._store = store
+        self._store, self._bands = store, Families.of(window).bands
+        self._file = front_file.file_of(store.path, window)
         with file_errors(store.path):
-            layers = front_file.take(store.path, stamp=store.stamp, bytes_max=bytes_max)
-        expected = store.estimated_keys(BANDS) if layers is None else 0
+            layers = front_file.take(self._file, stamp=store.stamp, bytes_max=bytes_max)
+        expected = store.estimated_keys(self._bands) if layers is None else 0
         self._front = Front(bytes_max, keys_expected=expected, layers=layers)
         self._unread: int | None = None if layers is not None or not bytes_max else 0
         """The key from which on the database has not been read; None if there is none."""
-        self.catch_up(OPENING_KEYS)
+        self.catch_up(at_once)
 
     def may_hold(self, keys: U64) -> Flags:
         """Return False for each of *keys* (any shape) that was surely never written."""
@@ -58,7 +108,7 @@ class Absence:
         """
         if self._unread is None:
             return
-        names, ended = self._store.keys(BANDS, self._unread.to_bytes(8, "big"), count)
+        names, ended = self._store.keys(self._bands, self._unread.to_bytes(8, "big"), count)
         keys = np.frombuffer(b"".join(names), ">u8").astype(np.uint64)
         self._front.add(keys)
         self._unread = None if ended else int(keys[-1]) + 1
@@ -66,13 +116,20 @@ class Absence:
     def save(self) -> None:
         """Leave the front to the next run, where reading the keys again would take longer."""
         if self._unread is None and self._front.keys > OPENING_KEYS:
-            front_file.save(self._store.path, self._front.layers, stamp=self._store.stamp)
+            front_file.save(self._file, self._front.layers, stamp=self._store.stamp)
 
-    def properties(self) -> dict[str, float]:
-        """Return the front's figures, for the metrics."""
+    @property
+    def bytes(self) -> int:
+        """Return the memory that the front takes."""
+        return self._front.bytes
+
+    @property
+    def keys(self) -> int:
+        """Return how many keys it knows."""
+        return self._front.keys
+
+    @property
+    def pass_rate(self) -> float:
+        """Return the share of unwritten keys that it does not recognise."""
         share = 1.0 if self._unread is None else self._unread / (1 << 64)
-        return {
-            "front-bytes": float(self._front.bytes),
-            "front-keys": float(self._front.keys),
-            "front-pass-rate": 1 - share * (1 - self._front.pass_rate),
-        }
+        return 1 - share * (1 - self._front.pass_rate)

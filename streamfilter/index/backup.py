@@ -27,14 +27,12 @@ from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Progress
-from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, META, SPANS, Database, Entries
+from streamfilter.index.store import Database, Entries
 from streamfilter.index.viewing import IndexView, viewed
 
 CONTENTS_NAME = "backup.json"
 VERSION = 1
 CHUNK = 5_000
-_LAST = (BANDS, DOCUMENTS, BATCHES, SPANS, META)
-"""The order of copying: progress, which speaks of all the rest, comes last."""
 _NOT_DATA = ("LOCK", "LOG")
 
 
@@ -113,9 +111,10 @@ def _copied(path: Path, target: Path, name: str, seed: bytes | None) -> dict[str
 
 def _write_anew(view: IndexView, path: Path) -> None:
     memory = Memory(cache_bytes=32 * MIB, memtable_bytes=64 * MIB, front_bytes=0)
-    store = Database(path, memory=memory, create=True)
+    numbers = [window.number for window in view.windows]
+    store = Database(path, memory=memory, create=True, windows=numbers)
     try:
-        for family in _LAST:
+        for family in view.families:  # progress, which speaks of all the rest, comes last
             source = view.entries(family)
             while chunk := list(islice(source, CHUNK)):
                 entries = Entries()

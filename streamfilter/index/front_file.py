@@ -26,27 +26,32 @@ _LAYER = struct.Struct("<QQ")
 _MAGIC = b"SFFRONT3"
 
 
-def save(directory: Path, layers: list[Layer], *, stamp: int) -> None:
-    """Write *layers* as those of the database's write number *stamp*; without space, nothing.
+def file_of(directory: Path, window: int) -> Path:
+    """Return the file of a *window*'s front."""
+    return directory / (f"{FILE_NAME}-{window}" if window else FILE_NAME)
+
+
+def save(path: Path, layers: list[Layer], *, stamp: int) -> None:
+    """Write *layers* to *path* as of the database's write number *stamp*; without space, nothing.
 
     No wait for the disk: what a power cut tears is told by the sum.
     """
     sizes = b"".join(_LAYER.pack(layer.keys, len(layer.words)) for layer in layers)
     head = _HEAD.pack(_MAGIC, stamp, _sum(stamp, sizes, layers), len(layers))
-    new = directory / (FILE_NAME + ".new")
+    new = path.with_name(path.name + ".new")
     try:
         with new.open("wb") as file:
             file.write(head + sizes)
             for layer in layers:
                 layer.words.astype("<u8", copy=False).tofile(file)
-        new.replace(directory / FILE_NAME)
+        new.replace(path)
     except OSError:
         with suppress(OSError):
             new.unlink(missing_ok=True)
 
 
-def take(directory: Path, *, stamp: int, bytes_max: int) -> list[Layer] | None:
-    """Return the saved layers if they go with write number *stamp*, and delete the file.
+def take(path: Path, *, stamp: int, bytes_max: int) -> list[Layer] | None:
+    """Return the layers in *path* if they go with write number *stamp*, and delete the file.
 
     The deletion is on disk before this returns: were the file to come back after a power cut, it
     could meet other writes of the same numbers, and call absent what these have written.
@@ -54,13 +59,12 @@ def take(directory: Path, *, stamp: int, bytes_max: int) -> list[Layer] | None:
     Raises:
         OSError: the file is there and cannot be read or deleted.
     """
-    (directory / (FILE_NAME + ".new")).unlink(missing_ok=True)
-    path = directory / FILE_NAME
+    path.with_name(path.name + ".new").unlink(missing_ok=True)
     if not path.exists():
         return None
     layers = _read(path, stamp, bytes_max)
     path.unlink()
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

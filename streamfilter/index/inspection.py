@@ -4,10 +4,10 @@
 |-----------------------|-----------------------------------------------------------------------|
 | every block           | its checksum; nothing is skipped in silence                           |
 | every family          | the same stamp of the last write (`store.py`)                         |
-| progress              | can be read; counts the documents that are there                      |
-| a document            | can be read, below the next ordinal, of a batch below the next one    |
+| progress              | can be read; counts the documents that are remembered                 |
+| a document            | can be read, is of its window, and of a batch below the next one      |
 | a document's keys     | are in their buckets, or longer ones are, unless all of them are full |
-| a bucket              | can be read, rises, keeps its cap, lists only documents that exist    |
+| a bucket              | can be read, rises, keeps its cap, lists only documents of its window |
 | batches and spans     | can be read, and are below the next batch                             |
 
 Whether it is the *latest* state only the changelog knows: a lost end of the log leaves an older
@@ -30,7 +30,8 @@ from streamfilter.index.format import decode_buckets
 from streamfilter.index.journal import decode_mark, decode_span
 from streamfilter.index.longer import DEPTH, cap_at
 from streamfilter.index.protocol import I64, Additions, Documents, Flags, Progress
-from streamfilter.index.store import BANDS, BATCHES, META, SPANS
+from streamfilter.index.store import META
+from streamfilter.index.tables import WindowTables
 from streamfilter.index.viewing import IndexView
 from streamfilter.similarity.columns import KeysOf
 
@@ -59,28 +60,53 @@ class Inspection:
 def inspect(view: IndexView, keys_of: KeysOf) -> Inspection:
     """Read all of *view* and return what is wrong with it; raises nothing about the data."""
     found = Inspection(view.progress)
-    stored = np.zeros(view.progress.next_ordinal, np.bool_)
-    with _noted(found, "documents"):
-        for documents in view.scan():
-            _documents(view, documents, found, stored)
-            _listed(view, documents, found, keys_of)
-    if found.documents != len(view):
-        found.note(f"progress counts {len(view)} documents, {found.documents} can be read")
-    with _noted(found, "buckets"):
-        entries = view.entries(BANDS)
-        while chunk := list(islice(entries, CHUNK)):
-            _buckets(view, chunk, found, stored)
+    remembered = 0
+    ends = [window.first_ordinal for window in view.windows[1:]] + [view.progress.next_ordinal]
+    for tables, end in zip(view.tables, ends, strict=True):
+        remembered += _window(view, tables, end, found, keys_of)
+    if remembered != len(view):
+        found.note(f"progress counts {len(view)} documents, {remembered} can be read")
     with _noted(found, "facts"):
         deque(view.entries(META), maxlen=0)
         if view.fact("identity") != view.identity.encode():
             found.note("the database belongs to another index than its marker")
+    return found
+
+
+def _window(
+    view: IndexView, tables: WindowTables, end: int, found: Inspection, keys_of: KeysOf
+) -> int:
+    """Inspect one window, of the ordinals below *end*; return how many are remembered of it."""
+    first, names, remembered = tables.window.first_ordinal, tables.families, 0
+    stored = _Stored(first, np.zeros(max(end - first, 0), np.bool_))
+    with _noted(found, "documents"):
+        for documents in view.scan_window(tables):
+            remembered += int((documents.ordinals >= view.progress.horizon).sum())
+            _documents(view, documents, found, stored)
+            _listed(view, tables, documents, found, keys_of)
+    with _noted(found, "buckets"):
+        entries = view.entries(names.bands)
+        while chunk := list(islice(entries, CHUNK)):
+            _buckets(view, chunk, found, stored)
     with _noted(found, "batches"):
-        for key, value in view.entries(BATCHES):
+        for key, value in view.entries(names.batches):
             _below(found, "batch", decode_mark(int.from_bytes(key, "big"), value).number)
             found.batches += 1
-        for key, value in view.entries(SPANS):
+        for key, value in view.entries(names.spans):
             _below(found, "a span's batch", decode_span(key, value)[1])
-    return found
+    return remembered
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Which ordinals of a window there are documents of."""
+
+    first: int
+    there: Flags
+
+    def holds(self, ordinals: I64) -> Flags:
+        """Return which of *ordinals* could be of this window."""
+        return np.asarray((ordinals >= self.first) & (ordinals < self.first + len(self.there)))
 
 
 @contextmanager
@@ -97,21 +123,28 @@ def _below(found: Inspection, what: str, number: int) -> None:
         found.note(f"{what} {number} is not below the next batch, {found.progress.next_batch}")
 
 
-def _documents(view: IndexView, documents: Documents, found: Inspection, stored: Flags) -> None:
+def _documents(view: IndexView, documents: Documents, found: Inspection, stored: _Stored) -> None:
     found.documents += len(documents)
-    ordinals = documents.ordinals
-    for ordinal in ordinals[ordinals >= len(stored)].tolist():
-        found.note(f"document {ordinal} is not below the next ordinal, {len(stored)}")
-    stored[ordinals[ordinals < len(stored)]] = True
+    ordinals, end = documents.ordinals, stored.first + len(stored.there)
+    inside = stored.holds(ordinals)
+    for ordinal in ordinals[~inside].tolist():
+        found.note(f"document {ordinal} is not of its window, {stored.first} to below {end}")
+    stored.there[ordinals[inside] - stored.first] = True
     for batch in np.unique(documents.batches[documents.batches >= view.progress.next_batch]):
         _below(found, "a document's batch", int(batch))
 
 
-def _listed(view: IndexView, documents: Documents, found: Inspection, keys_of: KeysOf) -> None:
+def _listed(
+    view: IndexView,
+    tables: WindowTables,
+    documents: Documents,
+    found: Inspection,
+    keys_of: KeysOf,
+) -> None:
     """Look every document up by its own keys."""
     keys = keys_of(documents.contents)
     present = written(Additions(documents, keys))
-    buckets = view.probe(keys, present, documents.contents.signatures)
+    buckets = tables.probe(keys, present, documents.contents.signatures)
     listed, excused = np.zeros(keys.size, np.bool_), np.zeros(keys.size, np.bool_)
     excused[keys.shape[1] - 1 :: keys.shape[1]] = buckets.full[:, -1]
     _note_listed(listed, buckets.cells, buckets.ordinals, documents, keys.shape[1])
@@ -137,13 +170,13 @@ def _note_listed(
 
 
 def _buckets(
-    view: IndexView, chunk: list[tuple[bytes, bytes]], found: Inspection, stored: Flags
+    view: IndexView, chunk: list[tuple[bytes, bytes]], found: Inspection, stored: _Stored
 ) -> None:
     found.buckets += len(chunk)
     lists = decode_buckets([value for _, value in chunk])
     owners = np.repeat(np.arange(len(chunk)), lists.counts)
-    known = lists.ordinals < len(stored)
-    known[known] = stored[lists.ordinals[known]]
+    known = stored.holds(lists.ordinals)
+    known[known] = stored.there[lists.ordinals[known] - stored.first]
     for at in np.flatnonzero(~known).tolist():
         name = chunk[int(owners[at])][0].hex()
         found.note(f"bucket {name} lists document {lists.ordinals[at]}, which is not there")

@@ -29,7 +29,7 @@ from streamfilter.index.protocol import (
     Flags,
     Removals,
 )
-from streamfilter.index.store import BANDS, Entries
+from streamfilter.index.store import Entries
 
 APPLY_KEYS_MAX = 1 << 24
 """Keys of one write: they are numbered in 24 bits while they are merged."""
@@ -107,6 +107,7 @@ class _Count:
 
 def listed(
     entries: Entries,
+    bands: str,
     additions: Additions | None,
     removals: Removals | None,
     *,
@@ -119,6 +120,7 @@ def listed(
 
     Args:
         entries: Of the write.
+        bands: The family of the buckets.
         additions: Documents that are not stored yet.
         removals: Documents that leave.
         first_lists: Reads the buckets of the shortest keys.
@@ -139,7 +141,7 @@ def listed(
         lists, away = merged(
             rest, grouped.inverse[len(gone) :], joining.owners, cap=cap_at(cap, depth)
         )
-        _put_buckets(entries, names, old, lists)
+        _put_buckets(entries, bands, names, old, lists)
         leaving.go_on(~held & (old.overflows > 0)[gone], depth + 1)
         count.longer += int((~away).sum()) if depth else 0
         count.nowhere.append(joining.go_on(away, depth + 1))
@@ -181,13 +183,15 @@ def _without(old: Lists, groups: NDArray[np.intp], gone: I64) -> tuple[Lists, Fl
     return Lists(counts, old.ordinals[stay], old.overflows), np.isin(asked, members)
 
 
-def _put_buckets(entries: Entries, names: Sequence[bytes], old: Lists, lists: Lists) -> None:
+def _put_buckets(
+    entries: Entries, bands: str, names: Sequence[bytes], old: Lists, lists: Lists
+) -> None:
     """Put what is left, delete what was there and is empty now, and leave the rest alone."""
     left = (lists.counts > 0) | (lists.overflows > 0)
     if left.all():
-        entries.put(BANDS, names, encode_buckets(lists))
+        entries.put(bands, names, encode_buckets(lists))
         return
     there = np.flatnonzero(left)
-    entries.put(BANDS, [names[i] for i in there.tolist()], encode_buckets(taken(lists, there)))
+    entries.put(bands, [names[i] for i in there.tolist()], encode_buckets(taken(lists, there)))
     emptied = np.flatnonzero(~left & (old.counts > 0))
-    entries.delete(BANDS, [names[i] for i in emptied.tolist()])
+    entries.delete(bands, [names[i] for i in emptied.tolist()])

@@ -18,8 +18,9 @@ from pathlib import Path
 from rocksdict import AccessType, Rdict
 
 from streamfilter.index.errors import IndexDamaged, file_errors, rocks_errors
+from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
 from streamfilter.index.options import MIB, Memory, tuned
-from streamfilter.index.store import FAMILIES, STAMP, families
+from streamfilter.index.store import META, STAMP, families_of, options_of, stored_families
 
 BLOCK_BYTES = 32_768
 FRAGMENT_HEAD = 7
@@ -52,13 +53,22 @@ def refuse_gaps(path: Path) -> None:
 
 
 def _flushed(path: Path) -> int:
-    """Return the last write that all families have in their tables: a look without any log."""
+    """Return the last write that all families have in their tables: a look without any log.
+
+    All families of the windows that the tables speak of: another window may have begun since, with
+    nothing in its tables yet, or one of these may be gone for good.
+    """
     tuning = tuned(_LITTLE, create=False)
     tuning.database.set_wal_dir(str(path.parent))  # there are none in it
+    options = {name: options_of(name, tuning) for name in stored_families(path)}
     with rocks_errors(path):
-        tables = Rdict(str(path), tuning.database, families(tuning), AccessType.read_only())
+        tables = Rdict(str(path), tuning.database, options, AccessType.read_only())
         try:
-            stamps = [tables.get_column_family(family).get(STAMP) for family in FAMILIES]
+            stored = tables.get_column_family(META).get(STANDING)
+            known = decode_standing(stored) if stored else StoredProgress()
+            alive = families_of(window.number for window in known.windows)
+            names = [name for name in alive if name in options]
+            stamps = [tables.get_column_family(name).get(STAMP) for name in names]
         finally:
             tables.close()
     return min(int.from_bytes(stamp or b"", "big") for stamp in stamps)

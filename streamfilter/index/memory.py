@@ -58,7 +58,7 @@ class MemoryIndex:
         """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
         parts = self._parts.values()
         *older, newest = (part.probe(keys, present, signatures) for part in parts)
-        return replace(newest, older=tuple(older))
+        return newest.after(older)
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""

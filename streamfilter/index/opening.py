@@ -106,8 +106,8 @@ def _reopened(
 ) -> RocksIndex:
     if not (path / DATABASE_NAME / "CURRENT").exists():
         raise IndexDamaged(f"{path}: the database's files are missing")
-    refuse_gaps(path / DATABASE_NAME)
     try:
+        refuse_gaps(path / DATABASE_NAME)
         index = RocksIndex(
             path / DATABASE_NAME,
             slots=slots,

@@ -79,11 +79,14 @@ class Buckets:
         """Return what was found in each window, the oldest first."""
         return (*self.older, self)
 
+    def after(self, older: Sequence[Buckets]) -> Buckets:
+        """Return the same, with what was found in the windows before beside it."""
+        return replace(self, older=tuple(older))
+
     def aged(self) -> Buckets:
         """Return the same to one that begins a window: in its own there is nothing yet."""
-        own = replace(self, older=())
         nothing = Buckets(np.zeros_like(self.counts), self.ordinals[:0], np.zeros_like(self.full))
-        return replace(nothing, older=(*self.older, own))
+        return nothing.after((*self.older, self.after(())))
 
     @property
     def cells(self) -> I64:

@@ -1,48 +1,33 @@
 """The index on RocksDB: a cache of the committed changelog that survives the process.
 
-A probe is one read of the sorted, distinct keys of a whole micro-batch. An apply is one
-WriteBatch over all families: buckets, documents, marks and progress together, so that after a
+A probe is one read of the sorted, distinct keys of a whole micro-batch in each window. An apply is
+one WriteBatch over all families: buckets, documents, marks and progress together, so that after a
 crash the database holds the effect of a prefix of the changelog and knows which.
+
+The same WriteBatch says which windows are alive. Only then are the families of a window dropped
+that is none of them any more, one with each write: a crash in between leaves families of which the
+stored progress knows nothing, and the next opening drops them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from streamfilter.index.absence import PIECE_KEYS, Absence
-from streamfilter.index.buckets import (
-    Grouped,
-    descended,
-    encoded_integers,
-    found,
-    spread,
-    taken,
-    written,
-)
+from streamfilter.index.absence import PIECE_KEYS, Fronts
 from streamfilter.index.errors import IndexFault
-from streamfilter.index.format import (
-    Lists,
-    decode_buckets,
-    decode_documents,
-    encode_documents,
-)
+from streamfilter.index.format import decode_documents
 from streamfilter.index.journal import (
     STANDING,
     StoredProgress,
-    decode_mark,
-    decode_standing,
     encode_mark,
     encode_standing,
     fact_key,
-    numbers_covering,
     span_entries,
 )
-from streamfilter.index.listing import listed
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import (
     I64,
@@ -57,9 +42,14 @@ from streamfilter.index.protocol import (
     Progress,
     Removals,
 )
-from streamfilter.index.selection import subset
-from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, META, SPANS, Database, Entries
-from streamfilter.model import BatchMark, Window
+from streamfilter.index.selection import chosen, removals_at, subset
+from streamfilter.index.store import META, Database, Entries
+from streamfilter.index.tables import WindowTables, fetch_all, probe_all, stored_flags
+from streamfilter.index.windows import Windows, after, owner, owners
+from streamfilter.index.writing import put_changed, together
+from streamfilter.model import BatchMark
+
+NOTHING: I64 = np.zeros(0, np.int64)
 
 
 class RocksIndex:
@@ -92,58 +82,36 @@ class RocksIndex:
         self._on_close: Callable[[], None] | None = on_close
         self._owed: tuple[Progress, IndexFault] | None = None
         try:
-            self._standing, self._highest = self._stored_standing()
-            self._absence = Absence(self._store, bytes_max=memory.front_bytes)
+            self._standing = self._store.standing
+            self._fronts = Fronts(self._store, memory.front_bytes)
+            self._tables = self._tables_of(self.windows)
+            self._highest = max(tables.highest() for tables in self._tables)
         except BaseException:
             self._release()
             raise
 
-    def _stored_standing(self) -> tuple[StoredProgress, int]:
-        """Return how far the database has come, and its highest ordinal (-1: none)."""
-        stored = self._store.get(META, [STANDING])[0]
-        standing = decode_standing(stored) if stored is not None else StoredProgress()
-        last = self._store.last_key(DOCUMENTS)
-        return standing, int.from_bytes(last, "big") if last is not None else -1
+    def _tables_of(self, alive: Windows) -> list[WindowTables]:
+        """Return the tables of the windows that are *alive*, with their fronts."""
+        fronts = self._fronts.of(alive)
+        return [WindowTables(self._store, each, absence=fronts[each]) for each in alive]
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
         """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
         self._refuse_while_owing()
-        if present is None:
-            present = np.ones(keys.shape, np.bool_)
-        wanted = present & self._absence.may_hold(keys)
-        grouped = Grouped.of(keys[wanted])
-        lists = decode_buckets(self._store.get(BANDS, grouped.key_bytes()))
-        buckets = spread(taken(lists, grouped.inverse), wanted)
-        if signatures is None:
-            return buckets
-        return descended(buckets, keys, signatures, self._lists_at)
-
-    def _lists_at(self, keys: U64) -> Lists:
-        grouped = Grouped.of(keys)
-        return taken(self._stored_lists(grouped, grouped.key_bytes()), grouped.inverse)
+        return probe_all(self._tables, keys, present, signatures)
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
         self._refuse_while_owing()
-        values = self._store.get(DOCUMENTS, encoded_integers(ordinals))
-        there = np.fromiter((v is not None for v in values), np.bool_, len(values))
-        return decode_documents(ordinals[there], [v for v in values if v is not None], self._slots)
+        return fetch_all(self._tables, ordinals, self._slots)
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of the batch that first judged it."""
         self._refuse_while_owing()
-        cursor = self._store.cursor(SPANS)
-        numbers = numbers_covering(cursor.at_or_before, partitions, offsets)
-        wanted = sorted({number for number in numbers if number is not None})
-        values = self._store.get(BATCHES, encoded_integers(np.array(wanted, np.uint64)))
-        marks = {
-            number: decode_mark(number, value)
-            for number, value in zip(wanted, values, strict=True)
-            if value is not None
-        }
-        return [None if number is None else marks.get(number) for number in numbers]
+        found = [tables.marks_covering(partitions, offsets) for tables in self._tables]
+        return [next((mark for mark in marks if mark), None) for marks in zip(*found, strict=True)]
 
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
@@ -152,105 +120,115 @@ class RocksIndex:
             DiskFull: nothing was written. Until these very changes are applied, or somebody
                 reads them again (`drop_owed`), reads are refused: what Kafka has promised must be
                 seen by the next verdict.
+            ValueError: as the protocol says.
         """
         if self._owed is not None and self._owed[0] != changes.progress:
             self._refuse_while_owing()
-        if changes.opens is not None or changes.progress.horizon:
-            raise NotImplementedError("an index on disk does not forget yet")
-        self._absence.catch_up(PIECE_KEYS)
-        entries, applied = self._entries(changes)
+        alive = after(self.windows, self.progress, changes)
+        self._fronts.catch_up(PIECE_KEYS)
         try:
+            self._store.drop_retired()
+            tables = self._tables if alive == self.windows else self._begun(alive)
+            entries, applied, highest = self._entries(changes, tables)
             self._store.write(entries)
         except IndexFault as fault:
             self._owed = changes.progress, fault
             raise
         self._owed = None
-        self._standing = self._after(changes, applied)
-        if applied.documents:
-            self._highest = max(self._highest, int.from_bytes(entries.keys[DOCUMENTS][-1], "big"))
+        self._highest = max(self._highest, highest)
+        self._standing = self._after(changes, applied, alive)
+        if tables is not self._tables:
+            gone = {each.window for each in self._tables} - set(alive)
+            self._tables = tables
+            for window in gone:
+                self._store.retire(window.number)
         return applied
 
+    def _begun(self, alive: Windows) -> list[WindowTables]:
+        """Return the tables of the windows that are *alive*, of which one may be new."""
+        newest = alive[-1].number
+        if newest > self.windows[-1].number:
+            self._store.add_window(newest)
+        return self._tables_of(alive)
+
     def prepare(self) -> None:
-        """Do nothing: windows are still to come here."""
+        """Make the families of the next window: some 70 ms, else spent by the write it opens."""
+        self._store.add_window(self.windows[-1].number + 1)
 
     @property
-    def windows(self) -> tuple[Window, ...]:
-        """Return the only window."""
+    def windows(self) -> Windows:
+        """Return the windows that are alive, the oldest first."""
         return self._standing.windows
 
     def drop_owed(self) -> None:
         """Owe nothing of a write that failed: who calls reads it again, from `progress` on."""
         self._owed = None
 
-    def _entries(self, changes: Changes) -> tuple[Entries, Applied]:
-        entries, applied = Entries(), Applied()
-        additions = self._unknown(changes.additions)
-        if additions is not None or changes.removals is not None:
-            applied = self._put_changed(entries, additions, changes.removals)
+    def _entries(
+        self, changes: Changes, tables: list[WindowTables]
+    ) -> tuple[Entries, Applied, int]:
+        """Return what *changes* put into the *tables*, its counts, and its highest ordinal."""
+        entries, alive = Entries(), tuple(each.window for each in tables)
+        additions, removals = self._unknown(changes, tables), self._stored(changes.removals)
+        added = additions.documents.ordinals if additions else NOTHING
+        removed = removals.ordinals if removals else NOTHING
+        homes, old_homes = owners(alive, added), owners(alive, removed)
+        told = [
+            put_changed(
+                entries,
+                each,
+                chosen(additions, homes == place) if additions else None,
+                removals_at(removals, old_homes == place) if removals else None,
+                cap=self.bucket_cap,
+            )
+            for place, each in enumerate(tables)
+        ]
         for mark in changes.marks:
-            entries.put(BATCHES, [mark.number.to_bytes(8, "big")], [encode_mark(mark)])
-            for key, value in span_entries(mark):
-                entries.put(SPANS, [key], [value])
-        standing = self._after(changes, applied)
+            if (place := owner(alive, mark)) >= 0:
+                names = tables[place].families
+                entries.put(names.batches, [mark.number.to_bytes(8, "big")], [encode_mark(mark)])
+                for key, value in span_entries(mark):
+                    entries.put(names.spans, [key], [value])
+        begin, end = self.progress.horizon, changes.progress.horizon
+        expired = sum(each.stored(begin, end) for each in self._tables) if end > begin else 0
+        applied = replace(
+            together(told),
+            removed=int((removed >= begin).sum()),
+            expired=expired
+            - int(((removed >= begin) & (removed < end)).sum())
+            + int((added < end).sum()),
+        )
+        standing = self._after(changes, applied, alive)
         entries.put(META, [STANDING], [encode_standing(standing)])
-        return entries, applied
+        return entries, applied, int(added.max(initial=-1))
 
-    def _after(self, changes: Changes, applied: Applied) -> StoredProgress:
-        return StoredProgress(changes.progress, len(self) + applied.documents - applied.removed)
+    def _after(self, changes: Changes, applied: Applied, alive: Windows) -> StoredProgress:
+        living = len(self) + applied.documents - applied.removed - applied.expired
+        return StoredProgress(changes.progress, living, alive)
 
-    def _unknown(self, additions: Additions | None) -> Additions | None:
+    def _unknown(self, changes: Changes, tables: list[WindowTables]) -> Additions | None:
         """Return the additions that are not stored yet, in rising order; None if there are none."""
+        additions = changes.additions
         if additions is None or not len(additions.documents):
             return None
         ordinals = additions.documents.ordinals
         rising = bool((np.diff(ordinals) > 0).all())
-        if rising and ordinals[0] > self._highest:
+        oldest = max(self._highest + 1, tables[0].window.first_ordinal)
+        if rising and ordinals[0] >= oldest:
             return additions  # the only case outside of a repeated restore: no read at all
         distinct, first = np.unique(ordinals, return_index=True)
-        known = self._store.get(DOCUMENTS, encoded_integers(distinct))
-        fresh = first[np.fromiter((v is None for v in known), np.bool_, len(known))]
+        alive = distinct >= tables[0].window.first_ordinal
+        distinct, first = distinct[alive], first[alive]
+        fresh = first[~stored_flags(tables, distinct)]
         return subset(additions, fresh) if len(fresh) else None
 
-    def _put_changed(
-        self, entries: Entries, additions: Additions | None, removals: Removals | None
-    ) -> Applied:
-        first_lists = self._stored_lists
-        if additions is not None and additions.buckets is not None and removals is None:
-            first_lists = partial(self._probed_lists, additions.buckets, written(additions))
-        applied = listed(
-            entries, additions, removals, first_lists=first_lists, lists_of=self._stored_lists,
-            about_to_write=self._absence.add, cap=self.bucket_cap,
-        )  # fmt: skip
-        if additions is not None:
-            documents = additions.documents
-            names = encoded_integers(documents.ordinals)
-            entries.put(DOCUMENTS, names, encode_documents(documents))
+    def _stored(self, removals: Removals | None) -> Removals | None:
+        """Return those that there is something to remove of."""
         if removals is None:
-            return applied
-        leaving = encoded_integers(removals.ordinals)
-        values = self._store.get(DOCUMENTS, leaving)
-        known = [name for name, value in zip(leaving, values, strict=True) if value is not None]
-        entries.delete(DOCUMENTS, known)
-        return replace(applied, removed=len(known))
-
-    def _probed_lists(
-        self, buckets: Buckets, present: Flags, grouped: Grouped, names: Sequence[bytes]
-    ) -> Lists:
-        """Return the buckets as a probe of these very keys told them."""
-        lists = taken(found(buckets, present), grouped.first)
-        full = np.flatnonzero(buckets.full[present][grouped.first])
-        # A probe does not tell how many a full bucket has turned away: read those few again.
-        values = self._store.get(BANDS, [names[i] for i in full.tolist()])
-        lists.overflows[full] = decode_buckets(values).overflows
-        return lists
-
-    def _stored_lists(self, grouped: Grouped, names: Sequence[bytes]) -> Lists:
-        """Read the buckets of all keys but those that surely have none."""
-        held = np.flatnonzero(self._absence.may_hold(grouped.keys)).tolist()
-        values: list[bytes | None] = [None] * len(names)
-        for i, value in zip(held, self._store.get(BANDS, [names[i] for i in held]), strict=True):
-            values[i] = value
-        return decode_buckets(values)
+            return None
+        order = np.argsort(removals.ordinals)
+        there = stored_flags(self._tables, removals.ordinals[order])
+        return removals_at(removals, order[there])
 
     def _refuse_while_owing(self) -> None:
         if self._owed is not None:
@@ -263,7 +241,7 @@ class RocksIndex:
         return self._standing.progress
 
     def __len__(self) -> int:
-        """Return the number of documents in the index."""
+        """Return the number of documents that are remembered."""
         return self._standing.documents
 
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
@@ -272,10 +250,8 @@ class RocksIndex:
         Raises:
             IndexDamaged: something cannot be read.
         """
-        kinds = {"bucket": BANDS, "document": DOCUMENTS, "batch": BATCHES, "span": SPANS}
-        for kind, family in kinds.items():
-            for key, value in self._store.items(family):
-                yield kind, key, value
+        for tables in self._tables:
+            yield from tables.dump()
         yield "progress", b"", encode_standing(self._standing)
 
     def fact(self, name: str) -> bytes | None:
@@ -290,7 +266,7 @@ class RocksIndex:
 
     def properties(self) -> dict[str, float]:
         """Return RocksDB's own figures, for the metrics."""
-        return self._store.properties() | self._absence.properties()
+        return self._store.properties() | self._fronts.properties()
 
     def disk(self) -> tuple[int, int]:
         """Return the bytes that the index occupies, and those left on its file system."""
@@ -298,8 +274,10 @@ class RocksIndex:
 
     def oldest_timestamp(self) -> int:
         """Return the first document's timestamp in milliseconds; -1: unknown, or no document."""
-        for _, value in self._store.items(DOCUMENTS):
-            return int(decode_documents(np.zeros(1, np.int64), [value], self._slots).timestamps[0])
+        for tables in self._tables:
+            for _, value in tables.entries(self.progress.horizon):
+                documents = decode_documents(np.zeros(1, np.int64), [value], self._slots)
+                return int(documents.timestamps[0])
         return -1
 
     def compact(self) -> None:
@@ -309,7 +287,7 @@ class RocksIndex:
     def close(self) -> None:
         """Release the directory and its lock; later calls do nothing."""
         if self._on_close is not None:
-            self._absence.save()
+            self._fronts.save()
             self._release()
 
     def _release(self) -> None:

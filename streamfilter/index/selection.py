@@ -7,8 +7,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.protocol import Additions, Buckets, Documents
+from streamfilter.index.protocol import Additions, Buckets, Documents, Flags, Removals
 from streamfilter.similarity.columns import slices
+
+
+def chosen(additions: Additions, which: Flags) -> Additions | None:
+    """Return *which* of the *additions*, None if there are none."""
+    if which.all():
+        return additions
+    return subset(additions, np.flatnonzero(which)) if which.any() else None
 
 
 def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
@@ -19,6 +26,16 @@ def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
         documents=documents_at(additions.documents, rows),
         keys=additions.keys[rows],
         buckets=buckets_at(buckets, rows) if buckets is not None else None,
+    )
+
+
+def removals_at(removals: Removals, rows: NDArray[np.intp] | Flags) -> Removals:
+    """Return the *rows* of *removals*, in the order given."""
+    return replace(
+        removals,
+        ordinals=removals.ordinals[rows],
+        keys=removals.keys[rows],
+        signatures=removals.signatures[rows],
     )
 
 

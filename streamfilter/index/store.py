@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -20,15 +20,37 @@ from typing import Any, cast
 from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
+from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
 from streamfilter.index.options import Memory, Tuning, tuned
 
 META = "meta"
-BATCHES = "batches"
-SPANS = "spans"
-BANDS = "bands-0"
-DOCUMENTS = "documents-0"
-FAMILIES = (META, BATCHES, SPANS, BANDS, DOCUMENTS)
-"""The families of the only window, 0, carry its number: later windows are more of the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Families:
+    """The names of one window's families."""
+
+    bands: str
+    documents: str
+    batches: str
+    spans: str
+
+    @classmethod
+    def of(cls, number: int) -> Families:
+        """Return those of window *number*; two of the first are older than windows are."""
+        marks = f"-{number}" if number else ""
+        return cls(f"bands-{number}", f"documents-{number}", f"batches{marks}", f"spans{marks}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return them all."""
+        return astuple(self)
+
+
+def families_of(numbers: Iterable[int]) -> list[str]:
+    """Return the names of all families of an index with windows of these *numbers*."""
+    return [META, *(name for number in numbers for name in Families.of(number).names)]
+
 
 FLUSH_FILES_MAX = 16
 """RocksDB slows writers down, and lets a flush wait, from 20 files of the newest level on."""
@@ -80,12 +102,21 @@ class Database:
     RocksDB flushes family by family, and opens a database whose MANIFEST lost its end without a
     word: one family is then older than the other (seen: full progress, no buckets). So each write
     leaves the same stamp in all families, and families with different stamps are refused.
+
+    The stored progress says which windows are alive; families of others are what a crash left of a
+    window that was about to begin, or to go. They are dropped at opening.
     """
 
     def __init__(
-        self, path: Path, *, memory: Memory, create: bool, follower: Path | None = None
+        self,
+        path: Path,
+        *,
+        memory: Memory,
+        create: bool,
+        follower: Path | None = None,
+        windows: Sequence[int] = (0,),
     ) -> None:
-        """Open *path*, made new if *create* is True.
+        """Open *path*, made new, with *windows*, if *create* is True.
 
         With a *follower*, an empty directory for RocksDB's notes, it is only read, without its
         lock, while another process may write it. What is then seen is how it was at opening.
@@ -101,21 +132,75 @@ class Database:
             # The owner deletes files that it has merged; an open one can still be read.
             self._tuning.database.set_max_open_files(-1)
         with rocks_errors(path):
-            database = Rdict(str(path), self._tuning.database, families(self._tuning), access)
-            self._families = {name: database.get_column_family(name) for name in FAMILIES}
-            self._handles = {name: database.get_column_family_handle(name) for name in FAMILIES}
+            names = families_of(windows) if create else stored_families(path)
+            options = {name: options_of(name, self._tuning) for name in names}
+            database = Rdict(str(path), self._tuning.database, options, access)
+            self._families = {name: database.get_column_family(name) for name in names}
+            self._handles = {name: database.get_column_family_handle(name) for name in names}
         self._database = database
+        self._retired: list[str] = []
         try:
-            self._stamp = self._common_stamp()
+            self._stamp = self._settled(windows if create else None, writes=follower is None)
         except BaseException:
             self.close()
             raise
 
-    def _common_stamp(self) -> int:
-        stamps = {self.get(family, [STAMP])[0] for family in FAMILIES}
+    def _settled(self, windows: Sequence[int] | None, *, writes: bool) -> int:
+        """Drop what belongs to no window that is alive, and return the stamp of all the rest."""
+        alive = families_of(windows or (window.number for window in self.standing.windows))
+        if not self._families.keys() >= set(alive):
+            raise IndexDamaged(f"{self.path}: a part of the database is missing")
+        stamps = {self.get(name, [STAMP])[0] for name in alive}
         if len(stamps) > 1:
             raise IndexDamaged(f"{self.path}: a part of the database is older than the rest of it")
+        self._retired = [name for name in self._families if name not in alive]
+        while writes and self._retired:
+            self.drop_retired()
         return int.from_bytes(stamps.pop() or b"", "big")
+
+    @property
+    def standing(self) -> StoredProgress:
+        """Return how far the database has come, as it is stored."""
+        stored = self.get(META, [STANDING])[0]
+        return decode_standing(stored) if stored is not None else StoredProgress()
+
+    @property
+    def names(self) -> list[str]:
+        """Return the families of the windows that are alive, the facts' first."""
+        return families_of(window.number for window in self.standing.windows)
+
+    def add_window(self, number: int) -> None:
+        """Make the families of a window that is about to begin, if they are not there."""
+        made = [name for name in Families.of(number).names if name not in self._families]
+        if not made:
+            return
+        batch = WriteBatch(raw_mode=True)
+        with rocks_errors(self.path):
+            for name in made:
+                family = self._database.create_column_family(name, options_of(name, self._tuning))
+                self._families[name] = family
+                self._handles[name] = self._database.get_column_family_handle(name)
+                batch.set_default_column_family(self._handles[name])
+                batch.put(STAMP, self._stamp.to_bytes(8, "big"))
+            self._database.write(batch)
+            # From here on it needs every log: `log_gaps` reads that in its tables.
+            for name in made:
+                self._families[name].flush(True)
+
+    def retire(self, number: int) -> None:
+        """Give the families of a window that is no longer alive to `drop_retired`."""
+        with rocks_errors(self.path):
+            # They go for good. What says so must outlive a power cut, too, or all would be wiped.
+            self._database.flush_wal(True)
+        self._retired += Families.of(number).names
+
+    def drop_retired(self) -> None:
+        """Drop one family of a window that was retired, if there is one: some milliseconds each."""
+        if self._retired:
+            name = self._retired.pop()
+            del self._handles[name], self._families[name]
+            with rocks_errors(self.path):
+                self._database.drop_column_family(name)
 
     def get(self, family: str, keys: list[bytes]) -> list[bytes | None]:
         """Return the values of *keys* (best in rising order), None for the absent ones."""
@@ -132,7 +217,7 @@ class Database:
         changelog holds them, and the stored progress tells where to go on.
         """
         batch, stamp = WriteBatch(raw_mode=True), self._stamp + 1
-        for family in FAMILIES:
+        for family in self._families:
             batch.set_default_column_family(self._handles[family])
             batch.put(STAMP, stamp.to_bytes(8, "big"))
             keys, values = entries.keys.get(family, ()), entries.values.get(family, ())
@@ -144,8 +229,8 @@ class Database:
             if sync:
                 self._database.flush_wal(True)
 
-    def items(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all entries of *family* in the order of their keys.
+    def items(self, family: str, start: bytes = STAMP + b"\0") -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries of *family* from *start* on, in the order of their keys.
 
         Raises:
             IndexDamaged: a block cannot be read; nothing is skipped silently.
@@ -153,7 +238,7 @@ class Database:
         iterator = self._families[family].iter()
         try:
             with rocks_errors(self.path):
-                iterator.seek(STAMP + b"\0")  # just behind the stamp, which sorts before all keys
+                iterator.seek(start)  # behind the stamp, which sorts before all keys
             while iterator.valid():
                 yield iterator.key(), iterator.value()
                 iterator.next()
@@ -220,7 +305,8 @@ class Database:
         """Return RocksDB's own figures, by their names: sums over the families, or shared ones."""
         with rocks_errors(self.path):
             figures = {
-                name: sum(self._figure(family, name) for family in FAMILIES) for name in _SUMMED
+                name: sum(self._figure(family, name) for family in self._families)
+                for name in _SUMMED
             }
             figures |= {name: self._figure(META, name) for name in _SHARED}
         figures["write-buffer-usage"] = float(self._tuning.buffers.get_usage())
@@ -263,7 +349,8 @@ class Database:
         if not self._families:
             return
         with suppress(IndexFault), rocks_errors(self.path):
-            if self._figure(BANDS, "num-files-at-level0") >= FLUSH_FILES_MAX:
+            newest = max(self._figure(name, "num-files-at-level0") for name in self._families)
+            if newest >= FLUSH_FILES_MAX:
                 # A flush would wait until the levels have caught up (seen: 42 s).
                 self._database.flush_wal(True)
                 self._database.cancel_all_background(True)
@@ -294,7 +381,14 @@ class Cursor:
         return self._iterator.key(), self._iterator.value()
 
 
-def families(tuning: Tuning) -> dict[str, Options]:
-    """Return each family with its settings."""
-    named = {BANDS: tuning.bands, DOCUMENTS: tuning.documents}
-    return {name: named.get(name, tuning.small) for name in FAMILIES}
+def stored_families(path: Path) -> list[str]:
+    """Return the families of the database at *path*, whatever they are good for."""
+    with rocks_errors(path):
+        names = Rdict.list_cf(str(path))
+    return [META, *sorted(set(names) - {META, "default"})]
+
+
+def options_of(name: str, tuning: Tuning) -> Options:
+    """Return the settings of the family *name*."""
+    kind = name.partition("-")[0]
+    return {"bands": tuning.bands, "documents": tuning.documents}.get(kind, tuning.small)

@@ -16,16 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfilter.index.buckets import Grouped, descended, encoded_integers, spread, taken
 from streamfilter.index.directory import DATABASE_NAME, read_marker
 from streamfilter.index.errors import IndexDamaged, IndexRefused
-from streamfilter.index.format import Lists, decode_buckets, decode_documents
+from streamfilter.index.format import decode_documents
 from streamfilter.index.identity import Identity
-from streamfilter.index.journal import STANDING, StoredProgress, decode_standing, fact_key
+from streamfilter.index.journal import fact_key
 from streamfilter.index.opening import read_identity
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags, Progress
-from streamfilter.index.store import BANDS, DOCUMENTS, META, Database
+from streamfilter.index.store import META, Database
+from streamfilter.index.tables import WindowTables, fetch_all, probe_all
+from streamfilter.index.windows import Windows
 
 ATTEMPTS = 5
 """The owner may replace a file between our reading its name and opening it."""
@@ -39,39 +40,40 @@ class IndexView:
     def __init__(self, store: Database, identity: Identity, *, bucket_cap: int) -> None:
         self.identity, self.bucket_cap = identity, bucket_cap
         self._store, self._slots = store, identity.slots
-        stored = store.get(META, [STANDING])[0]
-        self._standing = decode_standing(stored) if stored is not None else StoredProgress()
+        self._standing = store.standing
+        self.tables = [WindowTables(store, window) for window in self._standing.windows]
+        """One for each window, the oldest first."""
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
         """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
-        wanted = np.ones(keys.shape, np.bool_) if present is None else present
-        buckets = spread(self._lists_at(keys[wanted]), wanted)
-        return (
-            buckets if signatures is None else descended(buckets, keys, signatures, self._lists_at)
-        )
-
-    def _lists_at(self, keys: U64) -> Lists:
-        grouped = Grouped.of(keys)
-        lists = decode_buckets(self._store.get(BANDS, grouped.key_bytes()))
-        return taken(lists, grouped.inverse)
+        return probe_all(self.tables, keys, present, signatures)
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
-        values = self._store.get(DOCUMENTS, encoded_integers(ordinals))
-        there = np.fromiter((v is not None for v in values), np.bool_, len(values))
-        return decode_documents(ordinals[there], [v for v in values if v is not None], self._slots)
+        return fetch_all(self.tables, ordinals, self._slots)
 
     def scan(self) -> Iterator[Documents]:
-        """Yield all documents in the order of judgement, many at a time."""
-        entries = self._store.items(DOCUMENTS)
+        """Yield all documents that are remembered in the order of judgement, many at a time."""
+        for tables in self.tables:
+            yield from self.scan_window(tables, self.progress.horizon)
+
+    def scan_window(self, tables: WindowTables, start: int = 0) -> Iterator[Documents]:
+        """Yield the documents of one window from ordinal *start* on."""
+        entries = tables.entries(start)
         while chunk := list(islice(entries, SCAN_DOCUMENTS)):
-            ordinals = np.array([int.from_bytes(key, "big") for key, _ in chunk], np.int64)
+            ordinals = np.array([ordinal for ordinal, _ in chunk], np.int64)
             yield decode_documents(ordinals, [value for _, value in chunk], self._slots)
 
+    @property
+    def families(self) -> list[str]:
+        """Return the names of all that is stored; the facts, which tell of the rest, come last."""
+        facts, *others = self._store.names
+        return [*others, facts]
+
     def entries(self, family: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the keys and values of a family of `store.FAMILIES`, in rising order.
+        """Yield the keys and values of one of `families`, in rising order.
 
         Raises:
             IndexDamaged: a block cannot be read; nothing is skipped silently.
@@ -79,7 +81,7 @@ class IndexView:
         return self._store.items(family)
 
     def ordinals_of(self, document_id: str) -> list[int]:
-        """Return under which ordinals *document_id* is stored: reads all documents."""
+        """Return under which ordinals *document_id* is remembered: reads all documents."""
         return [
             int(documents.ordinals[row])
             for documents in self.scan()
@@ -90,6 +92,11 @@ class IndexView:
     def fact(self, name: str) -> bytes | None:
         """Return what the owner remembers under *name*."""
         return self._store.get(META, [fact_key(name)])[0]
+
+    @property
+    def windows(self) -> Windows:
+        """Return the windows that are alive, the oldest first."""
+        return self._standing.windows
 
     @property
     def progress(self) -> Progress:

@@ -21,7 +21,7 @@ from streamfilter.index.opening import open_index, wipe_index
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
 from streamfilter.index.rocks import RocksIndex
-from streamfilter.index.store import BANDS, BATCHES, DOCUMENTS, Database, Entries
+from streamfilter.index.store import Database, Entries, Families
 from streamfilter.index.viewing import viewed
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.scheme import Scheme
@@ -35,6 +35,7 @@ IDENTITY = Identity(
 )
 SMALL = Memory(cache_bytes=4 * MIB, memtable_bytes=4 * MIB, front_bytes=0)
 SIZE, BATCHES_OF_ALL = 50, 40
+NAMES = Families.of(0)
 
 
 def changes(number: int) -> Changes:
@@ -246,29 +247,29 @@ def broken(state: Path, family: str, key: bytes, value: bytes | None) -> list[st
 
 def first_bucket(state: Path) -> tuple[bytes, bytes]:
     with viewed(state) as view:
-        return next(iter(view.entries(BANDS)))
+        return next(iter(view.entries(NAMES.bands)))
 
 
 def test_a_lost_document_is_told_by_count_and_by_every_bucket_that_lists_it(state: Path) -> None:
-    problems = broken(state, DOCUMENTS, encoded_integers(np.array([7]))[0], None)
+    problems = broken(state, NAMES.documents, encoded_integers(np.array([7]))[0], None)
     assert any("1,999" in each or "1999 can be read" in each for each in problems)
     assert any("lists document 7, which is not there" in each for each in problems)
 
 
 def test_a_lost_bucket_is_told_by_its_document(state: Path) -> None:
     key, _ = first_bucket(state)
-    problems = broken(state, BANDS, key, None)
+    problems = broken(state, NAMES.bands, key, None)
     assert any("is not in the bucket of one of its keys" in each for each in problems)
 
 
 def test_a_bucket_of_a_document_that_never_was_is_told(state: Path) -> None:
     key, value = first_bucket(state)
-    problems = broken(state, BANDS, key, value[:5] + (1 << 30).to_bytes(5, "little"))
+    problems = broken(state, NAMES.bands, key, value[:5] + (1 << 30).to_bytes(5, "little"))
     assert any(f"lists document {1 << 30}, which is not there" in each for each in problems)
 
 
 def test_a_broken_batch_mark_is_told(state: Path) -> None:
-    problems = broken(state, BATCHES, (3).to_bytes(8, "big"), b"garbage")
+    problems = broken(state, NAMES.batches, (3).to_bytes(8, "big"), b"garbage")
     assert any("batches: a batch's mark cannot be read" in each for each in problems)
 
 

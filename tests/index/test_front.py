@@ -100,19 +100,20 @@ def saved(tmp_path: Path, *, stamp: int) -> tuple[Front, Path]:
     front = Front(5 * MIB)
     add(front, 800_000, pieces=8)
     assert len(front.layers) == 2
-    front_file.save(tmp_path, front.layers, stamp=stamp)
-    return front, tmp_path / front_file.FILE_NAME
+    file = front_file.file_of(tmp_path, 0)
+    front_file.save(file, front.layers, stamp=stamp)
+    return front, file
 
 
 def test_a_saved_front_comes_back_once(tmp_path: Path) -> None:
     front, file = saved(tmp_path, stamp=7)
-    layers = front_file.take(tmp_path, stamp=7, bytes_max=5 * MIB)
+    layers = front_file.take(front_file.file_of(tmp_path, 0), stamp=7, bytes_max=5 * MIB)
     again = Front(5 * MIB, layers=layers)
     probe = random_keys(100_000, 2)
     assert np.array_equal(again.may_hold(probe), front.may_hold(probe))
     assert (again.keys, again.bytes) == (front.keys, front.bytes)
     assert not file.exists()
-    assert front_file.take(tmp_path, stamp=7, bytes_max=5 * MIB) is None
+    assert front_file.take(front_file.file_of(tmp_path, 0), stamp=7, bytes_max=5 * MIB) is None
 
 
 @pytest.mark.parametrize(("stamp", "bytes_max"), [(6, 5 * MIB), (8, 5 * MIB), (7, 5 * MIB - 16)])
@@ -120,7 +121,9 @@ def test_a_front_of_another_write_or_too_large_is_deleted(
     tmp_path: Path, stamp: int, bytes_max: int
 ) -> None:
     _, file = saved(tmp_path, stamp=7)
-    assert front_file.take(tmp_path, stamp=stamp, bytes_max=bytes_max) is None
+    assert (
+        front_file.take(front_file.file_of(tmp_path, 0), stamp=stamp, bytes_max=bytes_max) is None
+    )
     assert not file.exists()
 
 
@@ -135,5 +138,5 @@ def test_a_broken_front_is_as_good_as_none(tmp_path: Path, seed: int) -> None:
     else:
         del data[place:]
     file.write_bytes(data)
-    assert front_file.take(tmp_path, stamp=7, bytes_max=5 * MIB) is None
+    assert front_file.take(front_file.file_of(tmp_path, 0), stamp=7, bytes_max=5 * MIB) is None
     assert not file.exists()

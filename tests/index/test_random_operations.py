@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from streamfilter.index import Memory, MemoryIndex, absence, open_index, rocks
-from streamfilter.index.protocol import Additions, Changes, Progress, Removals
+from streamfilter.index.protocol import (
+    WINDOWS_MAX,
+    Additions,
+    Buckets,
+    Changes,
+    Progress,
+    Removals,
+)
+from streamfilter.model import Window
 from tests.index.conftest import SMALL
 from tests.index.samples import (
     SLOTS,
@@ -37,7 +45,8 @@ class Twins:
         self.rocks = self.opened()
         self.past: list[Changes] = []
         self.offset = 0
-        self.deepest = 0
+        self.deepest = self.oldest = 0
+        self.forgets = False
 
     def opened(self) -> Any:
         return open_index(self.path, identity(), bucket_cap=CAP, memory=self.bounds)
@@ -58,8 +67,28 @@ class Twins:
         self.offset = start + self.rng.randint(0, 40)
         number = progress.next_batch
         marks = (mark(number, (0, start, self.offset), first=progress.next_ordinal, after=after),)
-        following = Progress(number, b"h", {0: self.offset}, number + 1, after, number)
-        self.told(Changes(following, additions, marks))
+        following = Progress(
+            number, b"h", {0: self.offset}, number + 1, after, number, self.horizon()
+        )
+        opens = self.opens(following.horizon)
+        if additions is not None and opens is not None:
+            additions = replace(additions, buckets=None)
+        self.told(Changes(following, additions, marks, opens=opens))
+
+    def horizon(self) -> int:
+        progress = self.memory.progress
+        if not self.forgets or self.rng.random() < 0.6:
+            return progress.horizon
+        return self.rng.randint(progress.horizon, progress.next_ordinal)
+
+    def opens(self, horizon: int) -> Window | None:
+        progress, windows = self.memory.progress, self.memory.windows
+        alive = 1 + sum(window.first_ordinal > horizon for window in windows[1:])
+        if not self.forgets or alive == WINDOWS_MAX or self.rng.random() < 0.5:
+            return None
+        if self.rng.random() < 0.3:
+            self.rocks.prepare()
+        return Window(windows[-1].number + 1, progress.next_ordinal, progress.next_batch)
 
     def told(self, changes: Changes) -> None:
         self.past.append(changes)
@@ -105,8 +134,13 @@ class Twins:
             self.asked(additions.keys, None, additions.documents.contents.signatures)
 
     def asked(self, keys: Any, present: Any, signatures: Any) -> None:
-        one = self.rocks.probe(keys, present, signatures)
-        other = self.memory.probe(keys, present, signatures)
+        found = self.rocks.probe(keys, present, signatures)
+        wanted = self.memory.probe(keys, present, signatures)
+        self.oldest = max(self.oldest, len(found.older))
+        for one, other in zip(found.windows, wanted.windows, strict=True):
+            self.same(one, other)
+
+    def same(self, one: Buckets, other: Buckets) -> None:
         for name in ("counts", "ordinals", "full"):
             assert np.array_equal(getattr(one, name), getattr(other, name)), name
         assert len(one.deeper) == len(other.deeper)
@@ -137,6 +171,10 @@ class Twins:
         self.path = copy
         self.rocks = self.opened()
 
+    def end(self) -> None:
+        assert list(self.rocks.dump()) == list(self.memory.dump())
+        self.rocks.close()
+
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed: int) -> None:
@@ -148,8 +186,27 @@ def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed
         twins.rng.choices(steps, weights=[6, 2, 3, 3, 2, 1, 3])[0]()
         assert len(twins.rocks) == len(twins.memory)
         assert twins.rocks.progress == twins.memory.progress
-    assert list(twins.rocks.dump()) == list(twins.memory.dump())
-    twins.rocks.close()
+    twins.end()
+
+
+@pytest.mark.parametrize("front_bytes", [0, 1 << 20])
+@pytest.mark.parametrize("seed", range(6))
+def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
+    tmp_path: Path, seed: int, front_bytes: int
+) -> None:
+    print(f"seed {seed}")
+    bounds = Memory(SMALL.cache_bytes, SMALL.memtable_bytes, front_bytes)
+    twins = Twins(tmp_path / "state", seed, bounds)
+    twins.forgets = True
+    steps = [twins.apply, twins.apply_again, twins.probe, twins.probe_what_was_added, twins.fetch]
+    steps += [twins.marks, twins.reopen, twins.lose_power, twins.forget]
+    for _ in range(110):
+        twins.rng.choices(steps, weights=[8, 1, 3, 3, 2, 2, 1, 1, 2])[0]()
+        assert len(twins.rocks) == len(twins.memory)
+        assert twins.rocks.windows == twins.memory.windows
+    assert twins.oldest == WINDOWS_MAX - 1
+    assert twins.memory.windows[0].number > 3
+    twins.end()
 
 
 @pytest.mark.parametrize("front_bytes", [0, 256, 1 << 20])
@@ -167,5 +224,4 @@ def test_neither_a_crash_nor_a_full_front_hides_a_key(
     for _ in range(80):
         twins.rng.choices(steps, weights=[8, 3, 8, 1, 1])[0]()
         twins.probe_what_was_added()
-    assert list(twins.rocks.dump()) == list(twins.memory.dump())
-    twins.rocks.close()
+    twins.end()

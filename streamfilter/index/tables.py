@@ -1,0 +1,144 @@
+"""One window in the database, read: an index of its own documents, whoever asks.
+
+The owner asks behind a front, which spares it nearly all reads of keys that were never written; a
+view has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from streamfilter.index.absence import Absence
+from streamfilter.index.buckets import Grouped, descended, encoded_integers, spread, taken
+from streamfilter.index.format import Lists, decode_buckets, decode_documents
+from streamfilter.index.journal import decode_mark, numbers_covering
+from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags
+from streamfilter.index.store import Database, Families
+from streamfilter.index.windows import owners
+from streamfilter.model import BatchMark, Window
+
+COUNTED_KEYS = 10_000
+"""Read at a time."""
+
+
+class WindowTables:
+    """What one window holds; *absence* is its front, None without one."""
+
+    def __init__(self, store: Database, window: Window, *, absence: Absence | None = None) -> None:
+        self._store, self.window, self.absence = store, window, absence
+        self.families = Families.of(window.number)
+
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
+        wanted = np.ones(keys.shape, np.bool_) if present is None else present
+        if self.absence is not None:
+            wanted = wanted & self.absence.may_hold(keys)
+        grouped = Grouped.of(keys[wanted])
+        lists = decode_buckets(self._store.get(self.families.bands, grouped.key_bytes()))
+        buckets = spread(taken(lists, grouped.inverse), wanted)
+        if signatures is None:
+            return buckets
+        return descended(buckets, keys, signatures, self._lists_at)
+
+    def _lists_at(self, keys: U64) -> Lists:
+        grouped = Grouped.of(keys)
+        return taken(self.lists(grouped, grouped.key_bytes()), grouped.inverse)
+
+    def lists(self, grouped: Grouped, names: Sequence[bytes]) -> Lists:
+        """Read the buckets of all keys but those that surely have none."""
+        if self.absence is None:
+            return decode_buckets(self._store.get(self.families.bands, list(names)))
+        held = np.flatnonzero(self.absence.may_hold(grouped.keys)).tolist()
+        values: list[bytes | None] = [None] * len(names)
+        for i, value in zip(held, self.buckets([names[i] for i in held]), strict=True):
+            values[i] = value
+        return decode_buckets(values)
+
+    def about_to_write(self, keys: U64) -> None:
+        """Hear of distinct, rising keys before they are written."""
+        if self.absence is not None:
+            self.absence.add(keys)
+
+    def buckets(self, names: list[bytes]) -> list[bytes | None]:
+        """Return the buckets of *names* as they are stored."""
+        return self._store.get(self.families.bands, names)
+
+    def documents(self, ordinals: I64) -> list[bytes | None]:
+        """Return the records of *ordinals*, None for the absent ones."""
+        return self._store.get(self.families.documents, encoded_integers(ordinals))
+
+    def stored(self, start: int, end: int) -> int:
+        """Count the documents from ordinal *start* on and before *end*: reads all their keys."""
+        begin = max(start, self.window.first_ordinal).to_bytes(8, "big")
+        last, count, ended = end.to_bytes(8, "big"), 0, False
+        while not ended and begin < last:
+            names, ended = self._store.keys(self.families.documents, begin, COUNTED_KEYS)
+            count += sum(name < last for name in names)
+            begin = names[-1] + b"\0" if names else last
+        return count
+
+    def highest(self) -> int:
+        """Return the highest ordinal; -1: there is none."""
+        last = self._store.last_key(self.families.documents)
+        return int.from_bytes(last, "big") if last is not None else -1
+
+    def entries(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield ordinal and record of each document from *start* on."""
+        for key, value in self._store.items(self.families.documents, start.to_bytes(8, "big")):
+            yield int.from_bytes(key, "big"), value
+
+    def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
+        """Return for each (partition, offset) the mark of this window that covers it."""
+        cursor = self._store.cursor(self.families.spans)
+        numbers = numbers_covering(cursor.at_or_before, partitions, offsets)
+        wanted = sorted({number for number in numbers if number is not None})
+        names = encoded_integers(np.array(wanted, np.uint64))
+        values = self._store.get(self.families.batches, names)
+        marks = {
+            number: decode_mark(number, value)
+            for number, value in zip(wanted, values, strict=True)
+            if value is not None
+        }
+        return [None if number is None else marks.get(number) for number in numbers]
+
+    def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield (kind, key, value) of everything stored, in a fixed order."""
+        names = self.families
+        kinds = {"bucket": names.bands, "document": names.documents}
+        for kind, family in (kinds | {"batch": names.batches, "span": names.spans}).items():
+            for key, value in self._store.items(family):
+                yield kind, key, value
+
+
+def probe_all(
+    tables: Sequence[WindowTables], keys: U64, present: Flags | None, signatures: U8 | None
+) -> Buckets:
+    """Return what a probe finds in each window: the newest, with the older ones beside it."""
+    *older, newest = (each.probe(keys, present, signatures) for each in tables)
+    return newest.after(older)
+
+
+def fetch_all(tables: Sequence[WindowTables], ordinals: I64, slots: int) -> Documents:
+    """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
+    values = _records(tables, ordinals)
+    there = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    return decode_documents(ordinals[there], [v for v in values if v is not None], slots)
+
+
+def stored_flags(tables: Sequence[WindowTables], ordinals: I64) -> Flags:
+    """Return which documents are stored of *ordinals* (rising)."""
+    values = _records(tables, ordinals)
+    return np.fromiter((value is not None for value in values), np.bool_, len(values))
+
+
+def _records(tables: Sequence[WindowTables], ordinals: I64) -> list[bytes | None]:
+    """Return the records of *ordinals* (rising): those of the oldest window come first."""
+    places = owners(tuple(each.window for each in tables), ordinals)
+    values: list[bytes | None] = [None] * int((places < 0).sum())
+    for place, each in enumerate(tables):
+        values += each.documents(ordinals[places == place])
+    return values

@@ -1,0 +1,73 @@
+"""What one write puts into one window: its documents, and the buckets that list them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
+from functools import partial
+
+import numpy as np
+
+from streamfilter.index.buckets import Grouped, encoded_integers, found, taken, written
+from streamfilter.index.format import Lists, decode_buckets, encode_documents
+from streamfilter.index.listing import listed
+from streamfilter.index.protocol import Additions, Applied, Buckets, Flags, Removals
+from streamfilter.index.store import Entries
+from streamfilter.index.tables import WindowTables
+
+
+def put_changed(
+    entries: Entries,
+    tables: WindowTables,
+    additions: Additions | None,
+    removals: Removals | None,
+    *,
+    cap: int,
+) -> Applied:
+    """Put into *entries* what a window has after *removals* and *additions*, all of them its own.
+
+    Args:
+        entries: Of the write.
+        tables: The window's.
+        additions: Documents that are not stored yet.
+        removals: Documents that are.
+        cap: Of the shortest keys' buckets.
+    """
+    removals = removals if removals is not None and len(removals.ordinals) else None
+    if additions is None and removals is None:
+        return Applied()
+    first_lists = tables.lists
+    if additions is not None and additions.buckets is not None and removals is None:
+        first_lists = partial(_probed_lists, tables, additions.buckets, written(additions))
+    applied = listed(
+        entries, tables.families.bands, additions, removals, first_lists=first_lists,
+        lists_of=tables.lists, about_to_write=tables.about_to_write, cap=cap,
+    )  # fmt: skip
+    family = tables.families.documents
+    if additions is not None:
+        names = encoded_integers(additions.documents.ordinals)
+        entries.put(family, names, encode_documents(additions.documents))
+    if removals is not None:
+        entries.delete(family, encoded_integers(removals.ordinals))
+    return applied
+
+
+def _probed_lists(
+    tables: WindowTables,
+    buckets: Buckets,
+    present: Flags,
+    grouped: Grouped,
+    names: Sequence[bytes],
+) -> Lists:
+    """Return the buckets as a probe of these very keys told them."""
+    lists = taken(found(buckets, present), grouped.first)
+    full = np.flatnonzero(buckets.full[present][grouped.first])
+    # A probe does not tell how many a full bucket has turned away: read those few again.
+    values = tables.buckets([names[i] for i in full.tolist()])
+    lists.overflows[full] = decode_buckets(values).overflows
+    return lists
+
+
+def together(told: Iterable[Applied]) -> Applied:
+    """Return what was done to all windows."""
+    return Applied(*map(sum, zip(*map(astuple, told), strict=True)))
