@@ -204,7 +204,11 @@ def _state(index: object, task: Relived) -> Iterator[str]:
 
 
 def _buckets(index: object, task: Relived, limit: int) -> Iterator[str]:
-    wanted = {k: cut for k, b in task.model.buckets.items() if (cut := [o for o in b if o < limit])}
+    wanted = {
+        key: kept
+        for (_, key), bucket in task.model.buckets.items()
+        if (kept := [ordinal for ordinal in bucket if ordinal < limit])
+    }
     keys = np.array(sorted(wanted), np.uint64).reshape(-1, 1)
     stored = sum(kind == "bucket" for kind, _, _ in index.dump())
     if stored != len(wanted):
