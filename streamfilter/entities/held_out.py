@@ -20,7 +20,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.protocol import Documents
+from streamfilter.index.protocol import Documents, Index
 from streamfilter.model import DUPLICATES, Decision, Verdict
 from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import SEPARATOR
@@ -164,8 +164,10 @@ def pools_of(
     decisions: Sequence[Decision],
     payloads: Sequence[bytes],
     stored: Documents,
-    others: Documents,
+    index: Index,
     first_ordinal: int,
+    *,
+    new: bool,
 ) -> HeldOut:
     """Return the pools of a judged batch of records.
 
@@ -173,8 +175,9 @@ def pools_of(
         decisions: one for each record.
         payloads: of the same records; of texts there are none, and no pools.
         stored: the index's documents among the matches, by rising ordinal.
-        others: those of `partners` that the index has, by rising ordinal.
+        index: has the other halves of random pairs.
         first_ordinal: that of the batch's first record.
+        new: whether the records are; those that are read again are in no random pair.
     """
     if not payloads:
         return NO_POOLS
@@ -189,13 +192,14 @@ def pools_of(
     return HeldOut(
         matched=Pool.of(found[Verdict.NEAR_DUPLICATE]),
         identical=Pool.of(found[Verdict.EXACT_DUPLICATE]),
-        random=_random(own, others, first_ordinal),
+        random=_random(own, index, first_ordinal) if new else Pool(),
     )
 
 
-def _random(own: F64, others: Documents, first_ordinal: int) -> Pool:
+def _random(own: F64, index: Index, first_ordinal: int) -> Pool:
     """Return the pool of a batch's first records and their partners, where they are known."""
     asked = partners(first_ordinal, len(own))
+    others = index.fetch(np.unique(asked))
     at = np.searchsorted(others.ordinals, asked)
     known = np.isin(asked, others.ordinals)
     values = held_out_values(others.contents.payloads)

@@ -12,7 +12,6 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.matching.candidates import ranks
 from streamfilter.matching.finding import Fate
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.verification import Outcome
@@ -56,7 +55,7 @@ def decide(
     order = kept[np.lexsort((pairs.ordinals[kept], -outcome.similarity[kept], pairs.rows[kept]))]
     truncated = {*pairs.rows[outcome.skipped & stands].tolist(), *np.flatnonzero(skipped).tolist()}
     matches = _matches(outcome, order, describe)
-    begins = np.flatnonzero(ranks(pairs.rows[order]) == 0)
+    begins = np.flatnonzero(np.diff(pairs.rows[order], prepend=-1))
     best = order[begins]
     ends = [*begins[1:].tolist(), len(order)]
     for row, pair, begin, end in zip(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.entities.held_out import NO_POOLS, HeldOut, partners, pools_of
+from streamfilter.entities.held_out import NO_POOLS, HeldOut, pools_of
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
 from streamfilter.index.selection import buckets_at
 from streamfilter.matching.candidates import Candidates, collect, hits_of, merge
@@ -152,11 +152,7 @@ def judge(
         undecided &= ~settled
         width = max(WIDTH_MIN, WIDTH_GROWTH * int(settled.sum()))
     additions = None if alone else judging.additions(buckets, number)
-    others = stored
-    if sketches.contents.payloads:  # of records
-        asked = partners(first_ordinal, 0 if alone else len(batch.ids))
-        others = index.fetch(np.unique(asked))
-    return Judgement(judging.decisions, additions, judging.counts(others))
+    return Judgement(judging.decisions, additions, judging.counts(index, new=not alone))
 
 
 def _horizons(n: int, extent: Extent, as_of: Sequence[BatchMark | None] | None) -> I64:
@@ -279,8 +275,8 @@ class _Judging:
         )
         return Additions(documents, sketches.keys[rows], buckets_at(buckets, rows))
 
-    def counts(self, others: Documents) -> Counts:
-        """Return what happened, counted once for each document; *others* are random ones."""
+    def counts(self, index: Index, *, new: bool) -> Counts:
+        """Return what happened, counted once for each document."""
         similar = [o.similarity[s & o.confirmed] for o, s in self._outcomes]
         rejected = [o.similarity[s & o.rejected] for o, s in self._outcomes]
         known = self._known
@@ -295,7 +291,12 @@ class _Judging:
             skipped=skipped + int(known.skipped.sum(where=asked)),
             missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
             held_out=pools_of(
-                self.decisions, self._sketches.contents.payloads, self._stored, others, self._first
+                self.decisions,
+                self._sketches.contents.payloads,
+                self._stored,
+                index,
+                self._first,
+                new=new,
             ),
         )
 

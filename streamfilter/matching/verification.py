@@ -243,7 +243,7 @@ class Verifier:
             return equal
         hits = np.flatnonzero(equal)
         order = hits[np.lexsort((candidates.ordinals[hits], candidates.rows[hits]))]
-        equal[order[ranks(candidates.rows[order]) > 0]] = False
+        equal[order[1:][np.diff(candidates.rows[order]) == 0]] = False
         return equal
 
     def _estimates(self, rows: I64, at: I64) -> F64:
