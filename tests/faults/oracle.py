@@ -189,7 +189,7 @@ def judge_index(path: Path, seed: bytes, task: Relived) -> list[Finding]:
 
 def _state(index: object, task: Relived) -> Iterator[str]:
     limit, model = index.progress.next_ordinal, task.model
-    documents = {o: d for o, d in model.documents.items() if o < limit}
+    documents = model.documents_below(limit)
     found = index.fetch(np.array(sorted(documents), np.int64))
     if len(index) != len(documents) or len(found) != len(documents):
         yield f"{len(index)} documents, {len(found)} of them right; the model has {len(documents)}"
@@ -197,18 +197,14 @@ def _state(index: object, task: Relived) -> Iterator[str]:
     for ordinal, id_, mark in zip(
         found.ordinals.tolist(), found.ids, found.contents.fingerprints, strict=True
     ):
-        if (id_, mark.tobytes()) != (documents[ordinal].id, documents[ordinal].fingerprint):
-            yield f"ordinal {ordinal} is {id_}, the model says {documents[ordinal].id}"
+        if (id_, mark.tobytes()) != documents[ordinal]:
+            yield f"ordinal {ordinal} is {id_}, the model says {documents[ordinal][0]}"
             return
     yield from _buckets(index, task, limit)
 
 
 def _buckets(index: object, task: Relived, limit: int) -> Iterator[str]:
-    wanted = {
-        key: kept
-        for (_, key), bucket in task.model.buckets.items()
-        if (kept := [ordinal for ordinal in bucket if ordinal < limit])
-    }
+    wanted = task.model.buckets_below(limit)
     keys = np.array(sorted(wanted), np.uint64).reshape(-1, 1)
     stored = sum(kind == "bucket" for kind, _, _ in index.dump())
     if stored != len(wanted):

@@ -171,12 +171,6 @@ def judge_disk(disk: Disk, history: History) -> None:
     if len(done) != progress.next_batch or done[-1].next_ordinal != progress.next_ordinal:
         raise Failure("state", f"{disk.name} stands at batch {progress.next_batch}")
     limit = progress.next_ordinal
-    buckets = {
-        key: kept
-        for (_, key), bucket in model.buckets.items()
-        if (kept := [ordinal for ordinal in bucket if ordinal < limit])
-    }
-    documents = {o: (d.id, d.fingerprint) for o, d in model.documents.items() if o < limit}
     marks = {
         batch.number: {p: span for p, span in batch.spans.items() if span[0] < span[1]}
         for batch in done
@@ -185,8 +179,8 @@ def judge_disk(disk: Disk, history: History) -> None:
     if progress.positions != {p: end for p, (_, end) in done[-1].spans.items()}:
         raise Failure("state", f"{disk.name} has positions {progress.positions}")
     for what, have, want in (
-        ("documents", stored, documents),
-        ("buckets", stored_buckets, buckets),
+        ("documents", stored, model.documents_below(limit)),
+        ("buckets", stored_buckets, model.buckets_below(limit)),
         ("marks", stored_marks, marks),
     ):
         if have != want:

@@ -126,6 +126,18 @@ class SequentialModel:
         listed = [ordinal for each in windows for ordinal in self.buckets.get((each, key), [])]
         return [ordinal for ordinal in listed if ordinal >= self.horizon]
 
+    def documents_below(self, limit: int) -> dict[int, tuple[str, bytes]]:
+        """Id and fingerprint of who was remembered before ordinal *limit*."""
+        return {o: (each.id, each.fingerprint) for o, each in self.documents.items() if o < limit}
+
+    def buckets_below(self, limit: int) -> dict[int, list[int]]:
+        """Who of them is listed under which key, window after window."""
+        below: dict[int, list[int]] = {}
+        for (_, key), bucket in sorted(self.buckets.items()):
+            if kept := [ordinal for ordinal in bucket if ordinal < limit]:
+                below.setdefault(key, []).extend(kept)
+        return below
+
     def _decide(self, me: Stored, keys: list[int]) -> Verdict:
         for ordinal in sorted(self._remembered(keys[-1])):
             if self.documents[ordinal].fingerprint == me.fingerprint:
