@@ -1,10 +1,50 @@
 """One word for one thing: what a reader meets under a name is the same everywhere."""
 
 import ast
+import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from tests.support.texts import section
+
 ROOT = Path(__file__).parents[1]
+TEXT_SUFFIXES = {".py", ".md", ".yaml", ".yml", ".html", ".js", ".toml", ".conf", ".service"}
+FILES = [
+    ROOT / "README.md",
+    *(
+        path
+        for room in ("streamfilter", "config", "deploy", "tests")
+        for path in sorted((ROOT / room).rglob("*"))
+        if path.suffix in TEXT_SUFFIXES and path != Path(__file__)
+    ),
+]
+
+RETIRED = {
+    # retired: what to write
+    "backpressure": "the batch bounds (`batch.documents`, `batch.bytes`)",
+    "blacklist|whitelist": "refused, allowed",
+    "dlq|dead[- ]letter[- ]queue": "dead-letter topic",
+    "failover|fail-over|hand-over|take-over": "takeover",
+    "follower": "standby; for RocksDB's secondary: view",
+    "master|slave": "owner, standby",
+    "near-dup|neardup": "near-duplicate",
+    "replica of the index|state store": "index",
+    "sitting": "run (of the demo)",
+}
+"""Words for things that have another word here: see the glossary in streamfilter/README.md."""
+
+ALLOWED = {
+    "follower": "tests/commands/test_query_and_explain.py",  # names RocksDB's own files
+}
+"""Where a retired word may stand."""
+
+NAMES_RETIRED = {"told": "message, as_dict, or what it is"}
+"""Words that a sentence may have, and no name in the code."""
+
+GLOSSARY_ROWS_MAX = 22
 
 
 def test_no_two_classes_of_the_package_share_a_name():
@@ -14,3 +54,42 @@ def test_no_two_classes_of_the_package_share_a_name():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(str(path.relative_to(ROOT)))
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+@pytest.mark.parametrize("retired", RETIRED)
+def test_no_file_uses_a_retired_word(retired):
+    pattern = re.compile(rf"\b({retired})s?\b", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
+        for path in FILES
+        if not str(path.relative_to(ROOT)).startswith(ALLOWED.get(retired, "nowhere"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, f"write {RETIRED[retired]}"
+
+
+@pytest.mark.parametrize("retired", NAMES_RETIRED)
+def test_nothing_in_the_package_is_named_by_a_retired_word(retired):
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / "streamfilter").rglob("*.py"))
+        for name in names_in(ast.parse(path.read_text()))
+        if retired in name.lower().split("_")
+    ]
+    assert not found, f"write {NAMES_RETIRED[retired]}"
+
+
+def names_in(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that the code gives: to functions, classes, arguments, variables, fields."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+
+
+def test_the_glossary_is_learnt_in_a_minute():
+    rows = [line for line in section("Words").splitlines() if line.startswith("| ")]
+    assert 15 <= len(rows) - 1 <= GLOSSARY_ROWS_MAX

@@ -197,7 +197,7 @@ def _bands_bytes(path: Path) -> int:
     """Return the bytes of the band tables, beside the process's own open index."""
     memory = Memory(front_bytes=0)
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as notes:
-        view = Database(path / DATABASE_NAME, memory=memory, create=False, follower=Path(notes))
+        view = Database(path / DATABASE_NAME, memory=memory, create=False, notes=Path(notes))
         with closing(view):
             return view.table_bytes(Families.of(0).bands)
 

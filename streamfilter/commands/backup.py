@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from streamfilter.commands.options import as_json, config_options, load, output_option
-from streamfilter.commands.states import failing, line, state_option, told
+from streamfilter.commands.states import as_fields, failing, line, state_option
 from streamfilter.index.backup import back_up
 from streamfilter.index.seeds import read_seed
 from streamfilter.process import standard
@@ -38,7 +38,7 @@ def command(
         copied = back_up(state, target, seed=read_seed(seed_file) if seed_file else None)
     if output == "json":
         standard.answer(
-            as_json({"target": str(target), "indexes": [told(each) for each in copied]})
+            as_json({"target": str(target), "indexes": [as_fields(each) for each in copied]})
         )
     else:
         standard.answer("\n".join(f"{target}/{line(each)}" for each in copied))

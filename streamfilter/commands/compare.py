@@ -79,11 +79,11 @@ def command(
 
 
 def _fields(found: Comparison | None, pair: PairExplanation) -> dict[str, object]:
-    told = {} if found is None else asdict(found)
+    fields = {} if found is None else asdict(found)
     verdict = {**as_verdict(pair.explanation), "reason": _reason(pair)}
     numbers = {"similarity": pair.step.finding.similarity, "wanted": pair.step.finding.wanted}
     return {
-        **{name: list(v) if isinstance(v, tuple) else v for name, v in told.items()},
+        **{name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()},
         **numbers,
         "bands": list(pair.step.bands),
         **verdict,

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from streamfilter.demo.board import Board
-from streamfilter.demo.sitting import THRESHOLD, DemoPlan, Sitting
+from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun
 from streamfilter.demo.summary import judged, summary
 from streamfilter.kafka.broker import Broker
 from streamfilter.kafka.broker.node import free_ports, is_free
@@ -77,16 +77,16 @@ def command(
     real = broker == "kafka"
     plan = DemoPlan(seconds, rate, count, seed, _http(address), crash=real)
     with ExitStack() as stack:
-        told = Interruption()
-        stack.enter_context(told.listening(again=signal.default_int_handler))
+        interruption = Interruption()
+        stack.enter_context(interruption.listening(again=signal.default_int_handler))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
-        sitting = _prepared(stack, plan, directory, real=real)
-        where = f"Look at it: {sitting.url}/   Metrics: {sitting.url}/metrics"
+        demo = _prepared(stack, plan, directory, real=real)
+        where = f"Look at it: {demo.url}/   Metrics: {demo.url}/metrics"
         standard.answer(f"{REAL if real else EMBEDDED}\n{where}\n")
-        sitting.run(stopped=told.is_set, show=Board(sitting).show)
+        demo.run(stopped=interruption.is_set, show=Board(demo).show)
         standard.answer("\ncomparing all stories with each other …\n")
-        report = judged(sitting.ledger, threshold=THRESHOLD)
-        standard.answer(summary(sitting.ledger, report, threshold=THRESHOLD))
+        report = judged(demo.ledger, threshold=THRESHOLD)
+        standard.answer(summary(demo.ledger, report, threshold=THRESHOLD))
         if real:
             standard.answer(f"and that with a kill -9 in the middle: {_verdict(report.sound)}")
     return ExitCode.OK if report.sound else ExitCode.BUG
@@ -96,13 +96,13 @@ def _verdict(sound: bool) -> str:
     return "nothing lost, nothing doubled" if sound else "and it did harm"
 
 
-def _prepared(stack: ExitStack, plan: DemoPlan, directory: Path, *, real: bool) -> Sitting:
-    """Return a sitting whose broker and filter are ready; *stack* ends both."""
+def _prepared(stack: ExitStack, plan: DemoPlan, directory: Path, *, real: bool) -> DemoRun:
+    """Return a demo whose broker and filter are ready; *stack* ends both."""
     standard.answer("starting a broker and the filter …")
     broker = _broker(stack, real=real)
-    sitting = stack.enter_context(Sitting(plan, broker, directory, changelog=not real))
-    sitting.wait_until_ready()
-    return sitting
+    demo = stack.enter_context(DemoRun(plan, broker, directory, changelog=not real))
+    demo.wait_until_ready()
+    return demo
 
 
 def _broker(stack: ExitStack, *, real: bool) -> Broker:

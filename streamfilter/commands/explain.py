@@ -156,8 +156,8 @@ def _report(answer: dict[str, Any]) -> str:
 
 def _bands(hit: list[dict[str, Any]]) -> str:
     """Return the numbers of the bands that were *hit*, full buckets marked."""
-    told = [f"{each['band']}{_fullness(each)}" for each in hit]
-    return f": {', '.join(told)}" if told else ""
+    listed = [f"{each['band']}{_fullness(each)}" for each in hit]
+    return f": {', '.join(listed)}" if listed else ""
 
 
 def _line(step: dict[str, Any]) -> str:

@@ -59,15 +59,15 @@ def command(
     from streamfilter.kafka.broker.traffic import Feed, TrafficError
 
     config = options.load(files, overrides)
-    told = Interruption()
+    interruption = Interruption()
     if partitions is not None:
         for name in topics.create_all(config, partitions):
             standard.say(f"created {name}")
     try:
         feed = Feed(_properties(config), config.input.topic, partition=None)
         sent = 0
-        with told.listening(again=None):
-            for story in _paced(seed, rate, seconds, told):
+        with interruption.listening(again=None):
+            for story in _paced(seed, rate, seconds, interruption):
                 sent += 1
                 feed.send(record_value(story, sent), key=story.id.encode())
             feed.flush()
@@ -82,15 +82,17 @@ def _properties(config: Config) -> dict[str, str]:
     return config.kafka.properties("common")
 
 
-def _paced(seed: int, rate: float, seconds: float | None, told: threading.Event) -> Iterator[Story]:
+def _paced(
+    seed: int, rate: float, seconds: float | None, interruption: threading.Event
+) -> Iterator[Story]:
     """Yield stories when they are due, until it is time or we are told."""
     begun, sent = time.monotonic(), 0
     stream, end = stories(seed), math.inf if seconds is None else seconds
-    while not told.is_set() and (elapsed := time.monotonic() - begun) < end:
+    while not interruption.is_set() and (elapsed := time.monotonic() - begun) < end:
         while sent < elapsed * rate:
             sent += 1
             yield next(stream)
-        told.wait(TURN_SECONDS)
+        interruption.wait(TURN_SECONDS)
 
 
 def record_value(story: Story, number: int) -> bytes | None:

@@ -214,7 +214,7 @@ def _name(shape: Shape) -> str:
 def _fields(
     shape: Shape, threshold: float, spread: Spread, seen: ShapeCounts | None
 ) -> dict[str, object]:
-    told = {"candidates_per_document": shape.candidates(spread)} if spread else {}
+    fields = {"candidates_per_document": shape.candidates(spread)} if spread else {}
     return {
         "bands": shape.bands,
         "rows": shape.rows,
@@ -226,7 +226,7 @@ def _fields(
         "false_negatives": seen.missed if seen else shape.false_negatives(threshold),
         "false_positives": seen.extra if seen else shape.false_positives(threshold),
         **({"sample": asdict(seen)} if seen else {}),
-        **told,
+        **fields,
         "bytes_per_million_documents": shape.bytes_per_document() * MILLION,
         "curve": [{"similarity": s, "candidate_probability": p} for s, p in shape.curve()],
     }

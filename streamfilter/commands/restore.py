@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from streamfilter.commands.options import as_json, output_option
-from streamfilter.commands.states import failing, line, state_option, told
+from streamfilter.commands.states import as_fields, failing, line, state_option
 from streamfilter.index.backup import restore
 from streamfilter.process import standard
 
@@ -29,6 +29,8 @@ def command(output: str, state: Path, backup: Path) -> None:
     with failing(state):
         copied = restore(backup, state)
     if output == "json":
-        standard.answer(as_json({"state": str(state), "indexes": [told(each) for each in copied]}))
+        standard.answer(
+            as_json({"state": str(state), "indexes": [as_fields(each) for each in copied]})
+        )
     else:
         standard.answer("\n".join(line(each) for each in copied))

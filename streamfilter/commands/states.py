@@ -40,7 +40,7 @@ def failing(made: Path | None = None) -> Iterator[None]:
         raise SchemeMismatch(str(fault)) from fault
 
 
-def told(copied: Copied) -> dict[str, object]:
+def as_fields(copied: Copied) -> dict[str, object]:
     """Return what was copied, for JSON."""
     return {
         "name": copied.name,

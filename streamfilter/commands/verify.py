@@ -42,8 +42,8 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], output: str, st
         seed = read_seed(seed_file) if seed_file else None
         answers = [_answer(path, seed) for path in _indexes(state)]
     whole = not any(answer["problems"] for answer in answers)
-    told = {"whole": whole, "indexes": answers}
-    standard.answer(as_json(told) if output == "json" else "\n".join(map(_line, answers)))
+    fields = {"whole": whole, "indexes": answers}
+    standard.answer(as_json(fields) if output == "json" else "\n".join(map(_line, answers)))
     return ExitCode.OK if whole else NOT_WHOLE
 
 

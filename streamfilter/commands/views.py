@@ -110,15 +110,15 @@ def places(given: dict[str, Any]) -> Iterator[list[OpenIndex]]:
 def _place(path: Path, view: IndexView, threshold: float | None) -> OpenIndex:
     known = json.loads(view.fact("policy") or b"{}")
     names = {field.name for field in fields(MatchPolicy)} & known.keys()
-    told = {name: known[name] for name in names}
+    settings = {name: known[name] for name in names}
     if threshold is not None:
-        told["threshold"] = threshold
+        settings["threshold"] = threshold
     table = path.parent / FILE
     return OpenIndex(
         path=path,
         view=view,
         sketcher=sketcher_of(view.identity.scheme, seed=view.identity.seed),
-        policy=MatchPolicy(**told),
+        policy=MatchPolicy(**settings),
         sources=Sources(path.parent) if path.name == "index" and table.exists() else None,
     )
 
@@ -184,7 +184,7 @@ def unknown(id_: str | None, state: Path) -> Stop:
 
 def as_numbers(finding: Finding) -> dict[str, object]:
     """Return the numbers of one pair as JSON values; containment where the policy asks for it."""
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "fate": finding.fate.value,
         "similarity": finding.similarity,
         "estimate": finding.estimate,
@@ -192,8 +192,8 @@ def as_numbers(finding: Finding) -> dict[str, object]:
         "wanted": finding.wanted,
     }
     if finding.containment is not None:
-        told["containment"] = finding.containment
-    return told
+        fields["containment"] = finding.containment
+    return fields
 
 
 def as_verdict(explanation: Explanation) -> dict[str, object]:

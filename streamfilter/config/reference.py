@@ -49,14 +49,14 @@ def _section(name: str, field: FieldInfo, indent: str) -> Iterator[str]:
         if isinstance(each.default, BaseModel):
             yield from _section(key, each, indent + "  ")
         else:
-            yield from _comment(_told(each), indent + "  ")
+            yield from _comment(_described(each), indent + "  ")
             yield from _value(key, written[key], indent + "  ")
 
 
-def _told(field: FieldInfo) -> str:
+def _described(field: FieldInfo) -> str:
     choices = _choices(field.annotation)
-    told = f"{' | '.join(choices)}. " if len(choices) > 1 else ""
-    return told + (field.description or "")
+    choice = f"{' | '.join(choices)}. " if len(choices) > 1 else ""
+    return choice + (field.description or "")
 
 
 def _choices(annotation: object) -> list[str]:

@@ -69,16 +69,16 @@ def _recall(config: Config) -> Iterator[Problem]:
     if found >= wanted:
         return
     given = "bands" if similarity.bands else "rows"
-    told = f"similarity.recall: {_cut(found)} if that is enough"
+    cure = f"similarity.recall: {_cut(found)} if that is enough"
     better = _planned(config)
     if better is not None:
         share = _share(better.probability(threshold))
-        told = f"leave out bands and rows: {better} finds {share}; or {told}"
+        cure = f"leave out bands and rows: {better} finds {share}; or {cure}"
     yield Problem(
         f"similarity.{given}",
         f"{shape} finds only {_share(found)} of the pairs at {_share(threshold)}, but "
         f"similarity.recall is {wanted:g}",
-        told,
+        cure,
     )
 
 
@@ -110,13 +110,13 @@ def _other_shapes(config: Config, rows: int) -> str:
     slots, threshold = config.similarity.slots, config.similarity.threshold
     shapes = [Shape(slots // rows, rows, slots)] if rows <= slots else []
     shapes.append(_planned(config) or Shape(slots, 1, slots))
-    told: list[str] = []
+    cures: list[str] = []
     for shape in dict.fromkeys(shapes):
         found = shape.probability(threshold)
         verb = "finds" if found >= config.similarity.recall else "fits, but finds only"
-        pairs = f" of the pairs at {_share(threshold)}" if not told else ""
-        told.append(f"{shape} {verb} {_share(found)}{pairs}")
-    return "; ".join(told)
+        pairs = f" of the pairs at {_share(threshold)}" if not cures else ""
+        cures.append(f"{shape} {verb} {_share(found)}{pairs}")
+    return "; ".join(cures)
 
 
 def _cut(value: float) -> float:

@@ -8,7 +8,7 @@ import sys
 import click
 
 from streamfilter.demo.ledger import Ledger, OutputRecord
-from streamfilter.demo.sitting import Sitting
+from streamfilter.demo.running import DemoRun
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.process import standard
 
@@ -24,35 +24,35 @@ COLOURS = {
 
 
 class Board:
-    """Shows a sitting while it goes on."""
+    """Shows a run while it goes on."""
 
-    def __init__(self, sitting: Sitting) -> None:
-        self._sitting = sitting
+    def __init__(self, demo: DemoRun) -> None:
+        self._run = demo
         self._live = sys.stdout.isatty()
         self._next = 0.0
         self._drawn = 0
-        self._told = ""
+        self._said = ""
 
     def show(self, elapsed: float) -> None:
         """Draw, unless it was drawn a moment ago."""
-        if self._sitting.note != self._told and not self._live:
-            self._told = self._sitting.note
-            standard.answer(f"  {elapsed:4.0f} s  {self._told}")
+        if self._run.note != self._said and not self._live:
+            self._said = self._run.note
+            standard.answer(f"  {elapsed:4.0f} s  {self._said}")
         if elapsed < self._next:
             return
         self._next = elapsed + (REDRAW_SECONDS if self._live else LINE_SECONDS)
         if self._live:
             self._redraw(elapsed)
         else:
-            standard.answer(f"  {elapsed:4.0f} s  {counts(self._sitting.ledger)}")
+            standard.answer(f"  {elapsed:4.0f} s  {counts(self._run.ledger)}")
 
     def _redraw(self, elapsed: float) -> None:
         width = shutil.get_terminal_size().columns - 1
         lines = [
-            f"{min(elapsed, self._sitting.plan.seconds):4.0f} of "
-            f"{self._sitting.plan.seconds:.0f} s   {self._sitting.url}/metrics",
-            counts(self._sitting.ledger),
-            self._sitting.note,
+            f"{min(elapsed, self._run.plan.seconds):4.0f} of "
+            f"{self._run.plan.seconds:.0f} s   {self._run.url}/metrics",
+            counts(self._run.ledger),
+            self._run.note,
             "",
             *(_row(outcome, width) for outcome in self._latest()),
         ]
@@ -63,7 +63,7 @@ class Board:
 
     def _latest(self) -> list[OutputRecord]:
         """Return the latest verdicts, unique ones only if there are not enough others."""
-        recent = self._sitting.ledger.outcomes[-40:]
+        recent = self._run.ledger.outcomes[-40:]
         worth = [outcome for outcome in recent if outcome.verdict is not Verdict.UNIQUE]
         return (worth or recent)[-VERDICTS_SHOWN:]
 

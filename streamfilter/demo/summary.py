@@ -1,4 +1,4 @@
-"""How a sitting ended: counts, soundness, recall and precision, and a few pairs to look at."""
+"""How a run ended: counts, soundness, recall and precision, and a few pairs to look at."""
 
 from __future__ import annotations
 

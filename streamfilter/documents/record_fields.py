@@ -97,18 +97,18 @@ def _number(root: dict[str, Any], path: Path) -> str:
     found = _found(root, path)
     if found is None or isinstance(found, Mapping | list | bool):
         return ""
-    told = str(found)
+    text = str(found)
     try:
-        number = float(told)
+        number = float(text)
     except ValueError:
-        number = _days(told)
+        number = _days(text)
     return repr(number) if isfinite(number) else ""
 
 
-def _days(told: str) -> float:
+def _days(text: str) -> float:
     """Return a date or time as days since 1970, NaN if it is none."""
     try:
-        time = datetime.fromisoformat(told)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return nan
     zoned = time if time.tzinfo else time.replace(tzinfo=UTC)

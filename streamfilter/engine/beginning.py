@@ -215,14 +215,14 @@ def refuse_other_input(names: Names, remembered: str, present: str, *, accept: b
     """
     if not remembered or not present or remembered == present:
         return []
-    told = (
+    what = (
         f"{names.topic} was recreated since the group {names.group} last committed (its topic id "
         f"was {remembered}, and is {present})"
     )
     if accept:
-        return [f"{told}; going on at the old positions, as accepted"]
+        return [f"{what}; going on at the old positions, as accepted"]
     raise Refusal(
-        f"{told}: the positions and the index speak of records that are no longer there.\n"
+        f"{what}: the positions and the index speak of records that are no longer there.\n"
         "    ways out: name a new kafka.group to begin anew; or, if the same records were brought "
         "back at the same offsets, or what lies before the old positions need not be judged, go "
         "on with `streamfilter run --accept-positions`"

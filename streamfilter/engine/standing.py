@@ -67,7 +67,7 @@ class Standing:
         limit = now + FUTURE_MILLISECONDS_MAX
         latest = max((min(record.timestamp, limit) for record in records), default=-1)
         new = replace(self, positions=positions)
-        return new._told(new._past(reached or {}), judged, latest)
+        return new._moved_to(new._past(reached or {}), judged, latest)
 
     def passed(self, reached: Positions) -> tuple[Standing, BatchRecord | None]:
         """Return the standing at *reached*, with no record on the way there.
@@ -76,7 +76,7 @@ class Standing:
         that the changelog says what the group's offsets say; None if all that was judged before.
         """
         after = self._past(reached)
-        return self._told(after, 0, -1) if after.known != self.known else (after, None)
+        return self._moved_to(after, 0, -1) if after.known != self.known else (after, None)
 
     def _past(self, reached: Positions) -> Standing:
         """Return this standing moved forward to *reached*, and known up to its positions."""
@@ -86,9 +86,9 @@ class Standing:
 
     def opened(self) -> tuple[Standing, BatchRecord]:
         """Return the first batch of a changelog: nothing judged, all start offsets told."""
-        return self._told(self, 0, -1)
+        return self._moved_to(self, 0, -1)
 
-    def _told(self, at: Standing, judged: int, latest: int) -> tuple[Standing, BatchRecord]:
+    def _moved_to(self, at: Standing, judged: int, latest: int) -> tuple[Standing, BatchRecord]:
         """Return the standing *at* those positions, and the batch that takes us there."""
         spans = tuple(Span(p, self.known[p], at.known[p]) for p in sorted(at.known))
         after = replace(

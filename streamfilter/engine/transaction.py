@@ -160,8 +160,8 @@ class Transactions:
             learned = self._refusals.learn(self._sent or load.items, error.blame)
             self._learned = error.blame is not None
             self.worn = True  # what comes next needs a watched producer, or the records anew
-        told = f"{error}; {learned}" if learned else str(error)
-        self._observer.loudly(f"transaction aborted, to be tried again: {told}")
+        message = f"{error}; {learned}" if learned else str(error)
+        self._observer.loudly(f"transaction aborted, to be tried again: {message}")
         self._end(self._log.abort)
         kill_point("transaction.aborted")
 

@@ -1,4 +1,4 @@
-"""The loop of one task: the law that survives a crash at any line.
+"""The loop of one task: the protocol that survives a crash at any line.
 
     7   take a batch, in the order of judgement
     8   ask for our place in the group, and refuse to go on without one

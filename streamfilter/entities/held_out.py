@@ -141,8 +141,8 @@ def validation(held_out: HeldOut) -> Estimate | str:
 
 def held_out_values(payloads: Sequence[bytes]) -> F64:
     """Return the held-out number of each payload, NaN where there is none."""
-    told = [payload.decode().rpartition(SEPARATOR)[2] for payload in payloads]
-    return np.array([float(value) if value else np.nan for value in told], np.float64)
+    values = [payload.decode().rpartition(SEPARATOR)[2] for payload in payloads]
+    return np.array([float(value) if value else np.nan for value in values], np.float64)
 
 
 def random_pool(values: F64) -> Pool:

@@ -186,8 +186,8 @@ def _contents(backup: Path) -> Sequence[dict[str, Any]]:
 
 def _bring_back(source: Path, path: Path, entry: dict[str, Any]) -> None:
     marker = entry["marker"]
-    told = json.dumps(marker["identity"], sort_keys=True, separators=(",", ":")).encode()
-    unfinished = Marker(told, int(marker["bucket_cap"]), complete=False)
+    identity = json.dumps(marker["identity"], sort_keys=True, separators=(",", ":")).encode()
+    unfinished = Marker(identity, int(marker["bucket_cap"]), complete=False)
     claim(path)
     lock = Lock(path)
     try:

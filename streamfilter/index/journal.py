@@ -133,8 +133,8 @@ def encode_mark(mark: BatchMark) -> bytes:
     """Return the bytes of *mark* without its number, which is its key."""
     head = _packed(_MARK, mark.first_ordinal, mark.next_ordinal, len(mark.spans))
     spans = b"".join(_packed(_SPAN, s.partition, s.start, s.end) for s in mark.spans)
-    told = mark.horizon > 0 or mark.stream_time >= 0
-    return head + spans + (_packed(_RECALL, mark.horizon, mark.stream_time) if told else b"")
+    extended = mark.horizon > 0 or mark.stream_time >= 0
+    return head + spans + (_packed(_RECALL, mark.horizon, mark.stream_time) if extended else b"")
 
 
 def decode_mark(number: int, data: bytes) -> BatchMark:

@@ -118,16 +118,16 @@ class MemoryIndex:
         self, alive: Windows, additions: Additions | None, values: list[bytes]
     ) -> tuple[Applied, int]:
         """Add documents; return what became of them, and how many the horizon had passed before."""
-        told, late = Counter[str](), 0
+        counts, late = Counter[str](), 0
         if additions is None:
             return Applied(), late
         ordinals = additions.documents.ordinals
         for row, place in enumerate(owners(alive, ordinals).tolist()):
             if place < 0 or ordinals[row] in (part := self._parts[alive[place]]).documents:
                 continue
-            told += part.add(additions, row, values[row])
+            counts += part.add(additions, row, values[row])
             late += int(ordinals[row] < self.progress.horizon)
-        return Applied(**told), late
+        return Applied(**counts), late
 
     def prepare(self) -> None:
         """Do nothing: a window costs nothing here."""

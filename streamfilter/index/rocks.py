@@ -173,7 +173,7 @@ class RocksIndex:
         added = additions.documents.ordinals if additions else NOTHING
         removed = removals.ordinals if removals else NOTHING
         homes, old_homes = owners(alive, added), owners(alive, removed)
-        told = [
+        written = [
             put_changed(
                 entries,
                 each,
@@ -192,7 +192,7 @@ class RocksIndex:
         begin, end = self.progress.horizon, changes.progress.horizon
         expired = sum(each.stored(begin, end) for each in self._tables) if end > begin else 0
         applied = replace(
-            together(told),
+            together(written),
             removed=int((removed >= begin).sum()),
             expired=expired
             - int(((removed >= begin) & (removed < end)).sum())

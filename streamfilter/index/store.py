@@ -113,12 +113,12 @@ class Database:
         *,
         memory: Memory,
         create: bool,
-        follower: Path | None = None,
+        notes: Path | None = None,
         windows: Sequence[int] = (0,),
     ) -> None:
         """Open *path*, made new, with *windows*, if *create* is True.
 
-        With a *follower*, an empty directory for RocksDB's notes, it is only read, without its
+        With *notes*, an empty directory for RocksDB's notes, it is only read, without its
         lock, while another process may write it. What is then seen is how it was at opening.
 
         Raises:
@@ -127,8 +127,8 @@ class Database:
         self.path = path
         self._tuning = tuned(memory, create=create)
         access = AccessType.read_write()
-        if follower is not None:
-            access = AccessType.secondary(str(follower))
+        if notes is not None:
+            access = AccessType.secondary(str(notes))
             # The owner deletes files that it has merged; an open one can still be read.
             self._tuning.database.set_max_open_files(-1)
         with rocks_errors(path):
@@ -140,7 +140,7 @@ class Database:
         self._database = database
         self._retired: list[str] = []
         try:
-            self._stamp = self._settled(windows if create else None, writes=follower is None)
+            self._stamp = self._settled(windows if create else None, writes=notes is None)
         except BaseException:
             self.close()
             raise

@@ -134,7 +134,7 @@ def _opened(path: Path, notes: Path) -> Database:
     memory = Memory(cache_bytes=32 * MIB, memtable_bytes=8 * MIB, front_bytes=0)
     for left in reversed(range(ATTEMPTS)):
         try:
-            return Database(path, memory=memory, create=False, follower=notes)
+            return Database(path, memory=memory, create=False, notes=notes)
         except IndexDamaged:
             if not left:
                 raise

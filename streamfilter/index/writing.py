@@ -68,6 +68,6 @@ def _probed_lists(
     return lists
 
 
-def together(told: Iterable[Applied]) -> Applied:
+def together(writes: Iterable[Applied]) -> Applied:
     """Return what was done to all windows."""
-    return Applied(*map(sum, zip(*map(astuple, told), strict=True)))
+    return Applied(*map(sum, zip(*map(astuple, writes), strict=True)))

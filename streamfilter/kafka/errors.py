@@ -129,10 +129,10 @@ def classify(error: KafkaError) -> type[LogError]:
 
 def translated(error: KafkaError, doing: str) -> LogError:
     """Return *error* as one of ours; *doing* says what was tried, with the resource's name."""
-    told = f"{doing}: {error.name()}: {error.str()}"
+    message = f"{doing}: {error.name()}: {error.str()}"
     if is_replaced_member(error):
-        told += "; another process runs with the same group.instance.id: give each its own"
-    return classify(error)(told)
+        message += "; another process runs with the same group.instance.id: give each its own"
+    return classify(error)(message)
 
 
 @contextmanager

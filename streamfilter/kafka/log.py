@@ -42,7 +42,7 @@ from streamfilter.kafka.questions import (
     OffsetSpec,
     bounds_of,
     committed,
-    fence_told,
+    fence_explained,
     is_closed_transaction,
     list_offsets,
     marked_input,
@@ -249,11 +249,11 @@ class KafkaLog:
         try:
             producer.produce(topic, **arguments)
         except BufferError:
-            with self._failure_told(f"producing to {topic}"):
+            with self._failure_explained(f"producing to {topic}"):
                 self._produce_slowly(producer, topic, arguments)
         except (KafkaException, SystemError):
             # Entered for the trouble only: once a record, a context costs as much as producing.
-            with self._failure_told(f"producing to {topic}"):
+            with self._failure_explained(f"producing to {topic}"):
                 raise
 
     def _produce_slowly(self, producer: Producer, topic: str, arguments: dict[str, Any]) -> None:
@@ -265,15 +265,15 @@ class KafkaLog:
         raise Abortable(f"producing to {topic}: the local queue stayed full")
 
     @contextmanager
-    def _failure_told(self, doing: str) -> Iterator[None]:
-        """Do as `fence_told`, and where the transaction had failed before: find out why.
+    def _failure_explained(self, doing: str) -> Iterator[None]:
+        """Do as `fence_explained`, and where the transaction had failed before: find out why.
 
         A refusal comes while we still produce. From then on the client takes no more records, and
         says "Erroneous state", which tells neither whose fault it is nor that the transaction need
         only be aborted.
         """
         try:
-            with fence_told(self._open, doing):
+            with fence_explained(self._open, doing):
                 yield
         except RecordsRefused as error:  # the client itself found it too large
             raise RecordsRefused(str(error), self._deliveries.blame_last(str(error))) from error
@@ -286,7 +286,7 @@ class KafkaLog:
 
     def flush(self) -> int:
         """Wait until all is delivered (the end of step 10)."""
-        with fence_told(self._open, "delivering a transaction's records"):
+        with fence_explained(self._open, "delivering a transaction's records"):
             waiting = self._open.flush(self._seconds)
         if waiting:
             raise Abortable(f"{waiting} records were not delivered in {self._seconds:g} s")

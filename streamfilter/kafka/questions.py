@@ -161,7 +161,7 @@ def _raise_denied(consumer: Consumer, doing: str) -> None:
 
 
 @contextmanager
-def fence_told(producer: Producer, doing: str) -> Iterator[None]:
+def fence_explained(producer: Producer, doing: str) -> Iterator[None]:
     """Do as `kafka_errors`, and where callbacks ran: find the fence that one of them hid.
 
     The binding raises a fatal error inside of its own callback, and goes on to ours, which then
@@ -180,8 +180,8 @@ def fence_told(producer: Producer, doing: str) -> Iterator[None]:
 def is_closed_transaction(error: OutcomeUnknown) -> bool:
     """Return True if *error* is a producer's word that its transaction takes no more records."""
     cause = error.__cause__
-    told = cause.args[0] if isinstance(cause, KafkaException) else None
-    return isinstance(told, KafkaError) and told.code() == KafkaError._STATE
+    reason = cause.args[0] if isinstance(cause, KafkaException) else None
+    return isinstance(reason, KafkaError) and reason.code() == KafkaError._STATE
 
 
 def raise_why_purged(producer: Producer, doing: str) -> None:

@@ -64,8 +64,8 @@ def explained(config: Config) -> Iterator[None]:
 
 def too_late(error: LogError) -> Stop:
     """Return the end of a process that no broker answered in time, with the reason if known."""
-    told = f"the cluster was not ready within kafka.start_timeout: {error}"
-    return topics.unanswered(error, told)
+    message = f"the cluster was not ready within kafka.start_timeout: {error}"
+    return topics.unanswered(error, message)
 
 
 def serve(

@@ -94,7 +94,7 @@ def describe(
             metadata = admin.list_topics(timeout=seconds).topics
     except Retriable as error:
         admin.poll(0)  # serves the callback that hears what was the matter
-        raise Retriable(f"{error}; {unreachable.told(config)}") from error
+        raise Retriable(f"{error}; {unreachable.explained(config)}") from error
     found = {
         topic: count
         for topic in roles(config).values()
@@ -116,35 +116,35 @@ def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
             raise unanswered(error, str(error)) from error
 
 
-def unanswered(error: LogError, told: str) -> Stop:
-    """Return the end of whoever asked in vain, and says *told*: with the reason, if it is known.
+def unanswered(error: LogError, message: str) -> Stop:
+    """Return the end of whoever asked in vain, and says *message*: with the reason, if it is known.
 
     A wrong password is for the operator. A certificate that is refused may be the broker's own,
     and is mended there: trying again later is right.
     """
     refused = refusal()
     if refused is None:
-        return Temporary(f"{told}\n    cure: {unreachable.cure()}")
+        return Temporary(f"{message}\n    cure: {unreachable.cure()}")
     if refused.code() == KafkaError._AUTHENTICATION:
         return Refused(f"no broker let us in: {refused.str()} ({error}); mend the credentials")
     return Temporary(f"no broker could be trusted: {refused.str()} ({error})")
 
 
-def _partitions(topic: str, told: Any) -> int:
+def _partitions(topic: str, metadata: Any) -> int:
     """Return how many partitions a topic has; 0: there is none, or we may not know of it.
 
     Raises:
         Retriable: brokers know of it and cannot tell yet: just created, or without a leader.
     """
     doing = f"asking the brokers for topic {topic}"
-    if told.error is not None:
-        trouble = translated(told.error, doing)
+    if metadata.error is not None:
+        trouble = translated(metadata.error, doing)
         if isinstance(trouble, Retriable):
             raise trouble
         return 0
-    if not told.partitions:
+    if not metadata.partitions:
         raise Retriable(f"{doing}: it has no partitions yet")
-    return len(told.partitions)
+    return len(metadata.partitions)
 
 
 def _settings(admin: AdminClient, topic: str, seconds: float) -> dict[str, str]:
@@ -204,10 +204,10 @@ def see_changelog(config: Config, admin: AdminClient) -> None:
     """
     name = config.changelog_topic
     with kafka_errors(f"asking the brokers for topic {name}"):
-        told = admin.list_topics(timeout=CALL_SECONDS).topics.get(name)
-    if told is None or not _partitions(name, told):
+        metadata = admin.list_topics(timeout=CALL_SECONDS).topics.get(name)
+    if metadata is None or not _partitions(name, metadata):
         raise Retriable(f"topic {name} was created, and brokers do not know of it yet")
-    if without := [p for p, each in told.partitions.items() if each.leader < 0]:
+    if without := [p for p, each in metadata.partitions.items() if each.leader < 0]:
         raise Retriable(f"topic {name} has no leader yet for its partitions {sorted(without)}")
 
 
@@ -286,23 +286,23 @@ def _warnings_of_refusals(role: str, name: str, topic: Topic, source: Topic) -> 
     """Return what makes brokers refuse records of the input on their way out."""
     found: list[tuple[str, str, str]] = []
     if topic.compacted:
-        told = "it refuses records without a key, and keeps only the latest of each key"
-        found.append(("cleanup.policy", told, "delete"))
+        why = "it refuses records without a key, and keeps only the latest of each key"
+        found.append(("cleanup.policy", why, "delete"))
     brokers_time = {topic.settings.get(TIME_TYPE), source.settings.get(TIME_TYPE)}
     for setting in TIMESTAMP_LIMITS if LOG_APPEND not in brokers_time else ():
         ours, theirs = topic.settings.get(setting), source.settings.get(setting)
         if ours is not None and theirs is not None and int(ours) < int(theirs):
-            told = f"the input has {theirs}, and what it takes beyond that is refused here"
-            found.append((setting, told, theirs))
+            why = f"the input has {theirs}, and what it takes beyond that is refused here"
+            found.append((setting, why, theirs))
     return [
         Problem(
             role,
-            f"topic {name!r} has {setting}={topic.settings[setting]}: {told}; such records become "
+            f"topic {name!r} has {setting}={topic.settings[setting]}: {why}; such records become "
             "dead letters",
             f"kafka-configs.sh --alter --topic {name} --add-config {setting}={wanted}",
             warning=True,
         )
-        for setting, told, wanted in found
+        for setting, why, wanted in found
     ]
 
 
@@ -314,26 +314,26 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
     found: list[tuple[str, str, str]] = []
     ((setting, wanted),) = BROKERS_TIME.items()
     if (is_ := changelog.settings.get(setting, wanted)) != wanted:
-        told = (
+        why = (
             f"{setting}={is_}: while this host's clock is more than an hour ahead of the brokers', "
             "they refuse every record of it"
         )
-        found.append((setting, wanted, told))
+        found.append((setting, wanted, why))
     largest = largest_output(config, topics)
     if config.input.records and changelog.message_bytes < largest:
-        told = (
+        why = (
             f"{MESSAGE_LIMIT}={changelog.message_bytes}: the outputs take {largest}, and a record "
             "that is too large for it becomes a dead letter"
         )
-        found.append((MESSAGE_LIMIT, str(largest), told))
+        found.append((MESSAGE_LIMIT, str(largest), why))
     return [
         Problem(
             "index.changelog",
-            f"topic {name!r} has {told}",
+            f"topic {name!r} has {why}",
             f"kafka-configs.sh --alter --topic {name} --add-config {setting}={wanted}",
             warning=True,
         )
-        for setting, wanted, told in found
+        for setting, wanted, why in found
     ]
 
 

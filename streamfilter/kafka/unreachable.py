@@ -78,11 +78,11 @@ def cause() -> str:
 
 def cure() -> str:
     """Return what to do about the cause."""
-    told = cause()
-    return next((cure for words, cure in CURES if words in told), CURE if told else PATIENCE)
+    reason = cause()
+    return next((cure for words, cure in CURES if words in reason), CURE if reason else PATIENCE)
 
 
-def told(config: Config) -> str:
+def explained(config: Config) -> str:
     """Return whom we asked, and why they do not answer."""
     brokers = config.kafka.properties("common").get("bootstrap.servers", "")
     reason = cause() or "no connection failed, and no answer came"

@@ -158,9 +158,9 @@ def bins_of(similarity: F64) -> I64:
     return np.minimum((similarity * BINS + 1e-9).astype(np.int64), BINS - 1)
 
 
-def doubts_of(told: F64) -> I64:
+def doubts_of(probabilities: F64) -> I64:
     """Return the range of `DOUBTS` that each probability falls into."""
-    return np.searchsorted(DOUBTS, told, "left").clip(max=len(DOUBTS) - 1).astype(np.int64)
+    return np.searchsorted(DOUBTS, probabilities, "left").clip(max=len(DOUBTS) - 1).astype(np.int64)
 
 
 def _hashed(fingerprints: U8, first: int) -> U64:

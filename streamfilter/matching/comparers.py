@@ -62,7 +62,7 @@ def _agreeing(policy: MatchPolicy, ours: I64, theirs: I64) -> float:
 
 
 def _in_words(policy: MatchPolicy, similarity: float, wanted: float) -> tuple[str, str]:
-    value, limit = told_apart(similarity, wanted)
+    value, limit = distinct(similarity, wanted)
     short = "" if wanted == policy.threshold else " of so short a text (verify.short_threshold)"
     measure = "score" if policy.comparer.records else "similarity"
     return f"{measure} {value}", f"the threshold {limit}{short}"
@@ -75,12 +75,12 @@ def _slots_in_words(policy: MatchPolicy, similarity: float, wanted: float) -> tu
     return agreed, f"the {policy.agree} that are wanted"
 
 
-def told_apart(value: float, limit: float) -> tuple[str, str]:
+def distinct(value: float, limit: float) -> tuple[str, str]:
     """Return both as text, to so many digits that the text says which of them is larger."""
     for digits in (4, 6, 9):
-        told = f"{value:.{digits}f}", f"{limit:.{max(digits, 6)}g}"
-        if (float(told[0]) >= float(told[1])) == (value >= limit):
-            return told
+        written = f"{value:.{digits}f}", f"{limit:.{max(digits, 6)}g}"
+        if (float(written[0]) >= float(written[1])) == (value >= limit):
+            return written
     return repr(value), repr(limit)
 
 

@@ -84,14 +84,14 @@ def _matches(outcome: Outcome, order: NDArray[np.int64], describe: Describe) -> 
     contained: list[float] | Iterator[None] = repeat(None)
     if outcome.containment is not None:
         contained = outcome.containment[order].tolist()
-    told = describe(ordinals)
+    described = describe(ordinals)
     return list(
         map(
             Match,
-            (document_id for document_id, _ in told),
+            (document_id for document_id, _ in described),
             outcome.similarity[order].tolist(),
             np.where(equal, 0, pairs.bands[order]).tolist(),
-            (source for _, source in told),
+            (source for _, source in described),
             ordinals.tolist(),
             contained,
         )

@@ -154,14 +154,14 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
 def _match(match: Match) -> Json:
-    told: Json = {"id": match.document_id, "similarity": _similarity(match.similarity)}
+    fields: Json = {"id": match.document_id, "similarity": _similarity(match.similarity)}
     if match.containment is not None:
-        told["containment"] = _similarity(match.containment)
+        fields["containment"] = _similarity(match.containment)
     source = match.source
-    told["bands"] = match.bands
-    told["topic"], told["partition"] = source.topic, source.partition
-    told["offset"] = source.offset
-    return told
+    fields["bands"] = match.bands
+    fields["topic"], fields["partition"] = source.topic, source.partition
+    fields["offset"] = source.offset
+    return fields
 
 
 def _place(source: Source) -> Json:

@@ -194,11 +194,11 @@ def _reason(decision: Decision, steps: tuple[CandidateStep, ...], missing: int) 
         return f"of {decision.match.document_id}: {steps[0].why}"
     if not steps and not missing:
         return "no earlier document shares a band"
-    told = f"{len(steps)} documents were met, and none is similar enough"
+    reason = f"{len(steps)} documents were met, and none is similar enough"
     skipped = sum(step.finding.fate is Fate.SKIPPED for step in steps)
     if skipped:
-        told += f"; {skipped} of them were not compared (verify.max_candidates)"
-    return f"{told}; {missing} more are no longer in the index" if missing else told
+        reason += f"; {skipped} of them were not compared (verify.max_candidates)"
+    return f"{reason}; {missing} more are no longer in the index" if missing else reason
 
 
 def beside(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from streamfilter.matching.comparers import told_apart
+from streamfilter.matching.comparers import distinct
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
 
@@ -128,7 +128,7 @@ class Finding:
     def _contained(self) -> str:
         assert self.containment is not None
         assert self.policy.containment is not None
-        share, wanted = told_apart(self.containment, self.policy.containment)
+        share, wanted = distinct(self.containment, self.policy.containment)
         verb = "reaches" if self.containment >= self.policy.containment else "misses"
         whose = "the shorter" if self.policy.contained == "shorter" else "the arriving"
         return f"{share} of {whose} text is in the other and {verb} verify.containment {wanted}"

@@ -22,7 +22,7 @@ STAGES = ("poll", "read", "sketch", "judge", "produce", "commit", "apply")
 """The steps of one batch, in their order; ``judge`` probes, verifies and decides."""
 
 DESTINATIONS = ("unique", "duplicates", "dead_letter", "changelog")
-TOLD = tuple(f"{edge:g}" for edge in DOUBTS)
+DOUBT_LABELS = tuple(f"{edge:g}" for edge in DOUBTS)
 POOLS = ("matched", "identical", "random")
 VERIFICATIONS = ("confirmed", "rejected", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
@@ -163,9 +163,9 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("audit_missed_total", "Audited arrivals that are known to be missed, by why.", "cause", CAUSES),
     _counter("audit_changes_total", "Times that audited pairs told of a change: recall fell, or more verdicts are wrong.", "figure", FIGURES),
     _unknown("audit_change_score", "What speaks for the next one: 0 nothing, 1 it is told (CUSUM of the audited pairs); NaN before the first, and where sample_modulus leaves no whole sets.", "figure", FIGURES),
-    _counter("reliability_verdicts_total", "Audited near-duplicates by the probability of being wrong that they told (up to).", "told", TOLD),
-    _counter("reliability_told_total", "Sum of those probabilities: so many of them were expected to be wrong.", "told", TOLD),
-    _counter("reliability_wrong_total", "How many of them are wrong: the match that the evidence names is not similar enough.", "told", TOLD),
+    _counter("reliability_verdicts_total", "Audited near-duplicates by the probability of being wrong that they told (up to).", "told", DOUBT_LABELS),
+    _counter("reliability_told_total", "Sum of those probabilities: so many of them were expected to be wrong.", "told", DOUBT_LABELS),
+    _counter("reliability_wrong_total", "How many of them are wrong: the match that the evidence names is not similar enough.", "told", DOUBT_LABELS),
     # records only (input.format: fields, input.held_out)
     _counter("held_out_pairs_total", "Pairs of records by pool: near-duplicates, records with all fields equal, random ones.", "pool", POOLS),
     _counter("held_out_difference_total", "Sum of their differences in the held-out field (days, for dates).", "pool", POOLS),

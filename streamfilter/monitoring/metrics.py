@@ -161,7 +161,7 @@ class Metrics:
             self._add("audit_comparisons_total", found.comparisons)
             self._add_each("audit_results_total", found.results)
             self._add_each("audit_missed_total", found.by_cause)
-            self._told_and_found(found)
+            self._reliability(found)
             self._quality.audited(found)
             window = self._quality.window()
             self._show("audit_recall", window.recall())
@@ -172,7 +172,7 @@ class Metrics:
                 self._numbers["audit_change_score", figure] = score
                 self._numbers["audit_changes_total", figure] = watch.changes
 
-    def _told_and_found(self, found: Round) -> None:
+    def _reliability(self, found: Round) -> None:
         """Count how often near-duplicates were wrong, by how likely they said that they are."""
         known = found.doubting
         doubts, wrong = found.doubts[known], found.named[known] == 0
@@ -304,7 +304,7 @@ class Metrics:
                 name: int(self._numbers[f"{name}_total", ""])
                 for name in ("faintly_listed_documents", "unlisted_documents")
             }
-            return self._quality.told() | listed
+            return self._quality.as_dict() | listed
 
     def similarities(self) -> dict[str, list[float]]:
         """Return the upper edges of the verified similarities, and how many there are of each."""

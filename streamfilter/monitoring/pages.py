@@ -62,22 +62,22 @@ class Pages:
 
     def _live(self, accept: str) -> Answer:
         live = self.health.liveness
-        told = {
+        answer = {
             "live": live.alive,
             "reason": live.reason,
             "heartbeat_age_seconds": round(live.age_seconds, 3),
             "bound_seconds": live.bound_seconds,
         }
-        return _json(200 if live.alive else 503, told)
+        return _json(200 if live.alive else 503, answer)
 
     def _ready(self, accept: str) -> Answer:
         status, ready = self.health.status, self.health.ready
-        told = {"ready": ready, "state": status.state, "detail": status.detail}
-        return _json(200 if ready else 503, told)
+        answer = {"ready": ready, "state": status.state, "detail": status.detail}
+        return _json(200 if ready else 503, answer)
 
     def _status(self, accept: str) -> Answer:
         status, live = self.health.status, self.health.liveness
-        told = {
+        answer = {
             "version": streamfilter.__version__,
             "state": status.state,
             "detail": status.detail,
@@ -97,9 +97,9 @@ class Pages:
             "quality": self.metrics.quality(),
             "similarities": self.metrics.similarities(),
             "show_payloads": self.shown.payloads,
-            "latest": self.showcase.told(),
+            "latest": self.showcase.as_dicts(),
         }
-        return _json(200, told)
+        return _json(200, answer)
 
 
 def _json(code: int, value: object) -> Answer:

@@ -57,7 +57,7 @@ class Figure:
         words = {(True, True): "interval", (False, True): "upper bound"}
         return (words | {(True, False): "lower bound"}).get(ends, "not known")
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return it for ``/status``."""
         numbers = {"value": self.value, "lower": self.lower, "upper": self.upper}
         shown = {name: None if x is None else round(x, 6) for name, x in numbers.items()}
@@ -121,20 +121,20 @@ class Quality:
         share = max(0.0, 1 - self._wrong / self._verdicts)
         return Figure(share, why=PRIOR) if self._wrong else Figure(share, share, share)
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return all of it for ``/status``."""
         window = self.window()
         return {
-            "audit_recall": window.recall().told(),
-            "audit_recall_equal": window.recall_equal().told(),
-            "audit_precision": window.precision().told(),
-            "recall_by_weights": self.recall_by_weights().told(),
-            "precision_by_chances": self.precision_by_chances().told(),
+            "audit_recall": window.recall().as_dict(),
+            "audit_recall_equal": window.recall_equal().as_dict(),
+            "audit_precision": window.precision().as_dict(),
+            "recall_by_weights": self.recall_by_weights().as_dict(),
+            "precision_by_chances": self.precision_by_chances().as_dict(),
             "matches": self._found,
             "matches_expected": round(self._expected, 2),
             "wrong_expected": round(self._wrong, 4),
             "audit_changes": {name: self._change(watch) for name, watch in self.changes.items()},
-            **window.told(),
+            **window.as_dict(),
         }
 
     def _change(self, watch: ChangeDetector) -> dict[str, Any]:
@@ -297,7 +297,7 @@ class ThinnedRounds:
             here, withheld = similar & (ranges == place), int(self.withheld[place])
             if withheld or here.any():
                 figure = Figure(why=CUT) if self.cut else self._recall(self._right_in(place), here)
-                row = {"from": place / BINS, "withheld": withheld, "recall": figure.told()}
+                row = {"from": place / BINS, "withheld": withheld, "recall": figure.as_dict()}
                 missed = int((here & (self.kinds == ArrivalKind.UNIQUE)).sum())
                 rows.append(row | {"missed_sampled": missed})
         return rows
@@ -327,11 +327,13 @@ class ThinnedRounds:
                 fewest, most = bounds(wrong, sample=sample, population=population)
                 why = f"only of sets that were not cut: {CUT}" if unknown else ""
                 figure = Figure(wrong / sample, fewest / population, most / population, why)
-                told = round(float(self.doubts[here].mean()), 6)
-                rows.append({"up_to": edge, "told": told, "verdicts": sample} | figure.told())
+                probability = round(float(self.doubts[here].mean()), 6)
+                rows.append(
+                    {"up_to": edge, "told": probability, "verdicts": sample} | figure.as_dict()
+                )
         return rows
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return what stands beside the figures on ``/status``."""
         unique = self.kinds == ArrivalKind.UNIQUE
         missed = unique & (self.similarity > 0) & self.whole

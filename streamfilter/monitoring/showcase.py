@@ -84,13 +84,13 @@ class Showcase:
             _, gone = self._originals.popitem(last=False)
             self._bytes -= len(gone.value or b"")
 
-    def told(self) -> list[dict[str, Any]]:
+    def as_dicts(self) -> list[dict[str, Any]]:
         """Return the pairs for ``/status``, the latest first; texts are null where not shown."""
         with self._lock:
             pairs = list(reversed(self._pairs))
-        return [self._told(pair) for pair in pairs]
+        return [self._as_dict(pair) for pair in pairs]
 
-    def _told(self, pair: _Pair) -> dict[str, Any]:
+    def _as_dict(self, pair: _Pair) -> dict[str, Any]:
         match = pair.decision.match
         assert isinstance(match, Match)
         return {

@@ -27,7 +27,7 @@ class Notifier:
         self._address = environment.get("NOTIFY_SOCKET", "")
         mine = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         self._watchdog = int(environment.get("WATCHDOG_USEC", "0")) / 1e6 if mine else 0.0
-        self._ready, self._told = False, ""
+        self._ready, self._sent = False, ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="systemd", daemon=True)
 
@@ -56,8 +56,8 @@ class Notifier:
             self._ready = True
             lines.append("READY=1")
         said = MASKER.mask(" ".join(f"{status.state} {status.detail}".split()))
-        if said != self._told:
-            self._told = said
+        if said != self._sent:
+            self._sent = said
             lines.append(f"STATUS={said}")
         if self._watchdog and self._health.liveness.alive:
             lines.append("WATCHDOG=1")

@@ -77,7 +77,7 @@ class Watchdog:
         self._health, self._exit_after, self._stalled = health, exit_after, stalled
         self._stopping, self._leave, self._clock = stopping, leave, clock
         self._since: float | None = None
-        self._told: float | None = None
+        self._stopping_since: float | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -122,14 +122,14 @@ class Watchdog:
 
     def _look_at_the_end(self) -> None:
         """End a process that does not come to its end. What is not committed is done again."""
-        if self._told is None:
-            self._told = self._clock() if self._stopping() else None
-        elif self._clock() - self._told >= STOP_SECONDS:
+        if self._stopping_since is None:
+            self._stopping_since = self._clock() if self._stopping() else None
+        elif self._clock() - self._stopping_since >= STOP_SECONDS:
             logger.critical(
                 "exit %d: told to stop %.0f s ago, and a call does not return; what is not "
                 "committed is done again at the next start; all threads:\n%s",
                 ExitCode.TEMPORARY,
-                self._clock() - self._told,
+                self._clock() - self._stopping_since,
                 threads(),
             )
             self._leave(ExitCode.TEMPORARY)

@@ -108,9 +108,9 @@ class RecordSketcher:
 
     def _field(self, place: int, value: str, whole: bytes) -> int:
         """Return 64 bits of a field; of an absent one, bits that no other record has."""
-        told = value.encode() if value else whole
+        encoded = value.encode() if value else whole
         person = b"%s %d" % (b"field" if value else b"absent", place)
-        return int.from_bytes(self._digest(person, told, WORD), "little")
+        return int.from_bytes(self._digest(person, encoded, WORD), "little")
 
     def _digest(self, person: bytes, data: bytes, size: int) -> bytes:
         return hashlib.blake2b(data, digest_size=size, key=self._key, person=person).digest()

@@ -17,12 +17,12 @@ def scheme_of(canonical: str) -> Scheme:
         ValueError: this version does not know it, or makes other tokens under the same name
             (a list of stop words has changed, say).
     """
-    told: dict[str, Any] = json.loads(canonical)
-    shingling = {key: _plain(value) for key, value in told.pop("shingling", {}).items()}
-    normalisation = Normalisation(**told.pop("normalisation", {}))
+    values: dict[str, Any] = json.loads(canonical)
+    shingling = {key: _plain(value) for key, value in values.pop("shingling", {}).items()}
+    normalisation = Normalisation(**values.pop("normalisation", {}))
     known = {field.name for field in fields(Shingling)}
     scheme = Scheme(
-        **{key: _plain(value) for key, value in told.items()},
+        **{key: _plain(value) for key, value in values.items()},
         shingling=Shingling(**{key: shingling[key] for key in shingling.keys() & known}),
         normalisation=normalisation,
     )

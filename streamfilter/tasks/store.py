@@ -107,7 +107,7 @@ class Keeper:
         """Prepare to open; an *index* that is still open from before is used again."""
         self._plan, self._log, self._observer, self._store = plan, log, observer, store
         self.index = index
-        self._told: changelog.Header | None = None
+        self._header: changelog.Header | None = None
         """What the changelog says of itself; None: nothing was ever committed to it."""
 
     def header(self, bounds: Watermarks) -> Script[Identity | None]:
@@ -117,9 +117,9 @@ class Keeper:
             while not reader.done:
                 for entry in reader.read(1, READ_SECONDS):
                     try:
-                        self._told = changelog.decode_header(entry.value)
-                        self._refuse_other_group(self._told.group)
-                        return self._store.decode(self._told.identity)
+                        self._header = changelog.decode_header(entry.value)
+                        self._refuse_other_group(self._header.group)
+                        return self._store.decode(self._header.identity)
                     except ValueError as error:
                         why = f"it must begin with a header record, but {error}"
                         names = self._plan.names
@@ -157,7 +157,7 @@ class Keeper:
                 f"the index was begun with Unicode {identity.unicode_version}, this Python has "
                 f"{present}: texts with characters assigned since may normalise differently"
             )
-        if stored is None and self._told is not None and not self._told.bucket_cap:
+        if stored is None and self._header is not None and not self._header.bucket_cap:
             self._observer.loudly(
                 f"{self._plan.names.changelog} was begun by a version that did not write down "
                 f"index.bucket_cap: it is restored with {self._plan.bucket_cap}; if it was another "
@@ -170,7 +170,7 @@ class Keeper:
 
     def _other_cap(self) -> Iterator[str]:
         """Say if the changelog was written by an index with other buckets than are wanted."""
-        have, want = self._told.bucket_cap if self._told else 0, self._plan.bucket_cap
+        have, want = self._header.bucket_cap if self._header else 0, self._plan.bucket_cap
         if have not in (0, want):
             yield f"index.bucket_cap: it has {have}, wanted is {want}"
 

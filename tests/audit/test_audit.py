@@ -124,7 +124,7 @@ def test_what_verdicts_told_of_being_wrong_is_held_against_what_they_were():
     assert found.results["false_positive"] == (found.named[near] == 0).sum()
     assert set(found.named[~near]) == {-1}
     assert len(stored) == (found.kinds == ArrivalKind.UNIQUE).sum()
-    rows = with_exact("signature", found).told()["reliability"]
+    rows = with_exact("signature", found).as_dict()["reliability"]
     assert sum(row["verdicts"] for row in rows) == near.sum() == found.doubted.sum()
     assert sum(row["told"] * row["verdicts"] for row in rows) == pytest.approx(
         found.doubts.sum(), abs=1e-3
@@ -140,7 +140,7 @@ def test_recall_by_similarity_is_of_the_true_similarity_where_verdicts_estimate_
     texts = a_stream(14, originals=300, copies=300, words=(6, 7, 8))
     run = Run.of(bands=32, rows=4, threshold=0.76, seed=14, method="signature")
     found = audited(run, texts)
-    rows = with_exact("signature", found).told()["audit_by_similarity"]
+    rows = with_exact("signature", found).as_dict()["audit_by_similarity"]
     for row in rows:
         inside = (found.similarity >= row["from"]) & (found.similarity < row["from"] + 0.05)
         near, similar = found.kinds == ArrivalKind.NEAR, inside & (found.similarity > 0)
@@ -157,7 +157,7 @@ def test_where_shingles_are_sampled_the_audit_says_that_it_does_not_know():
     quality = Quality()
     quality.blind = SAMPLED
     quality.audited(a_round(near=40, unique=400, missed=6))
-    told = quality.told()
+    told = quality.as_dict()
     for name in ("audit_recall", "audit_precision"):
         assert told[name]["says"] == "not known"
         assert "sample_modulus" in told[name]["why"]
@@ -188,7 +188,7 @@ def test_a_loss_is_told_with_its_cause(cause, texts, run):
     causes = found.by_cause
     assert causes[cause] > 10
     assert causes[cause] > 0.7 * sum(causes.values())
-    told = with_exact("exact", found).told()
+    told = with_exact("exact", found).as_dict()
     assert told["audit_lost"] == causes  # all were looked at: nothing to be extrapolated
 
 

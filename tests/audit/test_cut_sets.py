@@ -73,7 +73,7 @@ def test_of_cut_sets_the_audit_knows_nothing_and_says_why(method):
     texts, similar = pairs(1, 120, words=2_000)
     found = audited(texts, method=method)
     assert max(truth(found, similar)) < 1
-    told = judged(found, exact=method == "exact").told()
+    told = judged(found, exact=method == "exact").as_dict()
     for name in ("audit_recall", "audit_precision"):
         assert told[name]["says"] == "not known"
         assert "1,024" in told[name]["why"]
@@ -124,7 +124,7 @@ def test_verdicts_on_cut_sets_do_not_soothe_the_watch_for_a_change():
 def test_equal_texts_are_told_by_the_whole_of_them():
     texts, _ = pairs(4, 10, words=2_000)
     found = audited([*texts, *texts[:5]])
-    assert judged(found).told()["audit_recall_equal"]["says"] == "interval"
+    assert judged(found).as_dict()["audit_recall_equal"]["says"] == "interval"
 
 
 def test_verdicts_on_cut_sets_are_counted_apart_from_the_audited_results():
@@ -135,7 +135,7 @@ def test_verdicts_on_cut_sets_are_counted_apart_from_the_audited_results():
         "not_known": 80,
     }  # fmt: skip
     assert set(found.by_cause.values()) == {0}
-    told = judged(found).told()
+    told = judged(found).as_dict()
     assert (told["audit_not_known"], told["audit_missed_sampled"]) == (80, 0)
     some = audited(pairs(2, 10, words=2_000)[0] + pairs(3, 20, words=400)[0])
     assert some.results["not_known"] == 20

@@ -126,9 +126,9 @@ def test_the_showcase_is_bounded_in_pairs_and_bytes_and_shows_the_latest_first()
         showcase.batch([record(offset, large)], unique, str)
     rows = range(PAIRS_MAX + 5)
     showcase.batch([record(100 + row, "copy") for row in rows], [near(5)] * len(rows), str)
-    told = showcase.told()
+    told = showcase.as_dicts()
     assert [pair["id"] for pair in told] == [str(row) for row in reversed(rows)][:PAIRS_MAX]
     assert told[0]["match_text"].startswith("xxx")
     assert len(told[0]["match_text"]) == 2_000
     showcase.batch([record(200, "copy")], [near(0)], str)  # offset 0 is long gone
-    assert showcase.told()[0]["match_text"] is None
+    assert showcase.as_dicts()[0]["match_text"] is None

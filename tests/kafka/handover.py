@@ -1,4 +1,4 @@
-"""How long does a hand-over take? ``python -m tests.kafka.handover --documents 1000000``.
+"""How long does a takeover take? ``python -m tests.kafka.handover --documents 1000000``.
 
 Two processes on a real broker, their index filled with synthetic documents whose records are
 written to the changelog directly (filling it through the filter would take longer, and the

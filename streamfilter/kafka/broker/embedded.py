@@ -3,7 +3,7 @@
 It needs nothing installed and speaks enough of the protocol for consumer groups and
 transactional producers, also of other processes. What it lacks: it drops the offsets that a
 transaction sends, shows open and aborted data to every reader, never fences anybody, keeps
-5 MiB per partition, and forgets all at the end. So a demo can run on it in one sitting; a
+5 MiB per partition, and forgets all at the end. So a demo can run on it in one go; a
 promise about crashes cannot be tested on it.
 """
 

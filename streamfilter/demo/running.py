@@ -1,4 +1,4 @@
-"""One sitting of the demo: stories go in at a bounded rate, the real filter works, books are kept.
+"""One run of the demo: stories go in at a bounded rate, the real filter works, books are kept.
 
 The filter is `streamfilter run` in a process of its own, so that it can be killed like one.
 """
@@ -45,7 +45,7 @@ class DemoPlan:
     """Kill the filter (SIGKILL) in the middle, and start it again."""
 
 
-class Sitting:
+class DemoRun:
     """Runs the filter on *broker* and keeps the books; its end stops the filter."""
 
     def __init__(self, plan: DemoPlan, broker: Broker, directory: Path, *, changelog: bool) -> None:
@@ -66,7 +66,7 @@ class Sitting:
         broker.create_topics(dict.fromkeys(topics, 1))
         self._filter = RunningFilter(self._settings(directory), directory, name="demo")
 
-    def __enter__(self) -> Sitting:
+    def __enter__(self) -> DemoRun:
         return self
 
     def __exit__(self, *_: object) -> None:
