@@ -150,7 +150,7 @@ def draw(sampled: Sampled, path: Path) -> None:
         path,
         title=f"{sample.shape}: measured on all pairs of {sample.documents:,} documents",
         subtitle=f"recall {share_as_text(report.recalled)}, precision "
-        f"{share_as_text(report.precise)} of documents, with 95 % intervals",
+        f"{share_as_text(report.precise)}",
         lines=[Curve("theory", sample.shape.curve(200))],
         dots=[Dots("measured, with 95 % intervals", dots)],
         threshold=sample.threshold,

@@ -39,10 +39,10 @@ def as_text(report: Report, *, recall_from: float, precision_from: float) -> str
     lines = [
         f"conservation   {_conservation(report)}",
         f"matches        {_soundness(report)}",
-        f"recall         {share_as_text(report.recalled)}  ({_count(report.recalled)} documents "
+        f"recall         {share_as_text(report.recalled)}  ({_count(report.recalled)} "
         f"whose best earlier kept one has J >= {recall_from:g})",
-        f"precision      {share_as_text(report.precise)}  ({_count(report.precise)} withheld ones "
-        f"whose match has J >= {precision_from:g})",
+        f"precision      {share_as_text(report.precise)}  ({_count(report.precise)} "
+        f"that were withheld, whose match has J >= {precision_from:g})",
         "verdicts       "
         + ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(report.verdicts.items())),
     ]
@@ -91,12 +91,12 @@ def share_as_text(tally: Tally) -> str:
     share = tally.share
     if share is None:
         return "  –   "
-    return f"{share.value:.4f} [{share.lower:.4f}, {share.upper:.4f}]"
+    return f"{share.value:.4f}, 95 % interval {share.lower:.4f} to {share.upper:.4f}"
 
 
 def _count(tally: Tally) -> str:
     many, of = tally.counts
-    return f"{many:,} of {of:,}"
+    return f"{many:,} of {of:,} documents in {len(tally.of):,} families"
 
 
 def _example(example: Example) -> str:

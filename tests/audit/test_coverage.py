@@ -1,10 +1,11 @@
 """Every interval that is shown holds the truth, or is none: `tests.audit.coverage`."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.audit import coverage, streams
+from tests.audit import coverage, measuring, streams
 
 LEAST = 0.93
 
@@ -22,7 +23,7 @@ def check(row: dict, *, least: float) -> None:
      ("bursts, short memory, late", "10 x 10")],
 )  # fmt: skip
 def test_clusters_floods_templates_and_bursts_do_not_mislead_the_audit(stream, shape):
-    row = coverage.row(stream, shape, runs=6)
+    row = measuring.row(stream, shape, runs=6)
     check(row, least=5 / 6)
     assert row["figures"]["audit_recall"]["truth"] < 0.98  # there is something to be missed
     forgets = "memory" in stream
@@ -34,7 +35,7 @@ def test_a_record_goes_on_where_it_ended_and_begins_anew_with_other_code(tmp_pat
 
     def row(stream: str, shape: str, runs: int) -> dict:
         ran.append((stream, shape, runs))
-        return {"stream": stream, "shape": shape, "runs": runs, "code": coverage.code_of()}
+        return {"stream": stream, "shape": shape, "runs": runs}
 
     def measured(runs: int, *shapes: str) -> list:
         ran.clear()
@@ -45,8 +46,8 @@ def test_a_record_goes_on_where_it_ended_and_begins_anew_with_other_code(tmp_pat
 
     monkeypatch.setattr(coverage, "row", row)
     assert measured(20, "5 x 12") == ["5 x 12"]
-    assert measured(20, *coverage.SHAPES) == ["10 x 10", "16 x 6"]
-    assert measured(10, *coverage.SHAPES) == []
+    assert measured(20, *measuring.SHAPES) == ["10 x 10", "16 x 6"]
+    assert measured(10, *measuring.SHAPES) == []
     assert measured(30, "16 x 6") == ["16 x 6"]
     monkeypatch.setattr(coverage, "code_of", lambda: "another")
     assert measured(20, "5 x 12") == ["5 x 12"]
@@ -58,9 +59,18 @@ def test_a_record_goes_on_where_it_ended_and_begins_anew_with_other_code(tmp_pat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shape", coverage.SHAPES)
-@pytest.mark.parametrize("stream", coverage.STREAMS)
+@pytest.mark.parametrize("shape", measuring.SHAPES)
+@pytest.mark.parametrize("stream", measuring.STREAMS)
 def test_in_two_hundred_runs_of_each_stream_and_shape(stream, shape):
     if stream in streams.REAL and not streams.DATA.is_dir():
         pytest.skip("../shared/data is not here: the figures are measured on real text")
-    check(coverage.row(stream, shape, runs=200), least=LEAST)
+    check(measuring.row(stream, shape, runs=200), least=LEAST)
+
+
+def test_the_record_holds_what_is_promised_and_the_table_is_the_record():
+    runs = Path(__file__).parents[1] / "bench_runs"
+    rows = json.loads((runs / "coverage.json").read_text())["rows"]
+    assert coverage.table(rows) in (runs / "README.md").read_text()
+    for row in rows:
+        assert row["runs"] >= 200
+        assert coverage.least(row) >= LEAST, (row["stream"], row["shape"])

@@ -104,6 +104,12 @@ def test_evaluate_judges_a_sample_by_brute_force_and_draws_the_curve(capsys, tmp
     dots = ElementTree.parse(picture).getroot().iter("{http://www.w3.org/2000/svg}circle")
     assert len(list(dots)) == len(sample["curve"])
     text = run(capsys, *arguments)[1]
+    lower, upper = told["recall"]["interval"]
+    assert 0.5 < lower < told["recall"]["share"] <= upper <= 1.0
+    assert told["recall"]["families"] <= told["recall"]["of"]
+    interval = f"{told['recall']['share']:.4f}, 95 % interval {lower:.4f} to {upper:.4f}"
+    assert f"recall         {interval}" in text
+    assert f"recall {interval}, precision 1.0000, 95 % interval" in picture.read_text()
     assert "recommended" in text
     assert "theory" in text
 
