@@ -101,7 +101,8 @@ def main() -> None:
             late = time.monotonic() - begun > args.seconds
             if late or record.has(stream, shape, args.runs):
                 continue
-            record.add(row(stream, shape, args.runs) | {"code": code_of()})
+            version = {"code": code_of(), "commit": versions()["commit"]}
+            record.add(row(stream, shape, args.runs) | version)
             print(json.dumps(record.rows[stream, shape]), flush=True)
 
 
