@@ -80,6 +80,7 @@ def check(tallies: list[Tally]) -> None:
     assert good / of > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "shape", "method"),
     [(pairs, (5, 12), "exact"), (clusters, (16, 6), "signature"), (templates, (10, 10), "exact")],

@@ -196,7 +196,7 @@ def test_a_pipe_as_output_is_written_and_not_replaced(desk: Desk) -> None:
     reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
     reader.start()
     assert desk.run(write(desk.path / "in", lines_of(stories(20))), unique=pipe) == 0
-    reader.join(10)
+    reader.join(180)
     assert pipe.is_fifo()
     assert received[0].count(b"\n") > 5
 
