@@ -136,6 +136,14 @@ def test_a_room_imports_what_the_plan_allows(path):
     assert {other for other in our_rooms(path) if other in FLOOR_PLAN} <= allowed
 
 
+def test_a_room_has_no_face_that_everybody_pays_for():
+    """Who imports one file of a room imports its `__init__` too, and all that that imports."""
+    for face in PACKAGE.glob("*/**/__init__.py"):
+        assert not [module for module, _ in imports(face) if module.startswith("streamfilter")], (
+            face
+        )
+
+
 @names
 def test_no_file_is_longer_than_one_idea(path):
     assert len(path.read_text().splitlines()) <= LINES_MAX

@@ -21,7 +21,9 @@ from streamfilter.commands.evaluation_report import as_json, as_text
 from streamfilter.commands.options import output_option
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config.configuration import Config
-from streamfilter.evaluation import Report, Run, evaluate
+from streamfilter.evaluation.judge import evaluate
+from streamfilter.evaluation.report import Report
+from streamfilter.evaluation.run import Run
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files

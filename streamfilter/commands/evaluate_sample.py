@@ -14,8 +14,10 @@ from streamfilter.commands.curve_picture import Curve, Dot, Dots, save_picture
 from streamfilter.commands.evaluate_records import records_as_json, records_as_text
 from streamfilter.commands.evaluation_report import share_as_text
 from streamfilter.config.configuration import Config
-from streamfilter.evaluation import Report, Truth, evaluate, forwarded
+from streamfilter.evaluation.judge import evaluate, forwarded
 from streamfilter.evaluation.records import RecordSample, measure_records
+from streamfilter.evaluation.report import Report
+from streamfilter.evaluation.run import Truth
 from streamfilter.evaluation.sample import BruteForceSample, measure
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.run import Job, filter_files

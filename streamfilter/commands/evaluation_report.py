@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamfilter.evaluation import Example, Report, Tally
+from streamfilter.evaluation.report import Example, Report, Tally
 
 
 def as_json(report: Report) -> dict[str, Any]:

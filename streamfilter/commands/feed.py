@@ -20,7 +20,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode, Temporary
-from streamfilter.stories import Story, stories
+from streamfilter.stories.stream import Story, stories
 
 BROKEN_EVERY, EMPTY_EVERY, TOMBSTONE_EVERY = 150, 90, 400
 """Records for each one that is no JSON, has no text, has no value."""

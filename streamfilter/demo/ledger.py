@@ -10,9 +10,9 @@ from hashlib import blake2b
 from typing import Any
 
 from streamfilter.engine.outgoing import PREFIX
-from streamfilter.evaluation import Given, Placed, Run
+from streamfilter.evaluation.run import Given, Placed, Run
 from streamfilter.model import Record, Source, Verdict
-from streamfilter.stories import Story
+from streamfilter.stories.stream import Story
 
 INPUT = "stories"
 OUTPUTS = {

@@ -17,7 +17,8 @@ from streamfilter.bench.service import RunningFilter
 from streamfilter.demo.ledger import INPUT, OUTPUTS, Ledger
 from streamfilter.kafka.broker import Broker
 from streamfilter.kafka.broker.traffic import Feed, Tail
-from streamfilter.stories import Story, prose, stories
+from streamfilter.stories import prose
+from streamfilter.stories.stream import Story, stories
 
 GROUP = "streamfilter-demo"
 THRESHOLD = 0.8

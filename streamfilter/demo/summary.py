@@ -12,9 +12,12 @@ from itertools import zip_longest
 from streamfilter.bench import truth as exact
 from streamfilter.demo.board import counts
 from streamfilter.demo.ledger import Ledger, OutputRecord
-from streamfilter.evaluation import Report, Truth, evaluate
+from streamfilter.evaluation.judge import evaluate
+from streamfilter.evaluation.report import Report
+from streamfilter.evaluation.run import Truth
 from streamfilter.model import DUPLICATES, Verdict
-from streamfilter.stories import Story, StoryKind
+from streamfilter.stories.disguises import StoryKind
+from streamfilter.stories.stream import Story
 
 EXAMPLES = tuple(map(StoryKind, ["republished", "updated", "advert", "mirror", "spam"]))
 EXAMPLE_LINES, EXAMPLE_WORDS, CONTEXT_WORDS = 5, 60, 5

@@ -9,26 +9,3 @@ A document is *expected* to be withheld if an earlier document that was kept is 
 to the document it was matched with. Both leave a margin around the threshold, where a verdict
 may go either way for the reason that the sets are shingled a little differently.
 """
-
-from __future__ import annotations
-
-from streamfilter.evaluation.judge import evaluate, forwarded
-from streamfilter.evaluation.reading import digest, given_of, placed_of, text_digest
-from streamfilter.evaluation.report import Example, Report, Tally
-from streamfilter.evaluation.run import Given, Placed, Run, Truth
-
-__all__ = [
-    "Example",
-    "Given",
-    "Placed",
-    "Report",
-    "Run",
-    "Tally",
-    "Truth",
-    "digest",
-    "evaluate",
-    "forwarded",
-    "given_of",
-    "placed_of",
-    "text_digest",
-]

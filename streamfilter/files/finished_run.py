@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from streamfilter.documents.reader import Reader
-from streamfilter.evaluation import Given, Placed, Run, digest, given_of, placed_of
+from streamfilter.evaluation.reading import digest, given_of, placed_of
+from streamfilter.evaluation.run import Given, Placed, Run
 from streamfilter.files.lines import InputFile, Line
 from streamfilter.matching import envelope
 from streamfilter.model import Record, Source, Verdict

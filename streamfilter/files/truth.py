@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from streamfilter.evaluation import Truth
+from streamfilter.evaluation.run import Truth
 from streamfilter.files.lines import InputFile
 from streamfilter.stops import BrokenInput
 

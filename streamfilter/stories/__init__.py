@@ -4,8 +4,3 @@
 ways a story comes back (a header, an advert, a cropped end, …), and `stream` mixes both into an
 endless sequence that a seed determines. The demo shows it; measurements may use it.
 """
-
-from streamfilter.stories.disguises import CLAIMS, StoryKind
-from streamfilter.stories.stream import Story, stories
-
-__all__ = ["CLAIMS", "Story", "StoryKind", "stories"]

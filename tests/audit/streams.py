@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
-from streamfilter.stories import stories
+from streamfilter.stories.stream import stories
 from tests.audit.planted import fresh, with_changed_end
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from streamfilter.bench import texts, truth
-from streamfilter.stories import stories
+from streamfilter.stories.stream import stories
 
 SEED = 20261122
 

@@ -89,7 +89,7 @@ OWNER = """
 import sys
 from pathlib import Path
 from tests.index.samples import add, identity, keys_of
-from streamfilter.index import open_index
+from streamfilter.index.opening import open_index
 index, batch = open_index(Path(sys.argv[1]), identity()), 0
 for line in sys.stdin:
     for batch in range(batch, batch + int(line)):

@@ -9,7 +9,7 @@ from streamfilter.demo.ledger import INPUT, Ledger
 from streamfilter.demo.summary import judged, summary
 from streamfilter.engine.outgoing import PREFIX
 from streamfilter.model import Record, Source
-from streamfilter.stories import stories
+from streamfilter.stories.stream import stories
 
 COUNT = 120
 

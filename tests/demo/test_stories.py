@@ -6,7 +6,9 @@ from itertools import islice
 
 import pytest
 
-from streamfilter.stories import CLAIMS, StoryKind, prose, stories
+from streamfilter.stories import prose
+from streamfilter.stories.disguises import CLAIMS, StoryKind
+from streamfilter.stories.stream import stories
 
 SEED = 20_261_122
 COUNT = 2_500
@@ -30,7 +32,7 @@ def sets(stream):
 
 def test_a_seed_gives_the_same_stream_in_another_process(stream):
     story = (
-        "import sys; from itertools import islice; from streamfilter.stories import stories\n"
+        "import sys; from itertools import islice; from streamfilter.stories.stream import stories\n"
         "sys.stdout.write(repr(list(islice(stories(int(sys.argv[1])), 300))))\n"
     )
     command = [sys.executable, "-c", story, str(SEED)]

@@ -6,9 +6,10 @@ from math import isclose
 import numpy as np
 import pytest
 
-from streamfilter.evaluation import Given, Placed, Run, Truth, evaluate
 from streamfilter.evaluation.brute_force import all_pairs
+from streamfilter.evaluation.judge import evaluate
 from streamfilter.evaluation.report import Tally
+from streamfilter.evaluation.run import Given, Placed, Run, Truth
 from streamfilter.model import DUPLICATES, Decision, Source, Verdict
 from streamfilter.similarity.estimators import share_of_families, student
 from tests.audit import planted

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamfilter.evaluation import Given, Placed, Report, Run, Truth, evaluate
+from streamfilter.evaluation.judge import evaluate
+from streamfilter.evaluation.report import Report
+from streamfilter.evaluation.run import Given, Placed, Run, Truth
 from streamfilter.model import Source, Verdict
 
 TRUTH = Truth([("a", "b", 0.9), ("a", "c", 0.8), ("b", "c", 0.95), ("d", "e", 0.6)])

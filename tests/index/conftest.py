@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from streamfilter.index import MemoryIndex, open_index
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.opening import open_index
 from streamfilter.index.options import MIB, Memory
 from tests.index.samples import SLOTS, identity
 

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.index import IndexDamaged, absence, open_index, rocks
+from streamfilter.index import absence, rocks
+from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.front_file import FILE_NAME
+from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Additions, Changes, Progress
 from tests.index.conftest import SMALL
 from tests.index.samples import COLUMNS, as_a_kill_leaves_it, documents, identity

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.index import IndexDamaged, MemoryIndex
+from streamfilter.index.errors import IndexDamaged
+from streamfilter.index.memory import MemoryIndex
 from tests.index.samples import SLOTS
 from tests.index.test_crash import CAP, ROOT, batch, opened
 from tests.support.strace import needs_strace

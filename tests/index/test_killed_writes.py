@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamfilter.index import MemoryIndex
+from streamfilter.index.memory import MemoryIndex
 from tests.index.samples import SLOTS
 from tests.index.test_crash import CAP, ROOT, batch, opened
 from tests.support.strace import killed_in_write, needs_strace

@@ -8,17 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.index import (
+from streamfilter.index.directory import MARKER_NAME, Lock, Marker, write_marker
+from streamfilter.index.errors import (
     IndexDamaged,
     IndexLocked,
     IndexMismatch,
     IndexRefused,
     IndexUnavailable,
-    open_index,
-    read_identity,
-    wipe_index,
 )
-from streamfilter.index.directory import MARKER_NAME, Lock, Marker, write_marker
+from streamfilter.index.opening import open_index, read_identity, wipe_index
 from streamfilter.index.protocol import Progress
 from tests.index.conftest import SMALL
 from tests.index.samples import SCHEME, add, buckets_of, identity, keys_of
@@ -27,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 HOLD = """
 import sys
 from pathlib import Path
-from streamfilter.index import open_index
+from streamfilter.index.opening import open_index
 from tests.index.conftest import SMALL
 from tests.index.samples import identity
 index = open_index(Path(sys.argv[1]), identity(), memory=SMALL)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.index import FormatError
+from streamfilter.index.errors import FormatError
 from streamfilter.index.format import whole_seconds
 from streamfilter.index.protocol import Additions, Changes, Index, Progress, Removals
 from tests.index.conftest import MakeIndex

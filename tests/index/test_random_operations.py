@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.index import Memory, MemoryIndex, absence, open_index, rocks
+from streamfilter.index import absence, rocks
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.opening import open_index
+from streamfilter.index.options import Memory
 from streamfilter.index.protocol import (
     WINDOWS_MAX,
     Additions,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.index import IndexDamaged, IndexFault
+from streamfilter.index.errors import IndexDamaged, IndexFault
 from streamfilter.index.log_gaps import BLOCK_BYTES, written
 from tests.index.samples import as_a_kill_leaves_it
 from tests.index.test_crash import batch, opened

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.index import MemoryIndex, open_index
 from streamfilter.index.backup import back_up, restore
 from streamfilter.index.errors import FormatError, IndexDamaged
 from streamfilter.index.format import FORMAT
 from streamfilter.index.inspection import inspect
 from streamfilter.index.journal import StoredProgress, decode_standing, encode_standing
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.opening import open_index
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes, Progress, Removals
 from streamfilter.index.store import Database, Families, stored_families
