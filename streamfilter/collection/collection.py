@@ -14,21 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamfilter.documents.reader import is_blank
-from streamfilter.index.protocol import (
-    I64,
-    U64,
-    Additions,
-    Changes,
-    Documents,
-    Flags,
-    Index,
-    Removals,
-)
+from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
 from streamfilter.index.selection import documents_at
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import candidates_of, compared
 from streamfilter.matching.verification import Outcome
-from streamfilter.similarity.columns import Contents
+from streamfilter.similarity.columns import I64, U64, Contents, Flags
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 BATCH_DOCUMENTS = 1_000

@@ -18,15 +18,13 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents, Index
 from streamfilter.model import DUPLICATES, Decision, Verdict
+from streamfilter.similarity.columns import F64, I64
 from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import SEPARATOR
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 Z = 1.959964
 """Of a 95 % interval."""
 

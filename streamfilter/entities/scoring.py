@@ -20,10 +20,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.similarity.columns import F64
 from streamfilter.similarity.exact import Compared
 from streamfilter.similarity.records import split_fields
-
-F64 = NDArray[np.float64]
 
 POINTS = 100.0
 WORDS_FLOOR = 70.0

@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.similarity.columns import F64, I64
 from streamfilter.similarity.sketch import Sketcher
-
-I64 = NDArray[np.int64]
-F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.evaluation.brute_force import Pairs
+from streamfilter.similarity.columns import F64
 from streamfilter.similarity.estimators import trials_worth, wilson
-
-F64 = NDArray[np.float64]
 
 BUCKETS = 20
 PAIRS_MAX = 1 << 15

@@ -19,10 +19,10 @@ from streamfilter.files.run import check_paths
 from streamfilter.files.sampling import documents_of, refuse
 from streamfilter.files.state import opened
 from streamfilter.index.format import BUCKET_CAP_MAX
-from streamfilter.index.protocol import I64
 from streamfilter.matching import envelope
 from streamfilter.model import Malformed, Record
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketchers import sketcher_of
 
 

@@ -16,9 +16,10 @@ import numpy as np
 from streamfilter.index import front_file
 from streamfilter.index.errors import file_errors
 from streamfilter.index.front import Front
-from streamfilter.index.protocol import U64, WINDOWS_MAX, Flags
+from streamfilter.index.protocol import WINDOWS_MAX
 from streamfilter.index.store import Database, Families
 from streamfilter.model import EVER, Window
+from streamfilter.similarity.columns import U64, Flags
 
 OPENING_KEYS = 1 << 17
 """Keys read before opening returns, a tenth of a second: a small index needs no file."""

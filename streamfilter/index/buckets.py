@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from streamfilter.index.format import ORDINAL_BYTES, Lists
 from streamfilter.index.longer import DEPTH, longer
-from streamfilter.index.protocol import I64, U8, U64, Additions, Buckets, Deeper, Flags
-from streamfilter.similarity.columns import slices
+from streamfilter.index.protocol import Additions, Buckets, Deeper
+from streamfilter.similarity.columns import I64, U8, U64, Flags, slices
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
 _ORDINAL_MASK = np.uint64((1 << _ORDINAL_BITS) - 1)

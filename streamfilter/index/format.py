@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.errors import FormatError
-from streamfilter.index.protocol import I64, U8, Documents, Flags
-from streamfilter.similarity.columns import Contents, Samples
+from streamfilter.index.protocol import Documents
+from streamfilter.similarity.columns import I64, U8, Contents, Flags, Samples
 
 FORMAT = 2
 """Version of everything an index keeps on disk and in the changelog."""

@@ -21,7 +21,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.protocol import U64, Flags
+from streamfilter.similarity.columns import U64, Flags
 
 WORDS = 4
 WORD_BYTES = 8

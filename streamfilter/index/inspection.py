@@ -29,11 +29,11 @@ from streamfilter.index.errors import FormatError, IndexDamaged
 from streamfilter.index.format import decode_buckets
 from streamfilter.index.journal import decode_mark, decode_span
 from streamfilter.index.longer import DEPTH, cap_at
-from streamfilter.index.protocol import I64, Additions, Documents, Flags, Progress
+from streamfilter.index.protocol import Additions, Documents, Progress
 from streamfilter.index.store import META
 from streamfilter.index.tables import WindowTables
 from streamfilter.index.viewing import IndexView
-from streamfilter.similarity.columns import KeysOf
+from streamfilter.similarity.columns import I64, Flags, KeysOf
 
 PROBLEMS_MAX = 20
 """Of each kind that are told; the rest is counted."""

@@ -15,8 +15,9 @@ from itertools import pairwise
 import numpy as np
 
 from streamfilter.index.errors import FormatError
-from streamfilter.index.protocol import I64, Progress
+from streamfilter.index.protocol import Progress
 from streamfilter.model import EVER, BatchMark, Span, Window
+from streamfilter.similarity.columns import I64
 
 STANDING = b"standing"
 """Key of the progress among the facts about an index."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamfilter.index.format import BUCKET_CAP_MAX
-from streamfilter.index.protocol import I64, U8, U64
+from streamfilter.similarity.columns import I64, U8, U64
 
 STEPS = (3, 3, 6, 6)
 """Slots that each longer key has in addition. A pair of similarity s goes along with each with

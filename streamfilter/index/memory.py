@@ -25,21 +25,18 @@ from streamfilter.index.journal import StoredProgress, encode_mark, encode_stand
 from streamfilter.index.longer import DEPTH, STEPS, cap_at, longer
 from streamfilter.index.protocol import (
     FAINT_BELOW,
-    I64,
-    U8,
-    U64,
     Additions,
     Applied,
     Buckets,
     Changes,
     Deeper,
     Documents,
-    Flags,
     Progress,
     Removals,
 )
 from streamfilter.index.windows import Windows, after, owner, owners
 from streamfilter.model import EVER, BatchMark
+from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 
 class MemoryIndex:

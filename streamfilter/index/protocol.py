@@ -18,16 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.model import BatchMark, Positions, Window
-from streamfilter.similarity.columns import Contents
-
-U64 = NDArray[np.uint64]
-U32 = NDArray[np.uint32]
-U8 = NDArray[np.uint8]
-I64 = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags
 
 WINDOWS_MAX = 5
 """Alive at a time: each costs every probe a look."""

@@ -30,15 +30,11 @@ from streamfilter.index.journal import (
 )
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import (
-    I64,
-    U8,
-    U64,
     Additions,
     Applied,
     Buckets,
     Changes,
     Documents,
-    Flags,
     Progress,
     Removals,
 )
@@ -48,6 +44,7 @@ from streamfilter.index.tables import WindowTables, fetch_all, probe_all, stored
 from streamfilter.index.windows import Windows, after, owner, owners
 from streamfilter.index.writing import put_changed, together
 from streamfilter.model import BatchMark
+from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 NOTHING: I64 = np.zeros(0, np.int64)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.protocol import Additions, Buckets, Documents, Flags, Removals
-from streamfilter.similarity.columns import slices
+from streamfilter.index.protocol import Additions, Buckets, Documents, Removals
+from streamfilter.similarity.columns import Flags, slices
 
 
 def chosen(additions: Additions, which: Flags) -> Additions | None:

@@ -14,10 +14,11 @@ from streamfilter.index.absence import Absence
 from streamfilter.index.buckets import Grouped, descended, encoded_integers, spread, taken
 from streamfilter.index.format import Lists, decode_buckets, decode_documents
 from streamfilter.index.journal import decode_mark, numbers_covering
-from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags
+from streamfilter.index.protocol import Buckets, Documents
 from streamfilter.index.store import Database, Families
 from streamfilter.index.windows import owners
 from streamfilter.model import BatchMark, Window
+from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 COUNTED_KEYS = 10_000
 """Read at a time."""

@@ -23,10 +23,11 @@ from streamfilter.index.identity import Identity
 from streamfilter.index.journal import fact_key
 from streamfilter.index.opening import read_identity
 from streamfilter.index.options import MIB, Memory
-from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags, Progress
+from streamfilter.index.protocol import Buckets, Documents, Progress
 from streamfilter.index.store import META, Database
 from streamfilter.index.tables import WindowTables, fetch_all, probe_all
 from streamfilter.index.windows import Windows
+from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 ATTEMPTS = 5
 """The owner may replace a file between our reading its name and opening it."""

@@ -13,8 +13,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.protocol import I64, WINDOWS_MAX, Changes, Progress
+from streamfilter.index.protocol import WINDOWS_MAX, Changes, Progress
 from streamfilter.model import BatchMark, Window
+from streamfilter.similarity.columns import I64
 
 Windows = tuple[Window, ...]
 

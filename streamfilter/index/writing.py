@@ -11,9 +11,10 @@ import numpy as np
 from streamfilter.index.buckets import Grouped, encoded_integers, found, taken, written
 from streamfilter.index.format import Lists, decode_buckets, encode_documents
 from streamfilter.index.listing import listed
-from streamfilter.index.protocol import Additions, Applied, Buckets, Flags, Removals
+from streamfilter.index.protocol import Additions, Applied, Buckets, Removals
 from streamfilter.index.store import Entries
 from streamfilter.index.tables import WindowTables
+from streamfilter.similarity.columns import Flags
 
 
 def put_changed(

@@ -14,15 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.model import Decision, Verdict
-from streamfilter.similarity.columns import Contents
+from streamfilter.similarity.columns import F64, I64, U8, U64, Contents
 from streamfilter.similarity.hashing import finalise
 from streamfilter.similarity.sketch import Sketches
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-U8 = NDArray[np.uint8]
-F64 = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 SAMPLE_MAX = 2_000
 """Arrivals of one round: with their tokens at most 8 MiB, and as much for the next round's."""

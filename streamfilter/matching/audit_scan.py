@@ -12,14 +12,9 @@ from streamfilter.index.protocol import Documents, Index
 from streamfilter.matching.audit_sample import ArrivalKind, AuditSample
 from streamfilter.matching.candidates import hits_of
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.similarity.columns import KeysOf
+from streamfilter.similarity.columns import F64, I64, U64, Flags, KeysOf
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.overlap import Postings, Screen
-
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
-F64 = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 SLICE_ORDINALS = 128
 """Ordinals looked up at a time: some milliseconds, the longest that a batch waits for us."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfilter.index.protocol import I64, Index
+from streamfilter.index.protocol import Index
 from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
@@ -25,6 +25,7 @@ from streamfilter.model import (
     Record,
     Unjudged,
 )
+from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 

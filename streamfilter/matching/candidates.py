@@ -10,12 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Buckets
-
-I64 = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from streamfilter.similarity.columns import I64, Flags
 
 _ORDINAL_BITS = 40
 """An ordinal has no more (`index.format`), so that one integer sorts by row, then ordinal."""

@@ -13,10 +13,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.entities.scoring import compare_records
-from streamfilter.similarity.columns import Contents
+from streamfilter.similarity.columns import F64, I64, Contents
 from streamfilter.similarity.doubt import EQUAL_BY_CHANCE
 from streamfilter.similarity.exact import Compared, jaccard
 from streamfilter.similarity.minhash import estimate
@@ -24,8 +23,6 @@ from streamfilter.similarity.minhash import estimate
 if TYPE_CHECKING:
     from streamfilter.matching.policy import MatchPolicy
 
-I64 = NDArray[np.int64]
-F64 = NDArray[np.float64]
 
 Compare = Callable[["MatchPolicy", Contents, I64, Contents, I64], Compared]
 """Compares each pair of a row of the one contents and a row of the other."""

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import I64, U64, Additions, Buckets, Changes, Documents, Progress
+from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, Progress
 from streamfilter.matching.candidates import Candidates, collect, hits_of
 from streamfilter.matching.decision import SHORT, UNIQUE, decide, keys_that_count
 from streamfilter.matching.finding import Fate, Finding
@@ -23,6 +23,7 @@ from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import BEHIND_ALL, Readable
 from streamfilter.matching.verification import Outcome, Verifier
 from streamfilter.model import Decision, Source, Verdict
+from streamfilter.similarity.columns import I64, U64
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 NOWHERE: Locate = partial(Source, "")

@@ -11,16 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.index.longer import DEPTH, cap_at, longer
 from streamfilter.index.protocol import Buckets
 from streamfilter.matching.candidates import Hits, ranks
-
-I64 = NDArray[np.int64]
-U8 = NDArray[np.uint8]
-U64 = NDArray[np.uint64]
-Flags = NDArray[np.bool_]
+from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 NEVER = np.iinfo(np.int64).max
 

@@ -32,12 +32,11 @@ from streamfilter.model import (
     Source,
     Verdict,
 )
+from streamfilter.similarity.columns import I64, Flags
 from streamfilter.similarity.sketch import Sketches
 
 __all__ = ["Accepted", "Batch", "Counts", "Judgement", "MatchPolicy", "accept", "decide", "judge"]
 
-I64 = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 Locate = Callable[[int, int], Source]
 """(partition, offset) as the index numbers them → the source a person knows."""

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.matching.comparers import COMPARERS, Comparer
+from streamfilter.similarity.columns import F64, I64
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
-
-I64 = NDArray[np.int64]
-F64 = NDArray[np.float64]
 
 CONTAINED = ("shorter", "arriving")
 

@@ -11,12 +11,12 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfilter.index.protocol import I64, U8, U64, Buckets, Documents, Flags
+from streamfilter.index.protocol import Buckets, Documents
 from streamfilter.matching.candidates import Candidates, collect, hits_of
 from streamfilter.matching.finding import Finding
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.verification import Outcome, Verifier
-from streamfilter.similarity.columns import Contents
+from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags
 from streamfilter.similarity.sketch import Sketches
 
 

@@ -10,21 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents
 from streamfilter.matching.candidates import Candidates, ranks
 from streamfilter.matching.comparers import Compare
 from streamfilter.matching.finding import Fate, Finding
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.similarity.columns import Contents
+from streamfilter.similarity.columns import F64, I64, Contents, Flags
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
 
 __all__ = ["MatchPolicy", "Outcome", "Verifier"]
 
-I64 = NDArray[np.int64]
-F64 = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 PAIRS_AT_ONCE = 4_096
 """Signatures compared at a time: half a megabyte each side stays in the processor's cache."""

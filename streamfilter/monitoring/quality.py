@@ -27,11 +27,9 @@ from numpy.typing import NDArray
 from streamfilter.matching.audit_sample import BINS, DOUBTS, ArrivalKind, bins_of, doubts_of
 from streamfilter.matching.audit_scan import CAUSES, Round
 from streamfilter.monitoring.change import FIGURES, ChangeDetector, errors_of
+from streamfilter.similarity.columns import F64, I64
 from streamfilter.similarity.estimators import Curve, expected_pairs
 from streamfilter.similarity.population import LEVEL, bounds
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 SAMPLED_MIN = 4_000
 """Chosen arrivals that the window holds, if there were so many."""

@@ -17,17 +17,8 @@ from itertools import count
 
 import numpy as np
 
-from streamfilter.similarity.hashing import (
-    I64,
-    U8,
-    U64,
-    WORD,
-    Multilinear,
-    constants,
-    finalise,
-    spread,
-    uniform,
-)
+from streamfilter.similarity.columns import I64, U8, U64
+from streamfilter.similarity.hashing import WORD, Multilinear, constants, finalise, spread, uniform
 
 FINGERPRINT_WORDS = 2
 """A fingerprint has 128 bits."""

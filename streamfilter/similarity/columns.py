@@ -12,9 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.hashing import I64, U8, U64
-
+U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Rows = NDArray[np.intp] | I64
 
 

@@ -20,13 +20,10 @@ from math import pi, sqrt, tan
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamfilter.similarity.columns import F64, I64
 from streamfilter.similarity.curve import random_probability
 from streamfilter.similarity.scheme import Scheme
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 DEVIATIONS = 1.959963984540054
 """Of the normal distribution, for an interval that covers 95 %."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import Samples, slices
-from streamfilter.similarity.hashing import I64
+from streamfilter.similarity.columns import I64, Samples, slices
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 TOKENS_MAX = 1 << 18

@@ -16,13 +16,10 @@ from itertools import chain
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamfilter.similarity.hashing import I64
+from streamfilter.similarity.columns import I64, U32
 from streamfilter.similarity.ordering import Form, normal_form
 from streamfilter.similarity.scheme import Normalisation
-
-U32 = NDArray[np.uint32]
 
 INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 """Soft hyphen, grapheme joiner, zero-width and direction marks, byte-order mark."""

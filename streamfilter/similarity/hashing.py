@@ -16,11 +16,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
-U8 = NDArray[np.uint8]
+from streamfilter.similarity.columns import I64, U64
 
 WORD = 8
 """Bytes in one 64-bit view."""

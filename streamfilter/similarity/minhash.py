@@ -14,10 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import slices
-from streamfilter.similarity.hashing import I64, U64, constants
-
-U32 = NDArray[np.uint32]
+from streamfilter.similarity.columns import I64, U32, U64, slices
+from streamfilter.similarity.hashing import constants
 
 ROUNDS = 15
 """Rounds before the fallback: a round costs a set's size, the fallback size x open slots, so a

@@ -19,11 +19,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import Samples, slices
+from streamfilter.similarity.columns import F64, I64, Samples, slices
 from streamfilter.similarity.exact import jaccard
-
-I64 = NDArray[np.int64]
-F64 = NDArray[np.float64]
 
 CELLS_MAX = 1 << 20
 """Pairs, and meetings of pairs, that are counted at a time: temporaries stay near 8 MiB."""

@@ -22,12 +22,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.similarity.columns import I64, U8, U64
 from streamfilter.similarity.hashing import (
-    I64,
     LOWER,
     MASKS,
-    U8,
-    U64,
     WORD,
     Multilinear,
     SpanHasher,

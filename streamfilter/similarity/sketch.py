@@ -14,18 +14,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.similarity.bands import Bander
-from streamfilter.similarity.columns import Contents, Samples
-from streamfilter.similarity.hashing import I64, U8, U64
+from streamfilter.similarity.columns import I64, U8, U32, U64, Contents, Samples
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.records import RecordSketcher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
 from streamfilter.similarity.shingles import Shingler, Tokens
 from streamfilter.similarity.text import Chunk, Normaliser
-
-U32 = NDArray[np.uint32]
 
 CHUNK_BYTES = 128 * 1024
 """Texts sketched together: columns of a chunk stay in cache, call overhead stays small."""

@@ -15,8 +15,8 @@ from itertools import chain, pairwise
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamfilter.similarity.columns import I64, U8, U32
 from streamfilter.similarity.folding import (
     LONG_MAX,
     NOTHING,
@@ -26,10 +26,9 @@ from streamfilter.similarity.folding import (
     folding,
     needs_context,
 )
-from streamfilter.similarity.hashing import I64, U8, WORD
+from streamfilter.similarity.hashing import WORD
 from streamfilter.similarity.scheme import Normalisation
 
-U32 = NDArray[np.uint32]
 Units = TypeVar("Units", U8, U32)
 
 UNICODE_VERSION = unicodedata.unidata_version

@@ -32,7 +32,8 @@ def sets(stream):
 
 def test_a_seed_gives_the_same_stream_in_another_process(stream):
     story = (
-        "import sys; from itertools import islice; from streamfilter.stories.stream import stories\n"
+        "import sys; from itertools import islice\n"
+        "from streamfilter.stories.stream import stories\n"
         "sys.stdout.write(repr(list(islice(stories(int(sys.argv[1])), 300))))\n"
     )
     command = [sys.executable, "-c", story, str(SEED)]

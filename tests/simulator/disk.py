@@ -13,19 +13,9 @@ from streamfilter.engine.observer import Usage
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked
 from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import (
-    I64,
-    U8,
-    U64,
-    Applied,
-    Buckets,
-    Changes,
-    Documents,
-    Flags,
-    Index,
-    Progress,
-)
+from streamfilter.index.protocol import Applied, Buckets, Changes, Documents, Index, Progress
 from streamfilter.model import BatchMark, Window
+from streamfilter.similarity.columns import I64, U8, U64, Flags
 from tests.simulator.world import Life, World
 
 
