@@ -77,6 +77,15 @@ class Replay:
         self._next = progress.next_batch if progress.changelog_offset >= 0 else None
         """Number of the batch that must come next; None: any, the changelog may be trimmed."""
 
+    @property
+    def position(self) -> int:
+        """Return the offset read next."""
+        return self._reader.position
+
+    def close(self) -> None:
+        """Release the connection; the index stays open."""
+        self._reader.close()
+
     def run(self) -> Iterator[str]:
         """Catch up; yields between two reads, and says why when it has to wait.
 

@@ -13,18 +13,16 @@ A refusal ends a standby as it would end an owner, for then it could not take ov
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from streamfilter.engine.beginning import refuse_future
-from streamfilter.engine.changelog import writer_of
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.ports import Clock, Denied, Log, LogError, Watermarks
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks.plan import Doing, Plan, Script, patiently
-from streamfilter.tasks.restore import Replay
-from streamfilter.tasks.store import IndexStore, Keeper
+from streamfilter.tasks.store import IndexStore, Keeper, Opened
 
 ENDLESS = 1 << 62
 """An end that no changelog reaches: the tail's reader is never done."""
@@ -83,25 +81,16 @@ class Standby:
             if header is not None:
                 break
             yield State.STANDBY, "the changelog is empty still"
-        identity = yield from self._keeper.identity(header)
-        index = yield from self._keeper.open(identity, bounds, empty=False)
-        self._observer.identified(identity.index_id, identity.scheme_fingerprint)
-        sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
-        writer = writer_of(identity.index_id, self._plan.names.group)
-        yield from self._tail(index, sketcher, bounds, writer)
+        opened = yield from self._keeper.opened(header, bounds)
+        yield from self._tail(opened, bounds)
 
-    def _tail(
-        self, index: Index, sketcher: Sketcher, bounds: Watermarks, writer: bytes
-    ) -> Script[None]:
+    def _tail(self, opened: Opened, bounds: Watermarks) -> Script[None]:
         """Apply what is committed as it comes, and look now and then whether it still can be."""
-        names, known = self._plan.names, index.progress.changelog_offset
-        from_known = known >= bounds.start
-        reader = self._log.read_changelog(known if from_known else bounds.start, ENDLESS)
-        replay = Replay(index, sketcher, reader, names, writer=writer, from_known=from_known)
-        look_at = self._clock.monotonic() + LOOK_SECONDS
-        try:
+        names, index = self._plan.names, opened.index
+        with closing(self._keeper.replay(opened, bounds, end=ENDLESS)) as replay:
+            look_at = self._clock.monotonic() + LOOK_SECONDS
             for waiting in replay.follow():
-                remaining = max(0, bounds.end - reader.position)
+                remaining = max(0, bounds.end - replay.position)
                 self._observer.tailing(index, remaining)
                 self.busy = remaining > 0 and not waiting
                 yield State.PAUSED_DISK if waiting else State.STANDBY, waiting
@@ -109,8 +98,6 @@ class Standby:
                     bounds = yield from patiently(State.STANDBY, self._log.changelog_bounds)
                     refuse_future(names, index.progress, bounds, empty=False)
                     look_at = self._clock.monotonic() + LOOK_SECONDS
-        finally:
-            reader.close()
 
     def release(self) -> Index | None:
         """End the tail; return the index, open, or None if it never was."""

@@ -15,8 +15,10 @@ replaced by somebody else meanwhile, and whatever we counted ourselves is then w
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from streamfilter.engine import beginning
-from streamfilter.engine.changelog import Header, encode_header, writer_of
+from streamfilter.engine.changelog import Header, encode_header
 from streamfilter.engine.ports import Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
@@ -25,10 +27,8 @@ from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks.plan import Plan, Script, patiently
-from streamfilter.tasks.restore import Replay
-from streamfilter.tasks.store import IndexStore, Keeper
+from streamfilter.tasks.store import IndexStore, Keeper, Opened
 
 
 class Starter:
@@ -69,18 +69,14 @@ class Starter:
         header = yield from self._keeper.header(bounds)
         if header is None:
             beginning.refuse_lost_changelog(names, committed)
-        identity = yield from self._keeper.identity(header)
-        index = yield from self._keeper.open(identity, bounds, empty=header is None)
-        sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
-        self._observer.identified(identity.index_id, identity.scheme_fingerprint)
+        opened = yield from self._keeper.opened(header, bounds)
         kill_point("start.identity")
-        writer = writer_of(identity.index_id, names.group)
         if header is None:
             positions = yield from patiently(State.STARTING, log.start_positions, self._plan.start)
-            standing = Standing(positions, positions, writer=writer)
+            standing = Standing(positions, positions, writer=opened.writer)
         else:
-            yield from self._catch_up(index, sketcher, bounds, writer)
-            standing = yield from self._standing(index, committed, writer)
+            yield from self._catch_up(opened, bounds)
+            standing = yield from self._standing(opened, committed)
         self._parts.incoming.refusals.begin_at(standing.positions)
         log.assign(standing.positions)
         kill_point("start.assigned")
@@ -88,44 +84,35 @@ class Starter:
         succession = Succession(
             log, self._parts.clock, names, end=bounds.end, transaction_seconds=seconds
         )
-        transactor = Transactor(self._parts, index, sketcher, standing, succession)
+        transactor = Transactor(self._parts, opened.index, opened.sketcher, standing, succession)
         if header is None:
             # Abortable as any other: the membership is polled, and it is tried again.
             header_record = encode_header(
-                Header(identity.encode(), names.group, self._plan.bucket_cap)
+                Header(opened.identity.encode(), names.group, self._plan.bucket_cap)
             )
             while transactor.open_changelog(header_record) is StepResult.RETRY:
                 yield State.STARTING, "the first transaction was aborted"
         return transactor
 
-    def _catch_up(
-        self, index: Index, sketcher: Sketcher, bounds: Watermarks, writer: bytes
-    ) -> Script[None]:
+    def _catch_up(self, opened: Opened, bounds: Watermarks) -> Script[None]:
         """Do step 5."""
-        known = index.progress.changelog_offset
-        from_known = known >= bounds.start
-        reader = self._log.read_changelog(known if from_known else bounds.start, bounds.end)
-        names = self._plan.names
-        replay = Replay(index, sketcher, reader, names, writer=writer, from_known=from_known)
-        begun = bounds.end - reader.position
-        self._observer.note(f"{self._plan.label} restores {begun} changelog offsets")
-        try:
+        with closing(self._keeper.replay(opened, bounds, end=bounds.end)) as replay:
+            begun = bounds.end - replay.position
+            self._observer.note(f"{self._plan.label} restores {begun} changelog offsets")
             for waiting in replay.run():
-                self._observer.restoring(max(0, bounds.end - reader.position))
+                self._observer.restoring(max(0, bounds.end - replay.position))
                 state = State.PAUSED_DISK if waiting else State.RESTORING
                 yield state, waiting
-        finally:
-            reader.close()
         self._observer.restoring(0)
-        self._observer.note(f"{self._plan.label} restored: {len(index)} documents")
+        self._observer.note(f"{self._plan.label} restored: {len(opened.index)} documents")
 
-    def _standing(self, index: Index, committed: Positions, writer: bytes) -> Script[Standing]:
+    def _standing(self, opened: Opened, committed: Positions) -> Script[Standing]:
         """Return where to go on, by the group's offsets and the changelog's positions."""
-        plan = self._plan
+        plan, progress = self._plan, opened.index.progress
         begin = beginning.reconcile(
             plan.names,
             committed,
-            dict(index.progress.positions or {}),
+            dict(progress.positions or {}),
             plan.partitions,
             accept=plan.accept_positions,
         )
@@ -140,4 +127,4 @@ class Starter:
             p: max(offset, positions[p]) if plan.accept_positions else offset
             for p, offset in begin.known.items()
         }
-        return Standing.of(index.progress, positions=positions, known=known, writer=writer)
+        return Standing.of(progress, positions=positions, known=known, writer=opened.writer)

@@ -29,8 +29,9 @@ from streamfilter.index.protocol import Index
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.verification import MatchPolicy
 from streamfilter.process.health import State
+from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks.plan import Plan, Script, with_room
-from streamfilter.tasks.restore import READ_SECONDS
+from streamfilter.tasks.restore import READ_SECONDS, Replay
 
 
 class IndexStore(Protocol):
@@ -96,6 +97,17 @@ class DirectoryStore:
         assert isinstance(index, RocksIndex)
         figures = {name.replace("-", "_"): value for name, value in index.properties().items()}
         return Usage(*index.disk(), index.oldest_timestamp(), figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A task's open index, and what its changelog is read and written with."""
+
+    index: Index
+    identity: Identity
+    sketcher: Sketcher
+    writer: bytes
+    """What our batches are named by."""
 
 
 class Keeper:
@@ -204,6 +216,29 @@ class Keeper:
             self.wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
             self.index = yield from with_room(self._store.open, identity)
         return self.index
+
+    def opened(self, header: Identity | None, bounds: Watermarks) -> Script[Opened]:
+        """Return the index that belongs to the *header*, open; None: a changelog that is empty."""
+        identity = yield from self.identity(header)
+        index = yield from self.open(identity, bounds, empty=header is None)
+        self._observer.identified(identity.index_id, identity.scheme_fingerprint)
+        sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
+        writer = changelog.writer_of(identity.index_id, self._plan.names.group)
+        return Opened(index, identity, sketcher, writer)
+
+    def replay(self, opened: Opened, bounds: Watermarks, *, end: int) -> Replay:
+        """Return what brings an index from where it stands up to *end*; it wants to be closed."""
+        known = opened.index.progress.changelog_offset
+        from_known = known >= bounds.start
+        reader = self._log.read_changelog(known if from_known else bounds.start, end)
+        return Replay(
+            opened.index,
+            opened.sketcher,
+            reader,
+            self._plan.names,
+            writer=opened.writer,
+            from_known=from_known,
+        )
 
     def wipe(self, why: str) -> None:
         """Remove the index that is there, loudly: the changelog has it all."""
