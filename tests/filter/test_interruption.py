@@ -154,6 +154,19 @@ def test_an_ignored_signal_stays_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_a_service_hears_a_signal_that_was_ignored() -> None:
+    """A script that starts one in the background has ignored Ctrl-C for it, and may forward it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    told = Interruption()
+    try:
+        with told.listening(again=None):
+            os.kill(os.getpid(), signal.SIGINT)
+            assert told.wait(TIMEOUT_SECONDS)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_silent_fifo_is_left_too(desk: Desk, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
