@@ -13,7 +13,7 @@ is not below `__streamfilter.input.` is ours. Unique records stay as they came, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from streamfilter.engine.ports import Outgoing
 from streamfilter.matching import envelope
@@ -50,8 +50,8 @@ class Destinations:
     """Partitions of each output topic."""
     limits: Mapping[str, int]
     """Largest record of each output topic, in bytes."""
-    compacted: frozenset[str] = frozenset()
-    """Topics that refuse a record without a key."""
+    compacted: set[str] = field(default_factory=set)
+    """Topics that refuse a record without a key. It grows when one becomes so while we work."""
     changelog_limit: int | None = None
     """Largest record of the changelog, in bytes; None: larger than any document."""
 

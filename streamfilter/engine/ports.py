@@ -9,7 +9,7 @@ do next depends on the class alone, never on a library's error code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -83,6 +83,8 @@ class Blame:
     """True: every one of them was refused. False: one of them at least, and the others are
     blamed for having been sent with it."""
     reason: str
+    for_time: bool = False
+    """True: for their timestamps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +249,12 @@ class Log(Protocol):
 
     def unread(self, positions: Positions) -> bool:
         """Return whether another consumer gets a record at or after one of *positions*."""
+
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        """Return which of *topics* are compacted now; none if nobody tells.
+
+        Such a one keeps the latest record of each key, and refuses those without.
+        """
 
     def close(self) -> None:
         """Close every client of this task; an open transaction is aborted if possible."""

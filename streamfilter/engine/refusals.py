@@ -11,17 +11,22 @@ next one gets its records. The reports name the refused ones, or blame a whole b
 it; the suspects are then sent in ever smaller pieces, at last each alone. What was learned is
 kept until the records are committed, whatever producers come and go meanwhile; after a crash it
 is learned again.
+
+Two refusals are no verdict on a record. A topic that became compacted while we work refuses every
+record without a key: the brokers are asked, once, and from then on it is treated as if it had been
+so at the start; found one by one, thousands would cost as many transactions. And a record that
+bears our own clock's time, of the changelog or a letter of the present, tells of that clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from streamfilter.engine.ports import Blame, Outgoing
 from streamfilter.model import Positions, Record, Source
-from streamfilter.stops import ExitCode, Stop
+from streamfilter.stops import ExitCode, Stop, Temporary
 
 PIECES = 16
 """Into so many the suspects are cut: each is a round trip, each cut a transaction."""
@@ -47,6 +52,11 @@ class Item:
         """Return topic and partition; the changelog is empty, and last."""
         return (self.out.topic, self.out.partition) if isinstance(self.out, Outgoing) else ("", 0)
 
+    @property
+    def bears_our_time(self) -> bool:
+        """Return whether our own clock gives its timestamp, and no input record."""
+        return isinstance(self.out, bytes) or self.out.timestamp < 0
+
 
 def place_of(source: Source | None) -> Place | None:
     """Return where *source* stands in the input."""
@@ -56,9 +66,17 @@ def place_of(source: Source | None) -> Place | None:
 class Refusals:
     """What is known of one task's refused records."""
 
-    def __init__(self, dead_letter: str | None = None) -> None:
-        """Know of none; *dead_letter* is the topic that must take them."""
+    def __init__(
+        self, dead_letter: str | None = None, *, compacted: set[str] | None = None
+    ) -> None:
+        """Know of none.
+
+        Args:
+            dead_letter: the topic that must take them.
+            compacted: topics that are known to take nothing without a key; it is added to.
+        """
         self._dead_letter = dead_letter
+        self._compacted = set[str]() if compacted is None else compacted
         self._known: dict[Place, str] = {}
         self._suspects: frozenset[Place] = frozenset()
         self._calm = 0
@@ -84,6 +102,24 @@ class Refusals:
                 cut = size if suspicious else len(left)
                 yield from (left[at : at + cut] for at in range(0, len(left), cut))
 
+    def learn_compacted(
+        self, items: Sequence[Item], ask: Callable[[Iterable[str]], list[str]]
+    ) -> str:
+        """Take in which topics of records without a key became compacted; return what to say.
+
+        *ask* returns which of the topics that it is given are.
+        """
+        outs = (item.out for item in items)
+        keyless = {out.topic for out in outs if isinstance(out, Outgoing) and out.key is None}
+        topics = sorted(keyless - self._compacted)
+        found = ask(topics) if topics else []
+        self._compacted.update(found)
+        return (
+            f"{', '.join(found)} became compacted: no record without a key goes there any more"
+            if found
+            else ""
+        )
+
     def learn(self, items: Sequence[Item], blame: Blame | None) -> str:
         """Take in whom a broker blames among *items*, as produced; return what to say of it.
 
@@ -97,7 +133,7 @@ class Refusals:
         blamed = [items[number] for number in blame.numbers]
         if blame.each:
             for item in blamed:
-                self._refuse(item, blame.reason)
+                self._refuse(item, blame)
             self._suspects = frozenset()
             return f"{len(blamed)} records go to the dead letters: {blame.reason}"
         places = frozenset(item.place for item in blamed if item.place is not None)
@@ -105,8 +141,15 @@ class Refusals:
         self._suspects = narrowed if narrowed and len(narrowed) < len(self._suspects) else places
         return f"one record of {len(self._suspects)} is to blame: {blame.reason}"
 
-    def _refuse(self, item: Item, reason: str) -> None:
-        topic, place = item.destination[0] or "the changelog", item.place
+    def _refuse(self, item: Item, blame: Blame) -> None:
+        topic, place, reason = item.destination[0] or "the changelog", item.place, blame.reason
+        if blame.for_time and item.bears_our_time:
+            raise Temporary(
+                f"{topic} refuses the present time of this host: {reason}\n"
+                "    ways out: mend this host's clock, if it differs from the brokers'; or look at "
+                "the topic's message.timestamp.*.max.ms; or give it the brokers' time, with "
+                "kafka-configs.sh: message.timestamp.type=LogAppendTime"
+            )
         if place is None:
             raise Stop(f"{topic} refuses what belongs to no record: {reason}")
         if place in self._known and topic == self._dead_letter:

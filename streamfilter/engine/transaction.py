@@ -157,8 +157,9 @@ class Transactions:
         learned = ""
         self.worn |= not self._delivered or isinstance(error, NotRead)
         if isinstance(error, RecordsRefused):
-            learned = self._refusals.learn(self._sent or load.items, error.blame)
-            self._learned = error.blame is not None
+            keys = self._refusals.learn_compacted(load.items, self._log.compacted)
+            learned = keys or self._refusals.learn(self._sent or load.items, error.blame)
+            self._learned = bool(keys) or error.blame is not None
             self.worn = True  # what comes next needs a watched producer, or the records anew
         message = f"{error}; {learned}" if learned else str(error)
         self._observer.loudly(f"transaction aborted, to be tried again: {message}")

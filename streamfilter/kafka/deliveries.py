@@ -72,4 +72,5 @@ class Deliveries:
             return None
         named = self._spared or self._code != why.code()
         each = named or len(self._refused) == 1
-        return Blame(tuple(self._refused), each, f"{why.name()}: {why.str()}")
+        reason, for_time = f"{why.name()}: {why.str()}", why.code() == KafkaError.INVALID_TIMESTAMP
+        return Blame(tuple(self._refused), each, reason, for_time)

@@ -6,7 +6,7 @@ records is noted by `deliveries.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +36,7 @@ from streamfilter.engine.ports import (
 )
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.deliveries import Deliveries
-from streamfilter.kafka.errors import kafka_errors, translated
+from streamfilter.kafka.errors import REFUSED, kafka_errors, translated
 from streamfilter.kafka.questions import (
     UNKNOWN_INPUT,
     OffsetSpec,
@@ -51,9 +51,12 @@ from streamfilter.kafka.questions import (
     start_positions,
 )
 from streamfilter.kafka.reader import KafkaChangelogReader, gets_a_record, record_of
+from streamfilter.kafka.topics import is_compacted, settings_of
 from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
+OF_THE_WHOLE = REFUSED | {KafkaError._PURGE_QUEUE, KafkaError._INVALID_DIFFERENT_RECORD}
+"""What became of the last record for a reason that the whole transaction failed for."""
 INIT_SECONDS = 0.5
 """One wait for a producer to be initialised: it goes on in the background while other tasks have
 their turn, so a short wait costs it nothing, and a long one would cost all others theirs."""
@@ -294,7 +297,7 @@ class KafkaLog:
         if self._deliveries.last is None:
             return -1
         error, offset = self._deliveries.last
-        if error is not None and error.code() == KafkaError._PURGE_QUEUE:
+        if error is not None and error.code() in OF_THE_WHOLE:
             raise_why_purged(self._open, f"producing to an output or {self._place.changelog}")
         if error is not None:
             # Not the error's own class: a lost record always costs its transaction, and if the
@@ -356,6 +359,12 @@ class KafkaLog:
         behind = [TopicPartition(topic, p, o) for p, o in positions.items() if ends[p] > o]
         with kafka_errors(f"looking for records of {topic}"):
             return bool(behind) and gets_a_record(self._clients.reader, behind)
+
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        """Return which of *topics* are compacted now; none if nobody tells."""
+        with suppress(LogError):
+            return [name for name in topics if is_compacted(settings_of(self._clients.admin, name))]
+        return []
 
     def ends(self) -> Positions:
         """Return the end of each partition, from what was last fetched."""

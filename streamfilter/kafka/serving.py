@@ -192,5 +192,5 @@ def _destinations(config: Config, found: Topics) -> Destinations:
         outputs={name: found[name].partitions for name in limits},
         limits={name: min(size, int(own or size)) for name, size in limits.items()},
         changelog_limit=min(remembers, int(own or remembers)),
-        compacted=frozenset(name for name in limits if found[name].compacted),
+        compacted={name for name in limits if found[name].compacted},
     )

@@ -55,10 +55,15 @@ class Topic:
     @property
     def compacted(self) -> bool:
         """Return whether only the latest record of each key stays."""
-        return "compact" in self.settings.get("cleanup.policy", "")
+        return is_compacted(self.settings)
 
 
 Topics = Mapping[str, Topic]
+
+
+def is_compacted(settings: Mapping[str, str]) -> bool:
+    """Return whether a topic with *settings* keeps only the latest record of each key."""
+    return "compact" in settings.get("cleanup.policy", "")
 
 
 def roles(config: Config) -> dict[str, str]:
@@ -100,7 +105,7 @@ def describe(
         for topic in roles(config).values()
         if topic in metadata and (count := _partitions(topic, metadata[topic]))
     }
-    return {topic: Topic(n, _settings(admin, topic, seconds)) for topic, n in found.items()}
+    return {topic: Topic(n, settings_of(admin, topic, seconds)) for topic, n in found.items()}
 
 
 def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
@@ -147,8 +152,12 @@ def _partitions(topic: str, metadata: Any) -> int:
     return len(metadata.partitions)
 
 
-def _settings(admin: AdminClient, topic: str, seconds: float) -> dict[str, str]:
-    """Return a topic's settings; empty where the broker does not tell (no right, or a mock)."""
+def settings_of(admin: AdminClient, topic: str, seconds: float = CALL_SECONDS) -> dict[str, str]:
+    """Return a topic's settings; empty where the broker does not tell (no right, or a mock).
+
+    Raises:
+        Retriable: it may tell later.
+    """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         futures = admin.describe_configs([resource], request_timeout=seconds)

@@ -7,7 +7,7 @@ is what the engine does with each class of error, call by call (`ScriptedLog.cal
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from streamfilter.engine.ports import Entry, Member, Moves, Outgoing, StartAt, Watermarks
 from streamfilter.model import Positions, Record, Source
@@ -124,6 +124,9 @@ class ScriptedLog:
     def unread(self, positions: Positions) -> bool:
         self._call("unread")
         return positions[0] < len(self.input)
+
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        return []
 
     def reached(self) -> Positions:
         at_end = self._position >= len(self.input)

@@ -5,15 +5,17 @@ Only the filter's clock is wrong; the broker's and the records' timestamps are r
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from streamfilter.stops import ExitCode
 from tests.kafka.story import bytes_of, records, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.shifted_clock import ShiftedClock
 from tests.support.stage import Stage
-from tests.support.topics import Input, create_topics
+from tests.support.topics import ANY_TIME, Input, alter_topic, create_topics, header
 
 SEED = 20_261_127
 HOUR = 3_600
@@ -90,6 +92,49 @@ def test_a_changelog_that_believes_our_clock_is_told_with_the_cure(stage: Stage)
     assert "more than an hour ahead of the brokers'" in said
     cure = f"--alter --topic {stage.changelog} --add-config message.timestamp.type=LogAppendTime"
     assert cure in said
+
+
+def test_a_clock_that_the_changelogs_broker_does_not_believe_is_no_verdict_on_any_record(
+    stage: Stage, make_stage: Callable[..., Stage], clock: ShiftedClock
+) -> None:
+    """Exit 70 at every start, and before it good records were taken for refused ones."""
+    story = records(texts(random.Random(SEED + 3), 4 * BATCH))
+    older = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    create_topics(stage.bootstrap, {stage.changelog: 1}, config=older)
+    clock.shift(0)
+    feed(stage, process := start(stage, clock), story[: 2 * BATCH])
+    stage.produce(story[2 * BATCH : 3 * BATCH])
+    stage.drain(process)
+    clock.shift(2 * HOUR)
+    stage.produce(story[3 * BATCH :])
+    assert process.wait_for_exit() == ExitCode.TEMPORARY, process.told("went on")
+    said = process.log.read_text()
+    assert "the changelog refuses the present time of this host: INVALID_TIMESTAMP" in said
+    assert "mend this host's clock" in said
+    clock.shift(0)
+    stage.drain(process := start(stage, clock))
+    stop(process)
+    assert stage.outputs()["dead_letter"] == []
+    assert bytes_of(stage) == undisturbed(make_stage, story)
+
+
+def test_a_letter_of_the_present_waits_for_a_clock_that_its_broker_believes(
+    stage: Stage, clock: ShiftedClock
+) -> None:
+    story = records(texts(random.Random(SEED + 4), BATCH))
+    odd = replace(story[3], timestamp=story[3].timestamp * 1_000)
+    alter_topic(stage.bootstrap, stage.input, ANY_TIME)
+    stage.produce([*story[:3], odd, *story[4:]])
+    clock.shift(2 * HOUR)
+    process = start(stage, clock)
+    assert process.wait_for_exit() == ExitCode.TEMPORARY, process.told("went on")
+    said = process.log.read_text()
+    assert f"{stage.dead_letter} refuses the present time of this host: INVALID_TIMESTAMP" in said
+    clock.shift(0)
+    stage.drain(process := start(stage, clock))
+    stop(process)
+    (letter,) = stage.outputs()["dead_letter"]
+    assert header(letter, "__streamfilter.error.offset") == "3"
 
 
 @pytest.mark.long

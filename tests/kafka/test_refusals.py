@@ -1,7 +1,10 @@
 """What is known of refused records, without a broker."""
 
+import pytest
+
 from streamfilter.engine.ports import Blame, Outgoing
 from streamfilter.engine.refusals import WATCHED_BATCHES, Item, Refusals
+from streamfilter.stops import Temporary
 
 
 def test_what_was_committed_without_an_answer_is_not_watched_for_for_ever() -> None:
@@ -21,3 +24,36 @@ def test_a_group_that_was_rewound_keeps_what_is_known_of_the_records_it_reads_ag
     refusals.learn(items, Blame((0,), each=True, reason="INVALID_TIMESTAMP"))
     refusals.begin_at({0: 2, 1: 100})
     assert set(refusals.known) == {(0, 9)}
+
+
+def test_a_record_without_a_timestamp_of_its_own_is_not_refused_for_our_clock() -> None:
+    refusals = Refusals("dead")
+    ours = Item(Outgoing("dead", 0, None, b"a letter of the present"), (0, 3))
+    theirs = Item(Outgoing("dead", 0, None, b"x", timestamp=10**15), (0, 4))
+    refusals.learn([ours, theirs], Blame((1,), each=True, reason="too new", for_time=True))
+    assert set(refusals.known) == {(0, 4)}
+    for item in (ours, Item(b"a document", (0, 5)), Item(b"a batch", None)):
+        with pytest.raises(Temporary, match="refuses the present time of this host"):
+            refusals.learn([item], Blame((0,), each=True, reason="too new", for_time=True))
+    assert set(refusals.known) == {(0, 4)}
+    refusals.learn([ours], Blame((0,), each=True, reason="too large"))
+    assert set(refusals.known) == {(0, 3), (0, 4)}
+
+
+def test_only_topics_that_would_get_a_record_without_a_key_are_asked_about_and_once() -> None:
+    compacted, asked = {"old"}, list[str]()
+    refusals = Refusals("dead", compacted=compacted)
+
+    def ask(topics: object) -> list[str]:
+        asked.extend(topics)  # type: ignore[call-overload]
+        return ["new"]
+
+    outs = [("old", None), ("new", None), ("keyed", b"k"), ("new", None)]
+    items = [Item(Outgoing(topic, 0, key, b"x"), (0, 1)) for topic, key in outs]
+    items.append(Item(b"changelog", None))
+    assert refusals.learn_compacted(items, ask).startswith("new became compacted")
+    assert asked == ["new"]
+    assert compacted == {"old", "new"}
+    assert refusals.learn_compacted(items, ask) == ""
+    assert asked == ["new"]
+    assert not refusals.watching

@@ -150,7 +150,7 @@ def test_a_key_too_large_for_a_compacted_topic_gives_way_to_one_of_ours(mode: st
         inputs=1,
         outputs=dict.fromkeys(topics, 1),
         limits={"unique": 10_000, "duplicates": 2_000, "dead": 2_000},
-        compacted=frozenset(topics),
+        compacted=set(topics),
     )
     record = Record(Source("t", 3, 9), b"k" * 3_000, b"{")
     forwarder = Forwarder(to, Style(False, "annotate", "scheme", 0.8))

@@ -8,7 +8,7 @@ stopped waiting. What a client says of it is what `kafka.errors` makes of librdk
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -353,6 +353,9 @@ class SimLog:
         self._query("unread")
         spots = self._broker.topics[INPUT]
         return any(True for p, o in positions.items() for _ in spots[p].committed(o))
+
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        return []
 
     def ends(self) -> Positions:
         return {p: self._broker.topics[INPUT][p].end for p in self._fetch}
