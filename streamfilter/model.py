@@ -137,7 +137,7 @@ class Decision:
     """``exact_text``, ``exact_jaccard``, ``sampled_jaccard``, ``exact_containment``,
     ``sampled_containment``, ``signature`` or ``sketch``; empty if unique."""
     matches_truncated: bool = False
-    """True when candidates were left unverified because of ``verify.max_candidates``."""
+    """True when candidates were left out: beyond ``verify.max_candidates``, or in a crowd."""
     p_false_positive: float = 0.0
     """Probability that the true similarity is below the threshold, given the evidence."""
     reason: Reason | None = None

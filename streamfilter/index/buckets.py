@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.format import ORDINAL_BYTES, Lists
+from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH, longer
-from streamfilter.index.protocol import Additions, Buckets, Deeper
+from streamfilter.index.protocol import Additions, Buckets
 from streamfilter.similarity.columns import I64, U8, U64, Flags, slices
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
@@ -69,33 +70,43 @@ def taken(lists: Lists, places: NDArray[np.intp]) -> Lists:
     return Lists(counts, lists.ordinals[slices(starts[places], counts)], lists.overflows[places])
 
 
-def spread(lists: Lists, present: Flags) -> Buckets:
-    """Return *lists*, one for each True of *present* (n, c), as a probe's answer."""
+def spread(lists: Lists, places: NDArray[np.intp], present: Flags) -> Buckets:
+    """Return a probe's answer: *lists* at *places*, one for each True of *present* (n, c)."""
     counts = np.zeros(present.shape, np.uint8)
-    counts[present] = lists.counts
-    full = np.zeros(present.shape, np.bool_)
-    full[present] = lists.overflows > 0
-    return Buckets(counts, lists.ordinals, full)
+    starts, overflows = np.zeros(present.shape, np.int64), np.zeros(present.shape, np.int64)
+    counts[present] = lists.counts[places]
+    starts[present] = (np.cumsum(lists.counts) - lists.counts)[places]
+    overflows[present] = lists.overflows[places]
+    return Buckets(counts, starts, lists.ordinals, overflows)
 
 
 def descended(
-    buckets: Buckets, keys: U64, signatures: U8, lists_of: Callable[[U64], Lists]
+    buckets: Buckets, keys: U64, signatures: U8, lists_of: Callable[[Grouped], Lists]
 ) -> Buckets:
     """Return *buckets* with what the full ones turned away, as *lists_of* reads longer keys."""
     columns = keys.shape[1]
-    full = buckets.full.copy()
+    full = buckets.full
     full[:, -1] = False
-    cells, levels = np.flatnonzero(full), list[Deeper]()
+    cells, levels = np.flatnonzero(full), list[Level]()
     trail = keys.reshape(-1)[cells]
     for depth in range(1, DEPTH + 1):
         if not cells.size:
             break
         rows, at = np.divmod(cells, columns)
         trail = longer(trail, signatures[rows], at, bands=columns - 1, depth=depth)
-        lists = lists_of(trail)
-        levels.append(Deeper(cells, lists.counts, lists.ordinals))
-        cells, trail = cells[lists.overflows > 0], trail[lists.overflows > 0]
+        grouped = Grouped.of(trail)
+        level = level_of(depth, cells, lists_of(grouped), grouped.inverse)
+        levels.append(level)
+        cells, trail = cells[level.overflows > 0], trail[level.overflows > 0]
     return replace(buckets, deeper=tuple(levels))
+
+
+def level_of(depth: int, cells: I64, lists: Lists, places: NDArray[np.intp]) -> Level:
+    """Return *lists* at *places* as the answers to who asked in *cells*."""
+    starts = np.cumsum(lists.counts) - lists.counts
+    return Level(
+        depth, cells, starts[places], lists.counts[places], lists.ordinals, lists.overflows[places]
+    )
 
 
 def written(additions: Additions) -> Flags:
@@ -106,14 +117,11 @@ def written(additions: Additions) -> Flags:
     return present
 
 
-def found(buckets: Buckets, present: Flags) -> Lists:
-    """Return what a probe found, for each True of *present*: the opposite of `spread`.
-
-    Overflow counters are not part of a probe's answer and are given as 0.
-    """
-    counts = buckets.counts.astype(np.int64).ravel()
-    everything = Lists(counts, buckets.ordinals, np.zeros(len(counts), np.int64))
-    return taken(everything, np.flatnonzero(present.ravel()))
+def found(buckets: Buckets, places: NDArray[np.intp]) -> Lists:
+    """Return what a probe found in the cells *places*: the opposite of `spread`."""
+    counts = buckets.counts.reshape(-1)[places].astype(np.int64)
+    ordinals = buckets.pool[slices(buckets.starts.reshape(-1)[places], counts)]
+    return Lists(counts, ordinals, buckets.overflows.reshape(-1)[places])
 
 
 def merged(old: Lists, groups: NDArray[np.intp], ordinals: I64, *, cap: int) -> tuple[Lists, Flags]:

@@ -147,12 +147,10 @@ def _listed(
     buckets = tables.probe(keys, present, documents.contents.signatures)
     listed, excused = np.zeros(keys.size, np.bool_), np.zeros(keys.size, np.bool_)
     excused[keys.shape[1] - 1 :: keys.shape[1]] = buckets.full[:, -1]
-    _note_listed(listed, buckets.cells, buckets.ordinals, documents, keys.shape[1])
-    for depth, level in enumerate(buckets.deeper, start=1):
-        cells = np.repeat(level.cells, level.counts)
-        _note_listed(listed, cells, level.ordinals, documents, keys.shape[1])
-        if depth == DEPTH:
-            excused[level.cells] = level.counts >= cap_at(view.bucket_cap, depth)
+    for level in buckets.levels:
+        _note_listed(listed, level.askers, level.ordinals, documents, keys.shape[1])
+        if level.depth == DEPTH:
+            excused[level.cells] = level.counts >= cap_at(view.bucket_cap, DEPTH)
     # Forgetting leaves room in a bucket for those that come later, not for whom it turned away:
     # only an index behind a changelog, which forgets nothing yet, can be held to it.
     if view.progress.changelog_offset < 0:

@@ -34,6 +34,10 @@ ROOM = 8
 """A longer key's bucket lists so many times what the others list: what it holds is rarer, and a
 document that finds no place under a longer key either loses more than one that does at first."""
 
+WEIGHTS = (2, 3, 4, 6, 8)
+"""What it says for a pair to share a key that is so many steps long: of six slots at first, in
+proportion to the slots that are seen to agree."""
+
 _WORD = 8
 _OFFSET = np.uint64(0x9E3779B97F4A7C15)  # else 0 and no slots would stay 0
 _FACTORS = (np.uint64(0xD6E8FEB86659FD93), np.uint64(0x9FB21C651E98DF25))

@@ -10,7 +10,6 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -22,14 +21,14 @@ from streamfilter.index.format import (
     encode_documents,
 )
 from streamfilter.index.journal import StoredProgress, encode_mark, encode_standing, span_entries
-from streamfilter.index.longer import DEPTH, STEPS, cap_at, longer
+from streamfilter.index.levels import Level
+from streamfilter.index.longer import DEPTH, cap_at, longer
 from streamfilter.index.protocol import (
     FAINT_BELOW,
     Additions,
     Applied,
     Buckets,
     Changes,
-    Deeper,
     Documents,
     Progress,
     Removals,
@@ -171,34 +170,36 @@ class _Part:
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
         """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
-        counts = np.zeros(keys.shape, np.uint8)
-        full = np.zeros(keys.shape, np.bool_)
-        ordinals: list[int] = []
-        deeper: list[list[tuple[int, list[int]]]] = [[] for _ in STEPS]
-        bands = keys.shape[1] - 1
+        asked: list[list[tuple[int, int]]] = [[] for _ in range(DEPTH + 1)]
+        columns = keys.shape[1]
         for place, key in np.ndenumerate(keys):
             if present is None or present[place]:
-                bucket = self._buckets.get(int(key), [])
-                counts[place] = len(bucket)
-                full[place] = int(key) in self._overflows
-                ordinals += bucket
-                if signatures is not None and full[place] and place[1] < bands:
-                    cell = place[0] * keys.shape[1] + place[1]
-                    trail = _trail(key, signatures[place[0]], place[1], bands)
-                    for depth, longer_key in enumerate(islice(trail, 1, None)):
-                        deeper[depth].append((cell, self._buckets.get(longer_key, [])))
-                        if longer_key not in self._overflows:
-                            break
-        levels = tuple(
-            Deeper(
-                np.array([cell for cell, _ in level], np.int64),
-                np.array([len(bucket) for _, bucket in level], np.int64),
-                np.array([ordinal for _, bucket in level for ordinal in bucket], np.int64),
-            )
-            for level in deeper
-            if level
+                trail = iter([int(key)])
+                if signatures is not None:
+                    trail = _trail(key, signatures[place[0]], place[1], columns - 1)
+                for depth, each in enumerate(trail):
+                    asked[depth].append((place[0] * columns + place[1], each))
+                    if each not in self._overflows:
+                        break
+        levels = [self._level(depth, each) for depth, each in enumerate(asked)]
+        shortest, deeper = levels[0], tuple(level for level in levels[1:] if len(level.cells))
+        found = np.zeros((3, keys.size), np.int64)
+        found[:, shortest.cells] = shortest.counts, shortest.starts, shortest.overflows
+        counts, starts, overflows = found.reshape(3, *keys.shape)
+        return Buckets(counts.astype(np.uint8), starts, shortest.pool, overflows, deeper)
+
+    def _level(self, depth: int, asked: list[tuple[int, int]]) -> Level:
+        """Return what is listed under the key that was asked for in each cell."""
+        buckets = [self._buckets.get(key, []) for _, key in asked]
+        counts = np.array([len(bucket) for bucket in buckets], np.int64)
+        return Level(
+            depth,
+            np.array([cell for cell, _ in asked], np.int64),
+            np.cumsum(counts) - counts,
+            counts,
+            np.array([ordinal for bucket in buckets for ordinal in bucket], np.int64),
+            np.array([self._overflows.get(key, 0) for _, key in asked], np.int64),
         )
-        return Buckets(counts, np.array(ordinals, np.int64), full, levels)
 
     def note(self, mark: BatchMark) -> None:
         """Remember a batch."""

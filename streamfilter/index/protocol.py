@@ -19,6 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
+from streamfilter.index.levels import Level
 from streamfilter.model import BatchMark, Positions, Window
 from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags
 
@@ -57,11 +58,13 @@ class Buckets:
 
     counts: U8
     """(n, c) ordinals in the bucket of document i's key in column j (0: no bucket)."""
-    ordinals: I64
-    """(counts.sum(),) the buckets' ordinals, row by row, column by column, oldest first."""
-    full: Flags
-    """(n, c) True where the bucket has turned documents away."""
-    deeper: tuple[Deeper, ...] = ()
+    starts: I64
+    """(n, c) where they begin in the pool; equal keys share a list."""
+    pool: I64
+    """The buckets' ordinals, each bucket's oldest first."""
+    overflows: I64
+    """(n, c) how many documents the bucket has turned away."""
+    deeper: tuple[Level, ...] = ()
     """What full buckets turned away, by the length of the key (`index.longer`), if asked for."""
     older: tuple[Buckets, ...] = ()
     """The same of the windows before, the oldest first: the rest is of the newest one alone, in
@@ -78,25 +81,39 @@ class Buckets:
 
     def aged(self) -> Buckets:
         """Return the same to one that begins a window: in its own there is nothing yet."""
-        nothing = Buckets(np.zeros_like(self.counts), self.ordinals[:0], np.zeros_like(self.full))
+        zeros = np.zeros(self.counts.shape, np.int64)
+        nothing = Buckets(np.zeros_like(self.counts), zeros, self.pool[:0], zeros)
         return nothing.after((*self.older, self.after(())))
 
     @property
-    def cells(self) -> I64:
-        """Return (counts.sum(),): the cell, row * c + column, in which each ordinal was met."""
-        return np.repeat(np.arange(self.counts.size), self.counts.reshape(-1))
+    def full(self) -> Flags:
+        """Return (n, c): True where the bucket has turned documents away."""
+        full: Flags = self.overflows > 0
+        return full
 
+    @property
+    def shortest(self) -> Level:
+        """Return the buckets that list somebody, as those of longer keys are told."""
+        cells = np.flatnonzero(self.counts)
+        counts, starts, overflows = (
+            column.reshape(-1)[cells].astype(np.int64)
+            for column in (self.counts, self.starts, self.overflows)
+        )
+        return Level(0, cells, starts, counts, self.pool, overflows)
 
-@dataclass(frozen=True, slots=True)
-class Deeper:
-    """The buckets of longer keys, of those documents whose bucket has turned others away."""
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Return all that was found in all windows.
 
-    cells: I64
-    """(m,) row * c + column of each, rising."""
-    counts: I64
-    """(m,) ordinals in the bucket."""
-    ordinals: I64
-    """(counts.sum(),) bucket by bucket, oldest first."""
+        Their lists are not cut to one bucket's cap: an old window's full bucket would hide from
+        view what later ones list under the same key, and there they have no longer key to go to.
+        """
+        return tuple(level for each in self.windows for level in (each.shortest, *each.deeper))
+
+    @property
+    def ordinals(self) -> I64:
+        """Return (counts.sum(),): whom the shortest keys list, row by row, column by column."""
+        return self.shortest.ordinals
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Additions, Buckets, Documents, Removals
-from streamfilter.similarity.columns import Flags, slices
+from streamfilter.similarity.columns import Flags
 
 
 def chosen(additions: Additions, which: Flags) -> Additions | None:
@@ -54,7 +54,5 @@ def documents_at(documents: Documents, rows: NDArray[np.intp]) -> Documents:
 
 def buckets_at(buckets: Buckets, rows: NDArray[np.intp]) -> Buckets:
     """Return the *rows* of *buckets*, in the order given; not what full ones turned away."""
-    totals = buckets.counts.sum(axis=1, dtype=np.int64)
-    starts = np.cumsum(totals) - totals
-    ordinals = buckets.ordinals[slices(starts[rows], totals[rows])]
-    return Buckets(buckets.counts[rows], ordinals, buckets.full[rows])
+    columns = (buckets.counts[rows], buckets.starts[rows])
+    return Buckets(*columns, buckets.pool, buckets.overflows[rows])

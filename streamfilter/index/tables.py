@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from streamfilter.index.absence import Absence
-from streamfilter.index.buckets import Grouped, descended, encoded_integers, spread, taken
+from streamfilter.index.buckets import Grouped, descended, encoded_integers, spread
 from streamfilter.index.format import Lists, decode_buckets, decode_documents
 from streamfilter.index.journal import decode_mark, numbers_covering
 from streamfilter.index.protocol import Buckets, Documents
@@ -40,14 +40,13 @@ class WindowTables:
             wanted = wanted & self.absence.may_hold(keys)
         grouped = Grouped.of(keys[wanted])
         lists = decode_buckets(self._store.get(self.families.bands, grouped.key_bytes()))
-        buckets = spread(taken(lists, grouped.inverse), wanted)
+        buckets = spread(lists, grouped.inverse, wanted)
         if signatures is None:
             return buckets
         return descended(buckets, keys, signatures, self._lists_at)
 
-    def _lists_at(self, keys: U64) -> Lists:
-        grouped = Grouped.of(keys)
-        return taken(self.lists(grouped, grouped.key_bytes()), grouped.inverse)
+    def _lists_at(self, grouped: Grouped) -> Lists:
+        return self.lists(grouped, grouped.key_bytes())
 
     def lists(self, grouped: Grouped, names: Sequence[bytes]) -> Lists:
         """Read the buckets of all keys but those that surely have none."""

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from streamfilter.index.buckets import Grouped, encoded_integers, found, taken, written
-from streamfilter.index.format import Lists, decode_buckets, encode_documents
+from streamfilter.index.buckets import Grouped, encoded_integers, found, written
+from streamfilter.index.format import Lists, encode_documents
 from streamfilter.index.listing import listed
 from streamfilter.index.protocol import Additions, Applied, Buckets, Removals
 from streamfilter.index.store import Entries
@@ -39,7 +39,7 @@ def put_changed(
         return Applied()
     first_lists = tables.lists
     if additions is not None and additions.buckets is not None and removals is None:
-        first_lists = partial(_probed_lists, tables, additions.buckets, written(additions))
+        first_lists = partial(_probed_lists, additions.buckets, written(additions))
     applied = listed(
         entries, tables.families.bands, additions, removals, first_lists=first_lists,
         lists_of=tables.lists, about_to_write=tables.about_to_write, cap=cap,
@@ -54,19 +54,10 @@ def put_changed(
 
 
 def _probed_lists(
-    tables: WindowTables,
-    buckets: Buckets,
-    present: Flags,
-    grouped: Grouped,
-    names: Sequence[bytes],
+    buckets: Buckets, present: Flags, grouped: Grouped, names: Sequence[bytes]
 ) -> Lists:
     """Return the buckets as a probe of these very keys told them."""
-    lists = taken(found(buckets, present), grouped.first)
-    full = np.flatnonzero(buckets.full[present][grouped.first])
-    # A probe does not tell how many a full bucket has turned away: read those few again.
-    values = tables.buckets([names[i] for i in full.tolist()])
-    lists.overflows[full] = decode_buckets(values).overflows
-    return lists
+    return found(buckets, np.flatnonzero(present)[grouped.first])
 
 
 def together(writes: Iterable[Applied]) -> Applied:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents, Index
 from streamfilter.matching.audit_sample import ArrivalKind, AuditSample
-from streamfilter.matching.candidates import hits_of
+from streamfilter.matching.candidates import collect
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.columns import F64, I64, U64, Flags, KeysOf
 from streamfilter.similarity.minhash import estimate
@@ -212,9 +212,10 @@ class Scan:
         causes[missed] = CAUSES.index("bands")
         met = np.array([row for row in missed.tolist() if self._reached[row]], np.int64)
         if met.size:
-            hits = hits_of(index.probe(self._keys[met], None, self._ours.signatures[met]))
+            found = index.probe(self._keys[met], None, self._ours.signatures[met])
+            listing = collect(found.levels, columns=self._keys.shape[1])
             for i, row in enumerate(met.tolist()):
-                listed = set(hits.ordinals[hits.rows == i].tolist())
+                listed = set(listing.ordinals[listing.rows == i].tolist())
                 causes[row] = CAUSES.index(_cause(self._reached[row], listed))
         return causes
 

@@ -7,20 +7,29 @@ first, then the overlay's, in the order of judgement; who finds it full goes on 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamfilter.index.protocol import Buckets
-from streamfilter.similarity.columns import I64, Flags
+from streamfilter.index.levels import Level
+from streamfilter.index.longer import WEIGHTS
+from streamfilter.similarity.columns import I64, U32, Flags, slices
 
-_ORDINAL_BITS = 40
-"""An ordinal has no more (`index.format`), so that one integer sorts by row, then ordinal."""
+TALLIES_MAX = 1 << 20
+"""Counters in a table: at most 4 MiB; of one flood far less, its documents meet the same ones."""
+
+_WEIGHT_SHIFT = np.uint32(16)
+_BANDS = np.uint32((1 << 16) - 1)
+_WEIGHTS = np.uint32((1 << 15) - 1)
+_SAME_TEXT = np.uint32(1 << 31)
+"""A pair's counter: bands, above them what these weigh, and on top whether the text is the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Distinct (document, candidate) pairs, by document, then most bands, then oldest."""
+    """Distinct (document, candidate) pairs, by document, then oldest."""
 
     rows: I64
     """(p,) row of the document in the micro-batch, rising."""
@@ -30,72 +39,128 @@ class Candidates:
     """(p,) band keys that the two share."""
     same_text: Flags
     """(p,) True where the folded content fingerprints are equal."""
+    weights: I64
+    """(p,) what the shared band keys say together: longer ones say more (`longer.WEIGHTS`)."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def where(self, chosen: Flags | I64) -> Candidates:
+    @property
+    def columns(self) -> tuple[I64, I64, I64, Flags, I64]:
+        """Return all columns, as they are declared."""
+        return self.rows, self.ordinals, self.bands, self.same_text, self.weights
+
+    def where(self, chosen: Flags) -> Candidates:
         """Return the chosen pairs, in their order."""
+        if chosen.all():
+            return self
+        return self.at(np.flatnonzero(chosen))
+
+    def at(self, places: NDArray[np.intp]) -> Candidates:
+        """Return the pairs at *places*, in that order."""
         return Candidates(
-            self.rows[chosen], self.ordinals[chosen], self.bands[chosen], self.same_text[chosen]
-        )
+            self.rows[places], self.ordinals[places], self.bands[places], self.same_text[places],
+            self.weights[places],
+        )  # fmt: skip
+
+
+def collect(levels: Sequence[Level], *, columns: int) -> Candidates:
+    """Gather who was met under keys of all lengths into distinct pairs."""
+    return joined(meetings(levels, columns=columns))
+
+
+def meetings(levels: Sequence[Level], *, columns: int) -> Iterator[Candidates]:
+    """Yield the pairs that `collect` gathers, those of some documents at a time.
+
+    They are counted in tables: in a flood a document meets hundreds of others, most of them under
+    several keys, and to sort so many meetings would cost more than all else.
+    """
+    met = _Met.of(levels, columns)
+    for part in met.parts():
+        yield _tallied(met, part)
+
+
+def joined(parts: Iterable[Candidates]) -> Candidates:
+    """Return the pairs of all *parts*, one after the other."""
+    nothing = np.zeros(0, np.int64)
+    none = Candidates(nothing, nothing, nothing, np.zeros(0, np.bool_), nothing)
+    columns = zip(*(part.columns for part in (none, *parts)), strict=True)
+    return Candidates(*(np.concatenate(column) for column in columns))
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
-    """Single key equalities: document *rows[h]* met *ordinals[h]* in one key column."""
+class _Met:
+    """The lists that were read under all keys, for those who found something, by row."""
 
     rows: I64
+    """(m,) who read the list; rising."""
+    starts: I64
+    counts: I64
+    worth: U32
+    """(m,) what to add to the counter of each pair."""
     ordinals: I64
-    same_text: Flags
-    """True where the column is that of the content fingerprint."""
+    """Distinct, rising."""
+    places: I64
+    """All lists, with places in ``ordinals`` for ordinals."""
+
+    @classmethod
+    def of(cls, levels: Sequence[Level], columns: int) -> _Met:
+        sizes = np.cumsum([0, *(len(level.pool) for level in levels)]).tolist()
+        cells = np.concatenate([level.cells for level in levels])
+        counts = np.concatenate([level.counts for level in levels])
+        starts = np.concatenate([o + s.starts for o, s in zip(sizes, levels, strict=False)])
+        rows, at = np.divmod(cells, columns)
+        order = np.argsort(rows, kind="stable")
+        order = order[counts[order] > 0]
+        depths = np.repeat([level.depth for level in levels], [len(s.cells) for s in levels])
+        band = np.array(WEIGHTS, np.uint32)[depths] << _WEIGHT_SHIFT | np.uint32(1)
+        worth = np.where(at == columns - 1, _SAME_TEXT, band)
+        pool = np.concatenate([level.pool for level in levels])
+        ordinals, places = np.unique(pool, return_inverse=True)
+        return cls(rows[order], starts[order], counts[order], worth[order], ordinals, places)
+
+    def parts(self) -> Iterator[slice]:
+        """Cut the lists between rows, so that a part's rows times its ordinals are bounded."""
+        met, changes = np.cumsum(self.counts), np.flatnonzero(np.diff(self.rows)) + 1
+        ends = np.concatenate((changes, [len(self.rows)] * (len(self.rows) > 0))).astype(np.int64)
+        begin = done = 0
+        while done < len(ends):
+            before = met[begin - 1] if begin else 0
+            tables = np.arange(1, len(ends) - done + 1) * (met[ends[done:] - 1] - before)
+            done += max(int(np.searchsorted(tables, TALLIES_MAX, "right")), 1)
+            end = int(ends[done - 1])
+            yield slice(begin, end)
+            begin = end
 
 
-def hits_of(buckets: Buckets) -> Hits:
-    """Return the hits that a probe of the index found, in all windows, under keys of all lengths.
-
-    Lists of several windows are not cut to one bucket's cap: an old window's full bucket would hide
-    from view what later ones list under the same key, and there they have no longer key to go to.
-    """
-    columns = buckets.counts.shape[1]
-    cells, ordinals = buckets.cells, buckets.ordinals
-    if buckets.older or buckets.deeper:
-        levels = [level for window in buckets.windows for level in window.deeper]
-        cells = np.concatenate(
-            [window.cells for window in buckets.windows]
-            + [np.repeat(level.cells, level.counts) for level in levels]
-        )
-        ordinals = np.concatenate(
-            [window.ordinals for window in buckets.windows] + [level.ordinals for level in levels]
-        )
-    return Hits(cells // columns, ordinals, cells % columns == columns - 1)
-
-
-def collect(hits: Hits) -> Candidates:
-    """Gather hits into distinct pairs and put them in the order in which they are verified."""
-    order = np.argsort(hits.rows << _ORDINAL_BITS | hits.ordinals)
-    rows, ordinals, same_text = hits.rows[order], hits.ordinals[order], hits.same_text[order]
-    first = np.ones(len(rows), bool)
-    first[1:] = (rows[1:] != rows[:-1]) | (ordinals[1:] != ordinals[:-1])
-    begins = np.flatnonzero(first)
-    if not begins.size:
-        return Candidates(rows, ordinals, np.zeros(0, np.int64), same_text)
-    bands = np.add.reduceat((~same_text).astype(np.int64), begins)
-    same = np.logical_or.reduceat(same_text, begins)
-    rows, ordinals = rows[begins], ordinals[begins]
-    stride = int(bands.max()) + 1
-    best = np.argsort(rows * stride + (stride - 1 - bands), kind="stable")
-    return Candidates(rows[best], ordinals[best], bands[best], same[best])
+def _tallied(met: _Met, part: slice) -> Candidates:
+    """Return the pairs of a *part*."""
+    counts, ours = met.counts[part], met.rows[part]
+    rows = ours[np.concatenate(([True], ours[1:] != ours[:-1]))]
+    theirs = met.places[slices(met.starts[part], counts)]
+    seen = np.zeros(len(met.ordinals), np.bool_)
+    seen[theirs] = True
+    places = np.flatnonzero(seen)
+    columns = np.empty(len(met.ordinals), np.int64)
+    columns[places] = np.arange(len(places))
+    tallies = np.zeros(len(rows) * len(places), np.uint32)
+    firsts = np.searchsorted(rows, ours) * len(places)
+    np.add.at(
+        tallies, np.repeat(firsts, counts) + columns[theirs], np.repeat(met.worth[part], counts)
+    )
+    pairs = np.flatnonzero(tallies > 0)
+    at, column = np.divmod(pairs, len(places))
+    counted = tallies[pairs]
+    bands = (counted & _BANDS).astype(np.int64)
+    weights = (counted >> _WEIGHT_SHIFT & _WEIGHTS).astype(np.int64)
+    ordinals = met.ordinals[places[column]]
+    return Candidates(rows[at], ordinals, bands, counted >= _SAME_TEXT, weights)
 
 
 def merge(one: Candidates, other: Candidates) -> Candidates:
-    """Return the pairs of both, which have none in common, in the order of verification."""
-    rows = np.concatenate((one.rows, other.rows))
-    ordinals = np.concatenate((one.ordinals, other.ordinals))
-    bands = np.concatenate((one.bands, other.bands))
-    same = np.concatenate((one.same_text, other.same_text))
-    best = np.lexsort((ordinals, -bands, rows))
-    return Candidates(rows[best], ordinals[best], bands[best], same[best])
+    """Return the pairs of both by document; those of *other* are younger than all of *one*."""
+    both = joined((one, other))
+    return both.at(np.argsort(both.rows, kind="stable")) if len(one) and len(other) else both
 
 
 def ranks(rows: I64) -> I64:

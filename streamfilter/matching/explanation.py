@@ -13,9 +13,11 @@ from functools import partial
 
 import numpy as np
 
+from streamfilter.index.longer import DEPTH
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, Progress
-from streamfilter.matching.candidates import Candidates, collect, hits_of
+from streamfilter.matching.candidates import Candidates, collect
+from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, decide, keys_that_count
 from streamfilter.matching.finding import Fate, Finding
 from streamfilter.matching.pipeline import Batch, Locate, judge
@@ -93,11 +95,13 @@ def explain(
     present = keys_that_count(sketches.contents, sketches.keys.shape[1], policy)
     buckets = index.probe(sketches.keys, present, sketches.contents.signatures)
     met_in = _met_in(buckets, before)
-    candidates = collect(hits_of(buckets))
+    candidates = collect(buckets.levels, columns=sketches.keys.shape[1])
     candidates = candidates.where(candidates.ordinals < before)
+    crowd = Crowd.of([candidates], documents=1, most=policy.max_estimated)
+    outnumbered = ~np.isin(candidates.ordinals, crowd.candidates.ordinals)
     stored = index.fetch(np.unique(candidates.ordinals))
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
-    outcome = verifier.verify(candidates)
+    outcome = verifier.verify(candidates, outnumbered=outnumbered)
     decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)
     steps = _steps(outcome, stored, _bands_of(met_in, sketches.keys.shape[1] - 1))
     return Explanation(
@@ -125,16 +129,11 @@ def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
 
 def _met_in(buckets: Buckets, before: int) -> tuple[list[tuple[int, int]], ...]:
     """Return (column, ordinal) of whom the one row met, by the length of the key they share."""
-    found = [(buckets.cells, buckets.ordinals)]
-    found += [(np.repeat(each.cells, each.counts), each.ordinals) for each in buckets.deeper]
-    return tuple(
-        [
-            (column, ordinal)
-            for column, ordinal in zip(cells.tolist(), ordinals.tolist(), strict=True)
-            if ordinal < before
-        ]
-        for cells, ordinals in found
-    )
+    met: tuple[list[tuple[int, int]], ...] = tuple([] for _ in range(DEPTH + 1))
+    for level in buckets.levels:
+        found = zip(level.askers.tolist(), level.ordinals.tolist(), strict=True)
+        met[level.depth].extend(pair for pair in found if pair[1] < before)
+    return met
 
 
 def _hits(
@@ -196,9 +195,11 @@ def _reason(decision: Decision, steps: tuple[CandidateStep, ...], missing: int) 
     if not steps and not missing:
         return "no earlier document shares a band"
     reason = f"{len(steps)} documents were met, and none is similar enough"
-    skipped = sum(step.finding.fate is Fate.SKIPPED for step in steps)
-    if skipped:
-        reason += f"; {skipped} of them were not compared (verify.max_candidates)"
+    fates = Counter(step.finding.fate for step in steps)
+    if fates[Fate.SKIPPED]:
+        reason += f"; {fates[Fate.SKIPPED]} of them were not compared (verify.max_candidates)"
+    if fates[Fate.OUTNUMBERED]:
+        reason += f"; {fates[Fate.OUTNUMBERED]} of them were outnumbered by better ones"
     return f"{reason}; {missing} more are no longer in the index" if missing else reason
 
 
@@ -211,7 +212,7 @@ def beside(
     signed = bool(sketches.contents.set_sizes[0] and stored.contents.set_sizes[0])
     pair = Candidates(
         np.zeros(1, np.int64), stored.ordinals, np.array([len(shared)]),
-        keys[:, -1] == their_keys[:, -1],
+        keys[:, -1] == their_keys[:, -1], np.array([len(shared)]),
     )  # fmt: skip
     ordinal = int(stored.ordinals[0])
     # Of a pair that meets we tell what the filter does; of one that does not, what it would be.

@@ -27,6 +27,8 @@ class Fate(StrEnum):
     """Not compared: the signatures say that the sets cannot reach it."""
     SKIPPED = "not_compared"
     """Not compared: others looked more similar, and ``max_candidates`` were compared."""
+    OUTNUMBERED = "outnumbered"
+    """Not even estimated: so many others share more, or longer, keys with the document."""
     UNASKED = "not_asked"
     """Not compared: an equal text had decided already."""
     UNMET = "unmet"
@@ -110,6 +112,11 @@ class Finding:
                 )
             case Fate.SKIPPED:
                 return f"not compared: verify.max_candidates is {self.policy.max_candidates}"
+            case Fate.OUTNUMBERED:
+                return (
+                    f"not compared: {self.policy.max_estimated} others share more keys, or longer "
+                    "ones; no signatures of more are looked at"
+                )
             case Fate.UNASKED:
                 return "not compared: an equal text had decided already"
         return "the index no longer has it"

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH, cap_at, longer
 from streamfilter.index.protocol import Buckets
-from streamfilter.matching.candidates import Hits, ranks
+from streamfilter.matching.candidates import ranks
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 NEVER = np.iinfo(np.int64).max
@@ -64,19 +65,20 @@ class Groups:
         groups = self.groups[joining]
         return np.asarray(ranks(groups) < self.room[groups])
 
-    def meetings(self, members: I64, asked: I64) -> tuple[I64, I64]:
-        """Return the pairs (entry of *asked*, entry of *members*) of a group, the latter earlier.
+    def met(self, depth: int, members: I64, asked: I64, *, first_ordinal: int) -> Level:
+        """Return for each of the entries *asked* which *members* of its group are earlier.
 
-        Both are rising entries.
+        Both are rising entries; the row of the batch with number 0 has *first_ordinal*.
         """
         stride = int(self.rows.max(initial=0)) + 1
         places = self.groups[members] * stride + self.rows[members]
         wanted = self.groups[asked]
         starts = np.searchsorted(places, wanted * stride)
         counts = np.searchsorted(places, wanted * stride + self.rows[asked]) - starts
-        before = np.cumsum(counts) - counts
-        which = np.repeat(starts - before, counts) + np.arange(counts.sum())
-        return np.repeat(asked, counts), members[which]
+        nobody = np.zeros(len(asked), np.int64)
+        return Level(
+            depth, self.cells[asked], starts, counts, self.rows[members] + first_ordinal, nobody
+        )
 
 
 class Overlay:
@@ -113,26 +115,22 @@ class Overlay:
             keys = longer(keys, signatures[rows], at, bands=columns - 1, depth=depth)
         return Groups.of(keys, cells, columns=columns, room=room)
 
-    def hits(self, unique: Flags, asked: Flags, *, first_ordinal: int) -> Hits:
-        """Return the hits of *asked* rows among the earlier rows, if those in *unique* are."""
-        rows: list[I64] = []
-        ordinals: list[I64] = []
-        whole: list[Flags] = []
+    def levels(self, unique: Flags, asked: Flags, *, first_ordinal: int) -> list[Level]:
+        """Return whom *asked* rows meet among the earlier rows, if those in *unique* are."""
+        levels: list[Level] = []
         away: I64 | None = None
-        for level in self._levels:
+        for depth, level in enumerate(self._levels):
             joins = unique[level.rows]
             if away is not None:
                 joins &= np.isin(level.cells, away)
             joining = np.flatnonzero(joins)
             found = level.listed(joining)
-            one, other = level.meetings(joining[found], np.flatnonzero(asked[level.rows]))
-            rows.append(level.rows[one])
-            ordinals.append(level.rows[other] + first_ordinal)
-            whole.append(level.cells[one] % self._columns == self._columns - 1)
+            asking = np.flatnonzero(asked[level.rows])
+            levels.append(level.met(depth, joining[found], asking, first_ordinal=first_ordinal))
             away = level.cells[joining[~found]]
             if not len(away):
                 break
-        return Hits(np.concatenate(rows), np.concatenate(ordinals), np.concatenate(whole))
+        return levels
 
     def unsettled(self, changed: Flags, undecided: Flags) -> Flags:
         """Return which *undecided* rows may still change, if *changed* are not as was guessed.

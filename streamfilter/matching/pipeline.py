@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from streamfilter.entities.held_out import NO_POOLS, HeldOut, pools_of
 from streamfilter.index.protocol import Additions, Buckets, Documents, Index
 from streamfilter.index.selection import buckets_at
-from streamfilter.matching.candidates import Candidates, collect, hits_of, merge
+from streamfilter.matching.candidates import Candidates, collect, meetings, merge
+from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, decide, keys_that_count
 from streamfilter.matching.overlay import Overlay
 from streamfilter.matching.retention import EVERYTHING, Extent
@@ -77,7 +78,7 @@ class Counts:
     rejected: NDArray[np.float64]
     """Similarities of those that did not: the false positives of the LSH step."""
     skipped: int = 0
-    """Candidates beyond ``max_candidates``."""
+    """Candidates beyond ``max_candidates``, and those that were outnumbered (`crowds`)."""
     missing: int = 0
     """Candidates whose record the index no longer has."""
     held_out: HeldOut = NO_POOLS
@@ -130,20 +131,20 @@ def judge(
     buckets = index.probe(sketches.keys, present, sketches.contents.signatures)
     if extent.opens is not None:
         buckets = buckets.aged()
-    known = collect(hits_of(buckets))
     horizons = _horizons(len(batch.ids), extent, as_of)
-    known = known.where(known.ordinals >= horizons[known.rows])
-    stored = index.fetch(np.unique(known.ordinals))
+    met = meetings(buckets.levels, columns=sketches.keys.shape[1])
+    met = (part.where(part.ordinals >= horizons[part.rows]) for part in met)
     if as_of is not None:
-        known = known.where(_earlier(known, stored, batch, as_of))
+        met = (part.where(_earlier(part, index, batch, as_of)) for part in met)
+    crowd = Crowd.of(met, documents=len(batch.ids), most=policy.max_estimated)
+    stored = index.fetch(np.unique(crowd.candidates.ordinals))
     alone = as_of is not None
     shared = np.zeros_like(present) if alone else present
     signatures, cap = sketches.contents.signatures, index.bucket_cap
     overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
     undecided: Flags = np.asarray(present.any(axis=1))
-    judging = _Judging(batch, sketches, stored, policy, locate, first_ordinal, undecided)
+    judging = _Judging(batch, sketches, stored, crowd, policy, locate, first_ordinal, undecided)
     judging.leave_short(~undecided, policy)
-    judging.meet(known)
     width = len(undecided)
     while undecided.any():
         looked = _first(undecided, width)
@@ -172,7 +173,7 @@ def _first(undecided: Flags, width: int) -> Flags:
 
 
 def _earlier(
-    known: Candidates, stored: Documents, batch: Batch, as_of: Sequence[BatchMark | None]
+    known: Candidates, index: Index, batch: Batch, as_of: Sequence[BatchMark | None]
 ) -> Flags:
     """Return which candidates have a smaller place than the re-read document that met them."""
     firsts = np.array([mark.first_ordinal if mark else 0 for mark in as_of], np.int64)
@@ -181,6 +182,7 @@ def _earlier(
     before = ordinals < firsts[rows]
     same_batch = ~before & (ordinals < nexts[rows])
     if same_batch.any():
+        stored = index.fetch(np.unique(ordinals[same_batch]))
         at = np.searchsorted(stored.ordinals, ordinals).clip(max=max(len(stored) - 1, 0))
         theirs, ours = stored.partitions[at], batch.partitions[rows]
         smaller = (theirs < ours) | ((theirs == ours) & (stored.offsets[at] < batch.offsets[rows]))
@@ -196,6 +198,7 @@ class _Judging:
         batch: Batch,
         sketches: Sketches,
         stored: Documents,
+        crowd: Crowd,
         policy: MatchPolicy,
         locate: Locate,
         first_ordinal: int,
@@ -205,9 +208,14 @@ class _Judging:
         self._batch, self._sketches, self._stored = batch, sketches, stored
         self._verifier = Verifier(stored, sketches.contents, policy, first_ordinal=first_ordinal)
         self._locate, self._first = locate, first_ordinal
-        self._unique = judged.copy()
+        self._crowd = crowd
+        self._shortlist = self._verifier.shortlist(crowd.candidates)
+        self._known = crowd.candidates.where(self._shortlist.kept)
+        self._places = crowd.places[self._shortlist.kept]
+        self._unique = judged & ~self._shortlist.likely
         """Right of the rows that are settled, a guess of the others: all that look like nobody."""
-        self._candidates = np.zeros(len(batch.ids), np.int64)
+        self._met = crowd.met.copy()
+        """(n,) candidates of each document; of one that is not settled, those of the index."""
         self._outcomes: list[tuple[Outcome, Flags]] = []
 
     def leave_short(self, short: Flags, policy: MatchPolicy) -> None:
@@ -215,37 +223,34 @@ class _Judging:
         for row in np.flatnonzero(short).tolist():
             self.decisions[row] = SHORT[policy.short_text]
 
-    def meet(self, known: Candidates) -> None:
-        """Take the candidates that the index has, and keep those that can have a say."""
-        self._candidates += np.bincount(known.rows, minlength=len(self._candidates))
-        self._known = self._verifier.shortlist(known)
-        self._unique &= ~self._known.likely
-        self._candidates -= np.bincount(
-            self._known.candidates.rows, minlength=len(self._candidates)
-        )
-
     def round(self, overlay: Overlay, undecided: Flags) -> Flags:
         """Judge all *undecided* rows, keep what stands, and return what remains undecided."""
-        own = collect(overlay.hits(self._unique, undecided, first_ordinal=self._first))
-        known = self._known.candidates
-        outcome = self._verifier.verify(merge(known.where(undecided[known.rows]), own))
+        met = overlay.levels(self._unique, undecided, first_ordinal=self._first)
+        own = collect(met, columns=self._sketches.keys.shape[1])
+        asked = undecided[self._known.rows]
+        known, places = self._known.where(asked), self._places[asked]
+        theirs, ours = self._crowd.beside(known, places, own)
+        outcome = self._verifier.verify(merge(known.where(theirs), own.where(ours)))
         unique = undecided.copy()
         unique[outcome.candidates.rows[outcome.confirmed]] = False
         unsettled = overlay.unsettled(undecided & (unique != self._unique), undecided)
-        self._keep(outcome, undecided & ~unsettled)
+        settled = undecided & ~unsettled
+        self._met += np.where(settled, np.bincount(own.rows, minlength=len(settled)), 0)
+        self._keep(outcome, settled)
         self._unique = np.where(undecided, unique, self._unique)
         return unsettled
 
     def _keep(self, outcome: Outcome, settled: Flags) -> None:
         """Turn the settled rows' confirmed pairs into decisions, and remember the counts."""
         stands = settled[outcome.candidates.rows]
-        skipped = self._known.skipped
+        skipped = self._outnumbered()
         for row, decision in decide(outcome, stands, describe=self._describe, skipped=skipped):
             self.decisions[row] = decision
-        self._candidates += np.bincount(
-            outcome.candidates.rows[stands], minlength=len(self._candidates)
-        )
         self._outcomes.append((outcome, stands))
+
+    def _outnumbered(self) -> I64:
+        """Return (n,): how many candidates of each document nobody has looked at."""
+        return np.maximum(self._met - self._crowd.most, 0)
 
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
         """Return ids and sources of candidates: stored ones, or of this very batch."""
@@ -278,16 +283,16 @@ class _Judging:
         """Return what happened, counted once for each document."""
         similar = [o.similarity[s & o.confirmed] for o, s in self._outcomes]
         rejected = [o.similarity[s & o.rejected] for o, s in self._outcomes]
-        known = self._known
+        known = self._shortlist
         asked = np.array([each.verdict is not Verdict.EXACT_DUPLICATE for each in self.decisions])
         if len(known.rejected):
             rejected.append(known.rejected[asked[known.rejected_rows]])
         skipped = sum(int((s & o.skipped).sum()) for o, s in self._outcomes)
         return Counts(
-            candidates=self._candidates,
+            candidates=self._met,
             confirmed=np.concatenate([*similar, np.zeros(0)]),
             rejected=np.concatenate([*rejected, np.zeros(0)]),
-            skipped=skipped + int(known.skipped.sum(where=asked)),
+            skipped=skipped + int(self._outnumbered().sum(where=asked)),
             missing=sum(int((s & o.missing).sum()) for o, s in self._outcomes),
             held_out=pools_of(
                 self.decisions,

@@ -32,6 +32,8 @@ class MatchPolicy:
     """``exact`` (on sets), ``signature`` (the estimate alone), ``sketch`` (agreeing slots) or
     ``fields`` (records: their score)."""
     max_candidates: int = 8
+    max_estimated: int = 128
+    """Candidates of a document whose signatures are looked at: of more, those that share most."""
     short_text: str = "forward"
     """A text shorter than one shingle: ``forward`` (unjudged), ``exact_only`` or ``drop``."""
     agree: int = 90

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from streamfilter.index.protocol import Buckets, Documents
-from streamfilter.matching.candidates import Candidates, collect, hits_of
+from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.finding import Finding
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.verification import Outcome, Verifier
@@ -66,7 +66,8 @@ def present_keys(contents: Contents, columns: int) -> Flags:
 def candidates_of(index: Readable, contents: Contents, keys: U64) -> Candidates:
     """Return the stored documents that share a key with each row of *contents*."""
     present = present_keys(contents, keys.shape[1])
-    return collect(hits_of(index.probe(keys, present, contents.signatures)))
+    found = index.probe(keys, present, contents.signatures)
+    return collect(found.levels, columns=keys.shape[1])
 
 
 def compared(

@@ -1,6 +1,7 @@
 """Verification: from candidates to confirmed matches, and what became of each other one.
 
-Those whose signature estimate is hopeless are rejected; of the others the ``max_candidates``
+Those in a crowd (`crowds`) are left out before anybody looks at them, those whose signature
+estimate is hopeless are rejected; of the others the ``max_candidates``
 that look most similar are compared on their sets. An equal content fingerprint, all 128 bits of
 it, decides before anything else.
 """
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfilter.index.protocol import Documents
-from streamfilter.matching.candidates import Candidates, ranks
+from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.comparers import Compare
+from streamfilter.matching.crowds import most_similar
 from streamfilter.matching.finding import Fate, Finding
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.columns import F64, I64, Contents, Flags
@@ -52,7 +54,7 @@ class Outcome:
     confirmed: Flags
     rejected: Flags
     skipped: Flags
-    """(p,) hopeful, but beyond ``max_candidates``."""
+    """(p,) hopeful, but beyond ``max_candidates``; or outnumbered."""
     missing: Flags
     """(p,) the index no longer has the candidate's record."""
     compared: Flags
@@ -63,11 +65,13 @@ class Outcome:
     """(p,) the similarity from which each pair counts, or one for all."""
     containment: F64 | None = None
     """(p,) share of one set that is in the other; None: the policy does not ask."""
+    outnumbered: Flags | None = None
+    """(p,) not even estimated; None: who is, was left out before."""
 
     def finding(self, pair: int) -> Finding:
         """Return what became of one pair, and why."""
         fate, containment = self._fate(pair), self.containment
-        asked = fate not in (Fate.UNASKED, Fate.MISSING)
+        asked = fate not in (Fate.UNASKED, Fate.MISSING, Fate.OUTNUMBERED)
         estimated = 1.0 if fate is Fate.SAME_TEXT else float(self.estimated[pair])
         return Finding(
             policy=self.policy,
@@ -91,6 +95,8 @@ class Outcome:
         if self.confirmed[pair]:
             enough = self.similarity[pair] >= self._wanted(pair)
             return Fate.MATCH if enough else Fate.CONTAINED
+        if self.outnumbered is not None and self.outnumbered[pair]:
+            return Fate.OUTNUMBERED
         if self.skipped[pair]:
             return Fate.SKIPPED
         if not self.rejected[pair]:
@@ -111,19 +117,16 @@ class _Look:
     """Worth an estimate: there, and of a document that has no equal text."""
     estimated: F64
     hopeful: Flags
-    chosen: Flags
 
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:
     """Of the candidates that the index has, those that can have a say at all."""
 
-    candidates: Candidates
+    kept: Flags
     rejected_rows: I64
     rejected: F64
     """Estimates of the hopeless ones."""
-    skipped: I64
-    """(n,) of each row, how many are hopeful, but beyond ``max_candidates`` already here."""
     likely: Flags
     """(n,) which rows look like duplicates, by the estimates alone."""
 
@@ -145,23 +148,21 @@ class Verifier:
         )  # fmt: skip
 
     def shortlist(self, candidates: Candidates) -> Shortlist:
-        """Leave out those of *candidates* that more of them cannot bring back.
+        """Leave out those of *candidates* that are hopeless, whoever else there is.
 
         In a flood a document meets hundreds, and every round would look at all of them again.
         """
         look = self._look(candidates)
-        kept = look.chosen | look.equal_text | ~look.known
         rejected = look.near & ~look.hopeful
-        skipped = candidates.rows[look.hopeful & ~look.chosen]
         likely = np.zeros(len(self._ours), np.bool_)
-        alike = look.equal_text | (look.chosen & (look.estimated >= self.policy.threshold))
+        alike = look.equal_text | (look.hopeful & (look.estimated >= self.policy.threshold))
         likely[candidates.rows[alike]] = True
-        return Shortlist(
-            candidates.where(kept), candidates.rows[rejected], look.estimated[rejected],
-            np.bincount(skipped, minlength=len(likely)), likely,
-        )  # fmt: skip
+        kept = look.hopeful | look.equal_text | ~look.known
+        return Shortlist(kept, candidates.rows[rejected], look.estimated[rejected], likely)
 
-    def _look(self, candidates: Candidates, *, every: bool = False) -> _Look:
+    def _look(
+        self, candidates: Candidates, *, every: bool = False, outnumbered: Flags | None = None
+    ) -> _Look:
         """Look at everything but the sets."""
         at, known = self._positions(candidates.ordinals)
         equal_text = self._equal_texts(candidates, at, known, every=every)
@@ -170,25 +171,34 @@ class Verifier:
             exact_rows = np.zeros(len(self._ours), bool)
             exact_rows[candidates.rows[equal_text]] = True
             near &= ~exact_rows[candidates.rows]
+        if outnumbered is not None:
+            near &= ~outnumbered
         estimated = np.zeros(len(candidates))
         estimated[near] = self._estimates(candidates.rows[near], at[near])
         slots = self._ours.slots
         sizes = self._sizes(candidates.rows, at)
-        hopeful = chosen = near
+        hopeful = near
         if not every:
             hopeful = near & self.policy.hopeful(estimated, *sizes, slots=slots)
-            chosen = _most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
-        return _Look(at, known, equal_text, near, estimated, hopeful, chosen)
+        return _Look(at, known, equal_text, near, estimated, hopeful)
 
-    def verify(self, candidates: Candidates, *, every: bool = False) -> Outcome:
+    def verify(
+        self, candidates: Candidates, *, every: bool = False, outnumbered: Flags | None = None
+    ) -> Outcome:
         """Compare as many of *candidates* as the policy allows; or *every* one of them.
 
         To judge a document, an equal text is enough, the oldest one; then nobody asks the others.
-        Who searches wants to hear of all.
+        Who searches wants to hear of all. Nobody looks at those who are *outnumbered*.
         """
-        look = self._look(candidates, every=every)
+        look = self._look(candidates, every=every, outnumbered=outnumbered)
         at, equal_text, near = look.at, look.equal_text, look.near
-        hopeful, chosen, estimated = look.hopeful, look.chosen, look.estimated
+        hopeful, estimated = look.hopeful, look.estimated
+        chosen = hopeful
+        if not every:
+            chosen = most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
+        skipped = hopeful & ~chosen
+        if outnumbered is not None:
+            skipped |= outnumbered & ~equal_text
         sizes = self._sizes(candidates.rows, at)
         similarity, whole, sample = self._similarities(candidates.rows, at, chosen, estimated)
         wanted = self.policy.wanted(*sizes)
@@ -204,12 +214,13 @@ class Verifier:
             self.policy, candidates, similarity, whole, sample, equal_text,
             confirmed=confirmed | equal_text,
             rejected=(chosen & ~confirmed) | (near & ~hopeful),
-            skipped=hopeful & ~chosen,
+            skipped=skipped,
             missing=~look.known,
             compared=chosen,
             estimated=estimated,
             wanted=wanted,
             containment=containment,
+            outnumbered=outnumbered,
         )  # fmt: skip
 
     def _sizes(self, rows: I64, at: I64) -> tuple[I64, I64]:
@@ -248,7 +259,7 @@ class Verifier:
         equal = np.empty(len(rows), np.int64)
         for begin in range(0, len(rows), PAIRS_AT_ONCE):
             these = slice(begin, begin + PAIRS_AT_ONCE)
-            equal[these] = _trues(ours[rows[these]] == theirs[at[these]])
+            equal[these] = _trues(ours.take(rows[these], axis=0) == theirs.take(at[these], axis=0))
         return estimate(equal, slots)
 
     def _slots(self) -> int:
@@ -299,21 +310,6 @@ def _trues(flags: Flags) -> I64:
     """Return how many of each row are True: for a sum of bytes numpy widens each to eight."""
     if flags.shape[1] % WORD or flags.shape[1] > 255:
         return np.asarray(flags.sum(axis=1), np.int64)
-    lanes = np.ascontiguousarray(flags).view(np.uint64).sum(axis=1)  # eight sums side by side
+    # Eight sums side by side; `sum` takes three times as long as einsum for rows so short.
+    lanes = np.einsum("ij->i", flags.view(np.uint64))
     return np.asarray(lanes * LANES >> np.uint64(56), np.int64)
-
-
-def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:
-    """Return the *hopeful* pairs, but of each row at most as many, those of the best estimates.
-
-    Shared bands say less than the whole signature: eight variants of a text may well share more
-    bands with a copy of it than the text itself does, and would be compared in its place.
-    """
-    asked = np.flatnonzero(hopeful)
-    if ranks(candidates.rows[asked]).max(initial=0) < most:
-        return hopeful
-    # Stable, so that among equal estimates the order of the candidates holds.
-    order = asked[np.lexsort((-estimated[asked], candidates.rows[asked]))]
-    chosen = np.zeros(len(candidates), np.bool_)
-    chosen[order[ranks(candidates.rows[order]) < most]] = True
-    return chosen

@@ -147,7 +147,7 @@ CATALOGUE: tuple[Metric, ...] = (
     # candidates and their verification
     _counter("candidates_total", "Earlier documents that share a band with a new one."),
     _histogram("candidates_per_document", "Candidates of one document; a rising tail means bands are too loose.", COUNTS),
-    _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step.", "outcome", VERIFICATIONS),
+    _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step; skipped = beyond verify.max_candidates, or of a crowd.", "outcome", VERIFICATIONS),
     _histogram("candidate_similarity", "Verified similarity of candidates.", SIMILARITIES, "outcome", VERIFICATIONS[:2]),
     _counter("matches_total", "Confirmed matches of near-duplicates."),
     _counter("matches_expected_total", "The same, each weighted by 1/P(similarity) that the bands find it: matches/expected is what the bands promise, not recall (clusters, full buckets)."),

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from streamfilter.similarity.columns import I64, Samples, slices
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
-TOKENS_MAX = 1 << 18
-"""Tokens of one side compared at a time: temporaries stay below 8 MiB."""
+TOKENS_MAX = 1 << 16
+"""Tokens compared at a time: what is made of them stays in the processor's cache. Four times as
+many cost twice as much each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from streamfilter.index.levels import Level
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
-from streamfilter.matching.candidates import Candidates, Hits, collect, ranks
+from streamfilter.matching import candidates
+from streamfilter.matching.candidates import Candidates, collect, ranks
 from streamfilter.matching.decision import decide
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge
 from streamfilter.matching.verification import Outcome
@@ -115,15 +117,33 @@ def test_judging_changes_nothing():
         assert len(index) == 0
 
 
-def test_candidates_come_by_shared_bands_then_age():
-    hits = Hits(
-        np.array([1, 0, 1, 1, 0]), np.array([7, 3, 4, 7, 9]), np.array([False] * 4 + [True])
-    )
-    found = collect(hits)
-    assert found.rows.tolist() == [0, 0, 1, 1]
-    assert found.ordinals.tolist() == [3, 9, 7, 4]
-    assert found.bands.tolist() == [1, 0, 2, 1]
-    assert found.same_text.tolist() == [False, True, False, False]
+def test_candidates_come_by_document_then_age_whoever_shares_a_list():
+    """Rows 0 and 1 of two bands and the whole text's key: both have read the list of 4 and 7."""
+    nobody = np.zeros(3, np.int64)
+    shortest = Level(0, np.array([0, 3, 5]), np.array([0, 0, 2]), np.array([2, 2, 1]),
+                     np.array([4, 7, 9]), nobody)  # fmt: skip
+    longer = Level(1, np.array([1]), np.array([1]), np.array([2]), np.array([5, 3, 7]), nobody[:1])
+    found = collect([shortest, longer], columns=3)
+    assert found.rows.tolist() == [0, 0, 0, 1, 1, 1]
+    assert found.ordinals.tolist() == [3, 4, 7, 4, 7, 9]
+    assert found.bands.tolist() == [1, 1, 2, 1, 1, 0]
+    assert found.same_text.tolist() == [False] * 5 + [True]
+
+
+def test_candidates_are_the_same_however_they_are_cut_into_tables(monkeypatch):
+    rng = np.random.default_rng(5)
+    counts = rng.integers(0, 9, 200)
+    level = Level(0, np.arange(200) * 3, np.zeros(200, np.int64), counts,
+                  np.sort(rng.integers(0, 40, 9)), counts * 0)  # fmt: skip
+    whole = collect([level], columns=4)
+    monkeypatch.setattr(candidates, "TALLIES_MAX", 30)
+    cut = collect([level], columns=4)
+    assert len(whole) > 100
+    for name in Candidates.__slots__:
+        assert np.array_equal(getattr(whole, name), getattr(cut, name)), name
+
+
+def test_ranks_count_anew_for_each_row():
     assert ranks(np.array([0, 0, 3, 3, 3, 5])).tolist() == [0, 1, 0, 1, 2, 0]
 
 
@@ -131,7 +151,8 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
     rows, ordinals = np.array([0, 0, 0, 1]), np.array([8, 5, 2, 1])
     none, all_ = np.zeros(4, bool), np.ones(4, bool)
     outcome = Outcome(
-        MatchPolicy(), Candidates(rows, ordinals, np.array([9, 4, 4, 7]), none),
+        MatchPolicy(),
+        Candidates(rows, ordinals, np.array([9, 4, 4, 7]), none, np.zeros(4, np.int64)),
         np.array([0.85, 0.9, 0.9, 0.95]), whole=np.array([True, True, True, False]),
         sample=np.full(4, 1024), equal_text=none, confirmed=all_, rejected=none, skipped=none,
         missing=none, compared=all_, estimated=np.full(4, 0.9), wanted=0.8,

@@ -167,13 +167,18 @@ def flood(rng: random.Random, n: int) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize("cap", [1, 2, 8])
-def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_again(cap):
+@pytest.mark.parametrize(
+    ("cap", "max_estimated"), [(1, 128), (2, 128), (8, 128), (8, 40), (8, 9), (2, 5), (1, 1)]
+)
+def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_again(
+    cap, max_estimated
+):
+    """Also where more are met than are looked at, and index and batch have some of them each."""
     rng = random.Random(cap)
     texts = flood(rng, 400)
-    policy = MatchPolicy(max_candidates=4)
+    policy = MatchPolicy(max_candidates=4, max_estimated=max_estimated)
     sketches = SKETCHER.sketch(texts)
-    model = SequentialModel(max_candidates=4, cap=cap)
+    model = SequentialModel(max_candidates=4, max_estimated=max_estimated, cap=cap)
     expected = [model.judge(f"d{i}", sketches, i) for i in range(len(texts))]
     index = MemoryIndex(slots=128, bucket_cap=cap)
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)

@@ -16,8 +16,12 @@ from streamfilter.index.longer import DEPTH, cap_at
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
+from streamfilter.matching.candidates import Candidates
+from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.explanation import explain
+from streamfilter.matching.finding import Fate
 from streamfilter.matching.pipeline import Batch, MatchPolicy, _Judging, judge
+from streamfilter.matching.verification import Verifier
 from streamfilter.model import Source, Verdict
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
@@ -182,6 +186,51 @@ def test_whoever_full_buckets_hide_is_counted_exactly():
         hidden = number >= room
         assert (applied.faint, applied.unlisted) == (hidden, hidden)
         assert applied.longer == (16 if CAP <= number < room else 0)
+
+
+def test_of_a_crowd_only_so_many_are_fetched_and_looked_at(tmp_path, monkeypatch):
+    """Before, a copy behind a thousand variants looked at 400 of them, and at more behind more."""
+    looked, estimates = [0], Verifier._estimates
+
+    def counted(self, rows, at):
+        looked.append(int(np.bincount(rows, minlength=1).max()))
+        return estimates(self, rows, at)
+
+    monkeypatch.setattr(Verifier, "_estimates", counted)
+    with closing(open_index(tmp_path / "index", IDENTITY)) as index:
+        seen = attacked(index, Flooding(1_000, 12, 0), seed=3, batch=100)
+    assert seen.candidates > 2 * POLICY.max_estimated
+    assert max(looked) == POLICY.max_estimated
+
+
+def test_the_foremost_of_a_crowd_share_most_then_are_oldest_and_an_equal_text_stays():
+    rows = np.array([0, 0, 0, 0, 0, 1, 1])
+    ordinals = np.array([3, 5, 6, 8, 9, 3, 7])
+    weights = np.array([4, 2, 4, 8, 0, 2, 6])
+    same = np.array([False, False, False, False, True, False, False])
+    met = Candidates(rows, ordinals, weights, same, weights)
+    crowd = Crowd.of([met], documents=2, most=2)
+    assert crowd.met.tolist() == [5, 2]
+    assert crowd.candidates.ordinals.tolist() == [3, 8, 9, 3, 7]
+    assert crowd.places.tolist() == [1, 0, 2, 1, 0]
+    own = Candidates(*(np.array([v]) for v in (0, 20, 1, False, 5)))
+    theirs, ours = crowd.beside(crowd.candidates, crowd.places, own)
+    assert theirs.tolist() == [False, True, True, True, True]
+    assert ours.tolist() == [True]
+
+
+def test_explain_tells_who_was_outnumbered_as_the_filter_judges(tmp_path):
+    with closing(open_index(tmp_path / "index", IDENTITY)) as index:
+        attacked(index, Flooding(1_000, 12, 0), seed=3, batch=100)
+        enemy = Enemy(3)
+        enemy.variants(Flooding(1_000, 12, 0))
+        copy = SKETCHER.sketch(enemy.copies(1))
+        told = explain(index, copy, policy=POLICY, before=1_001)
+    outnumbered = [step for step in told.candidates if step.finding.fate is Fate.OUTNUMBERED]
+    assert len(told.candidates) == POLICY.max_estimated + len(outnumbered) > 200
+    assert told.decision.verdict is Verdict.NEAR_DUPLICATE
+    assert told.decision.matches_truncated
+    assert outnumbered[0].why.startswith("not compared: 128 others share more keys")
 
 
 def test_explain_tells_of_whom_it_met_under_longer_keys(tmp_path):

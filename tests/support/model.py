@@ -67,10 +67,11 @@ def trail(key: int, signature: bytes, band: int | None, bands: int) -> Iterator[
 class SequentialModel:
     """*method* is that of `MatchPolicy`; the other rules are said again, in their own words."""
 
-    def __init__(self, *, threshold=0.8, max_candidates=8, cap=8, method="exact", agree=90, of=100,
-                 containment=None, contained="shorter", short_threshold=None,
-                 short_size=32):  # fmt: skip
+    def __init__(self, *, threshold=0.8, max_candidates=8, max_estimated=128, cap=8,
+                 method="exact", agree=90, of=100, containment=None, contained="shorter",
+                 short_threshold=None, short_size=32):  # fmt: skip
         self.threshold, self.max_candidates, self.cap = threshold, max_candidates, cap
+        self.max_estimated = max_estimated
         self.method, self.agree, self.of = method, agree, of
         self.containment, self.contained = containment, contained
         self.short_threshold, self.short_size = short_threshold, short_size
@@ -115,10 +116,10 @@ class SequentialModel:
                 bucket.append(me.ordinal)
                 return
 
-    def _listed(self, me: Stored, key: int, band: int, bands: int) -> list[int]:
-        """Who is listed under *key*, or under a longer one of *me*."""
-        keys = trail(key, me.signature, band, bands)
-        return [ordinal for each in keys for ordinal in self._remembered(each)]
+    def _listed(self, me: Stored, key: int, band: int, bands: int) -> list[tuple[int, int]]:
+        """Who is listed under *key*, or under a longer one of *me*, and what that key weighs."""
+        keys = zip(trail(key, me.signature, band, bands), (2, 3, 4, 6, 8), strict=True)
+        return [(ordinal, weight) for each, weight in keys for ordinal in self._remembered(each)]
 
     def _remembered(self, key: int) -> list[int]:
         """Who of any window is listed under *key* and not forgotten."""
@@ -143,10 +144,13 @@ class SequentialModel:
             if self.documents[ordinal].fingerprint == me.fingerprint:
                 return Verdict("exact_duplicate", [(self.documents[ordinal].id, 1.0, 0)])
         shared: dict[int, int] = {}
+        weights: dict[int, int] = {}
         for band, key in enumerate(keys[:-1]):
-            for ordinal in self._listed(me, key, band, len(keys) - 1):
+            for ordinal, weight in self._listed(me, key, band, len(keys) - 1):
                 shared[ordinal] = shared.get(ordinal, 0) + 1
-        ordered = sorted(shared, key=lambda o: (-shared[o], o))
+                weights[ordinal] = weights.get(ordinal, 0) + weight
+        foremost = sorted(shared, key=lambda o: (-weights[o], o))[: self.max_estimated]
+        ordered = sorted(foremost, key=lambda o: (-shared[o], o))
         hopeful = [o for o in ordered if self._hopeful(me, self.documents[o])]
         slots = self._slots(me)
         hopeful.sort(key=lambda o: -equal_slots(me, self.documents[o], slots))  # stable
@@ -161,7 +165,8 @@ class SequentialModel:
         matches = [
             (self.documents[o].id, round(-s, ROUND), shared[o]) for s, o in sorted(confirmed)
         ]
-        return Verdict("near_duplicate", matches, len(hopeful) > self.max_candidates)
+        left_out = len(hopeful) > self.max_candidates or len(shared) > self.max_estimated
+        return Verdict("near_duplicate", matches, left_out)
 
     def _similarity(self, me: Stored, other: Stored) -> float:
         if self.method == "exact":
