@@ -17,11 +17,12 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 
 from streamfilter.documents.reader import Reader
-from streamfilter.files.lines import InputFile
-from streamfilter.model import Document, Record, Source
+from streamfilter.files.lines import records_of
+from streamfilter.model import Document
 from streamfilter.stories import prose
 
 RUN_SENTENCES = (2, 5)
@@ -100,15 +101,8 @@ def _copy(rng: random.Random, text: str, vocabulary: Sequence[str]) -> str:
 def texts_of(path: Path, *, count: int) -> list[str]:
     """Return the ``text`` fields of the first *count* lines of a JSON Lines file."""
     reader = Reader(text_pointer="/text", id_pointer=None)
-    found: list[str] = []
-    for batch in InputFile(str(path)).batches(documents=1_000, size=1 << 22):
-        for line in batch.lines:
-            reading = reader.read(Record(Source(str(path), 0, line.number), None, line.raw))
-            if isinstance(reading, Document):
-                found.append(reading.text)
-        if len(found) >= count:
-            break
-    return found[:count]
+    readings = map(reader.read, records_of([str(path)]))
+    return [each.text for each in islice((r for r in readings if isinstance(r, Document)), count)]
 
 
 def _document(rng: random.Random, translate: Callable[[str], str], size: int) -> str:

@@ -19,7 +19,7 @@ from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Rules, decide, prepare
 from streamfilter.matching.pipeline import Judgement, accept
-from streamfilter.model import BatchMark, Decision, Malformed, Record, Source, Span
+from streamfilter.model import BatchMark, Decision, Malformed, Record, Span
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import SchemeMismatch
@@ -94,7 +94,7 @@ class Engine:
 
     def _step(self, name: str, number: int, lines: Lines) -> None:
         """Move one batch: first what was judged before, then what is new, each in line order."""
-        records = [Record(Source(name, 0, line.number), None, line.raw) for line in lines.lines]
+        records = [line.record(name) for line in lines.lines]
         progress = self.index.progress
         position = (progress.positions or {}).get(number, 1)
         accepted = accept({0: position}, records)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 
 from streamfilter.documents.reader import Reader
 from streamfilter.evaluation.reading import digest, given_of, placed_of
 from streamfilter.evaluation.run import Given, Placed, Run
-from streamfilter.files.lines import InputFile, Line
+from streamfilter.files.lines import records_of
 from streamfilter.matching import envelope
-from streamfilter.model import Record, Source, Verdict
+from streamfilter.model import Verdict
 from streamfilter.stops import BrokenInput
 
 
@@ -32,7 +31,8 @@ def read_run(
         Stop: if a file cannot be read, or an output holds something else; names the line.
     """
     given = list(_given(inputs, reader, short_dropped))
-    placed = [Placed("unique", Verdict.UNIQUE, digest(line.raw)) for _, line in _lines(unique)]
+    forwarded = records_of([unique])
+    placed = [Placed("unique", Verdict.UNIQUE, digest(each.value or b"")) for each in forwarded]
     placed += _envelopes(duplicates, "duplicates")
     if dead_letter is not None:
         placed += _envelopes(dead_letter, "dead_letter")
@@ -40,25 +40,14 @@ def read_run(
 
 
 def _given(inputs: Sequence[str], reader: Reader, short_dropped: bool) -> Iterator[Given]:
-    rank = 0
-    for path in inputs:
-        for name, line in _lines(path):
-            record = Record(Source(name, 0, line.number), None, line.raw)
-            yield given_of(record, reader, order=(rank,), droppable=short_dropped)
-            rank += 1
+    for rank, record in enumerate(records_of(inputs)):
+        yield given_of(record, reader, order=(rank,), droppable=short_dropped)
 
 
 def _envelopes(path: str, place: str) -> Iterator[Placed]:
-    for _, line in _lines(path):
+    for line in records_of([path]):
         try:
-            record = envelope.decode(line.raw)
+            record = envelope.decode(line.value or b"")
         except ValueError as error:
-            raise BrokenInput(f"{path}, line {line.number}: {error}") from None
+            raise BrokenInput(f"{path}, line {line.source.offset}: {error}") from None
         yield placed_of(record, place)
-
-
-def _lines(path: str) -> Iterator[tuple[str, Line]]:
-    with closing(InputFile(path)) as input_:
-        for batch in input_.batches(documents=10_000, size=1 << 22):
-            for line in batch.lines:
-                yield input_.name, line

@@ -12,12 +12,14 @@ import select
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BufferedReader, RawIOBase
 from typing import Any, NamedTuple, cast
 
+from streamfilter.model import Record, Source
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
@@ -34,6 +36,10 @@ class Line(NamedTuple):
     number: int
     raw: bytes
     """As it stood, without its line feed."""
+
+    def record(self, name: str) -> Record:
+        """Return the line as a record of the input *name*."""
+        return Record(Source(name, 0, self.number), None, self.raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,19 @@ class InputFile:
         """Close the input; standard input stays open."""
         if self.path != STDIN:
             self._raw.close()
+
+
+def records_of(paths: Iterable[str]) -> Iterator[Record]:
+    """Yield the records of files, one file after the other.
+
+    Raises:
+        Stop: one cannot be read.
+    """
+    for path in paths:
+        with closing(InputFile(path)) as input_:
+            for lines in input_.batches(documents=1_000, size=1 << 22):
+                for line in lines.lines:
+                    yield line.record(input_.name)
 
 
 class _Waiting(RawIOBase):

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
-from streamfilter.files.lines import InputFile, Line
-from streamfilter.model import Document, Malformed, Record, Source
+from streamfilter.files.lines import records_of
+from streamfilter.model import Document, Malformed, Record
 from streamfilter.stops import BrokenInput
 
 
 def copy_first(inputs: Sequence[str], path: Path, *, records: int) -> None:
     """Copy the first *records* lines of *inputs* to *path*."""
     with path.open("wb") as file:
-        for _, line in islice(_lines(inputs), records):
-            file.write(line.raw + b"\n")
+        for record in islice(records_of(inputs), records):
+            file.write((record.value or b"") + b"\n")
 
 
 Rejected = Callable[[Record, Malformed], None]
@@ -48,18 +47,9 @@ def documents_of(
         BrokenInput: a line cannot be read, unless *rejected* takes it.
     """
     reader = reader_for(config)
-    for name, line in _lines(inputs):
-        record = Record(Source(name, 0, line.number), None, line.raw)
+    for record in records_of(inputs):
         reading = reader.read(record)
         if isinstance(reading, Document):
             yield reading.id, reading.text
         elif isinstance(reading, Malformed):
             rejected(record, reading)
-
-
-def _lines(inputs: Sequence[str]) -> Iterator[tuple[str, Line]]:
-    for path in inputs:
-        with closing(InputFile(path)) as input_:
-            for batch in input_.batches(documents=1_000, size=1 << 22):
-                for line in batch.lines:
-                    yield input_.name, line

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 
 from streamfilter.evaluation.run import Truth
-from streamfilter.files.lines import InputFile
+from streamfilter.files.lines import records_of
 from streamfilter.stops import BrokenInput
 
 HEADER = "id_a"
@@ -20,14 +19,8 @@ def read_truth(path: str) -> Truth:
     Raises:
         Stop: if it cannot be read, or is no truth file; the message names the line.
     """
-    input_ = InputFile(path)
-    try:
-        lines = chain.from_iterable(
-            batch.lines for batch in input_.batches(documents=10_000, size=1 << 22)
-        )
-        return Truth(_pairs(path, ((line.number, line.raw) for line in lines)))
-    finally:
-        input_.close()
+    lines = ((line.source.offset, line.value or b"") for line in records_of([path]))
+    return Truth(_pairs(path, lines))
 
 
 def _pairs(path: str, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[str, str, float]]:

@@ -20,7 +20,7 @@ from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, decide, keys_that_count
 from streamfilter.matching.finding import Fate, Finding
-from streamfilter.matching.pipeline import Batch, Locate, judge
+from streamfilter.matching.pipeline import Batch, Locate, described, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import BEHIND_ALL, Readable
 from streamfilter.matching.verification import Outcome, Verifier
@@ -118,10 +118,7 @@ def explain(
 def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
     def describe(ordinals: I64) -> list[tuple[str, Source]]:
         rows = np.searchsorted(stored.ordinals, ordinals).tolist()
-        return [
-            (stored.ids[row], locate(int(stored.partitions[row]), int(stored.offsets[row])))
-            for row in rows
-        ]
+        return [described(stored, row, locate) for row in rows]
 
     stands = np.ones(len(outcome.candidates), np.bool_)
     return dict(decide(outcome, stands, describe=describe)).get(0, UNIQUE)

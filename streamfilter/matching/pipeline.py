@@ -258,7 +258,7 @@ class _Judging:
         own, places = rows >= 0, np.searchsorted(self._stored.ordinals, ordinals)
         rows = np.where(own, rows, places)
         return [
-            _described(self._batch if ours else self._stored, row, self._locate)
+            described(self._batch if ours else self._stored, row, self._locate)
             for ours, row in zip(own.tolist(), rows.tolist(), strict=True)
         ]
 
@@ -305,7 +305,7 @@ class _Judging:
         )
 
 
-def _described(documents: Batch | Documents, row: int, locate: Locate) -> tuple[str, Source]:
+def described(documents: Batch | Documents, row: int, locate: Locate) -> tuple[str, Source]:
     """Return id and source of one document."""
     source = locate(int(documents.partitions[row]), int(documents.offsets[row]))
     return documents.ids[row], source
