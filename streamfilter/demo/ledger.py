@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 from streamfilter.engine.outgoing import PREFIX
+from streamfilter.evaluation.reading import digest
 from streamfilter.evaluation.run import Given, Placed, Run
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.stories.stream import Story
@@ -37,13 +36,44 @@ class Sent:
 class OutputRecord:
     """One record that came out."""
 
-    place: str
-    verdict: Verdict
-    value: bytes
     document_id: str
-    source: Source | None
-    matches: tuple[dict[str, Any], ...] = ()
+    placed: Placed
+    matches: tuple[dict[str, Any], ...]
     """As the evidence has them, best first."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return why it came out there."""
+        return self.placed.verdict
+
+    @classmethod
+    def of(cls, record: Record) -> OutputRecord:
+        """Return what *record* and its headers say."""
+        ours = {
+            name.removeprefix(PREFIX): value.decode()
+            for name, value in record.headers
+            if name.startswith(PREFIX) and value is not None
+        }
+        place, matches = OUTPUTS[record.source.topic], json.loads(ours.get("matches", "[]"))
+        rejected = place == "dead_letter"
+        placed = Placed(
+            place,
+            Verdict.REJECTED if rejected else Verdict(ours.get("verdict", "unique")),
+            raw=digest(record.value or b""),
+            source=_source(ours, "error." if rejected else "source."),
+            match_id=matches[0]["id"] if matches else None,
+            similarity=matches[0]["similarity"] if matches else 0.0,
+            match_sources=tuple(Source(m["topic"], m["partition"], m["offset"]) for m in matches),
+        )
+        return cls((record.key or b"").decode(), placed, tuple(matches))
+
+
+def _source(ours: dict[str, str], prefix: str) -> Source | None:
+    """Return where the evidence says that a record came from; a unique one carries none."""
+    if f"{prefix}offset" not in ours:
+        return None
+    topic, partition, offset = (ours[prefix + name] for name in ("topic", "partition", "offset"))
+    return Source(topic, int(partition), int(offset))
 
 
 @dataclass(slots=True)
@@ -66,12 +96,10 @@ class Ledger:
         self.sent.append(sent)
         return sent
 
-    def receive(self, record: Record) -> OutputRecord:
+    def receive(self, record: Record) -> None:
         """Enter what came out."""
-        outcome = _outcome(record)
-        self.outcomes.append(outcome)
-        self.verdicts[outcome.verdict] += 1
-        return outcome
+        self.outcomes.append(OutputRecord.of(record))
+        self.verdicts[self.outcomes[-1].verdict] += 1
 
     def stories(self) -> dict[str, Story]:
         """Return the readable stories by their ids."""
@@ -83,59 +111,10 @@ class Ledger:
             Given(
                 source=Source(INPUT, 0, number),
                 order=(number,),
-                raw=_digest(sent.value),
+                raw=digest(sent.value),
                 id=None if sent.broken else sent.story.id,
-                text=b"" if sent.broken else _digest(texts[sent.story.id].encode()),
+                text=b"" if sent.broken else digest(texts[sent.story.id].encode()),
             )
             for number, sent in enumerate(self.sent)
         ]
-        return Run(given, list(map(_placed, self.outcomes)))
-
-
-def _outcome(record: Record) -> OutputRecord:
-    ours = {
-        name.removeprefix(PREFIX): value.decode()
-        for name, value in record.headers
-        if name.startswith(PREFIX) and value is not None
-    }
-    place = OUTPUTS[record.source.topic]
-    verdict = Verdict.REJECTED if place == "dead_letter" else Verdict(ours.get("verdict", "unique"))
-    return OutputRecord(
-        place,
-        verdict,
-        value=record.value or b"",
-        document_id=(record.key or b"").decode(),
-        source=_source(ours),
-        matches=tuple(json.loads(ours.get("matches", "[]"))),
-    )
-
-
-def _source(ours: dict[str, str]) -> Source | None:
-    """Return where the evidence says that the record came from; a unique one carries none."""
-    for prefix in ("source.", "error."):
-        if f"{prefix}offset" in ours:
-            partition, offset = int(ours[f"{prefix}partition"]), int(ours[f"{prefix}offset"])
-            return Source(ours[f"{prefix}topic"], partition, offset)
-    return None
-
-
-def _placed(outcome: OutputRecord) -> Placed:
-    best: dict[str, Any] = next(iter(outcome.matches), {})
-    return Placed(
-        outcome.place,
-        outcome.verdict,
-        raw=_digest(outcome.value),
-        source=outcome.source,
-        match_id=best.get("id"),
-        similarity=best.get("similarity", 0.0),
-        match_sources=tuple(_match_sources(outcome)),
-    )
-
-
-def _match_sources(outcome: OutputRecord) -> Iterator[Source]:
-    for match in outcome.matches:
-        yield Source(match["topic"], match["partition"], match["offset"])
-
-
-def _digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=16).digest()
+        return Run(given, [each.placed for each in self.outcomes])
