@@ -183,7 +183,7 @@ class Route:
     def copy(self) -> float:
         """Run the ceiling over the whole topic; return records a second."""
         config = self.directory / "ceiling.yaml"
-        config.write_text(json.dumps(self._settings(self.name)))
+        config.write_text(json.dumps(self._settings(self.name, self._new_group())))
         module = "streamfilter.kafka.ceiling"
         copied = said_by(["-m", module, str(config), str(len(self.documents))])
         return float(copied["records"] / copied["seconds"])
@@ -224,18 +224,22 @@ class Route:
 
     def _running(self, topic: str) -> RunningFilter:
         """Start the filter from *topic*, as a new group."""
-        self.group = f"{self.name}-{secrets.token_hex(4)}"
-        return RunningFilter(self._settings(topic), self.directory, name=self.group)
+        self.group = self._new_group()
+        settings = self._settings(topic, self.group)
+        return RunningFilter(settings, self.directory, name=self.group)
 
-    def _settings(self, topic: str) -> dict[str, Any]:
-        """Return settings for the group, with topics and an index of its own."""
-        outputs = {name: f"{self.group}.{name}" for name in OUTPUTS}
+    def _new_group(self) -> str:
+        return f"{self.name}-{secrets.token_hex(4)}"
+
+    def _settings(self, topic: str, group: str) -> dict[str, Any]:
+        """Return settings for *group*, with topics and an index of its own."""
+        outputs = {name: f"{group}.{name}" for name in OUTPUTS}
         self.kafka.create_topics(dict.fromkeys(outputs.values(), 1))
         return {
             "input": {"topic": topic},
             "output": outputs,
-            "index": {"path": str(self.directory / self.group)},
-            "kafka": {"group": self.group, "common": {"bootstrap.servers": self.kafka.bootstrap}},
+            "index": {"path": str(self.directory / group)},
+            "kafka": {"group": group, "common": {"bootstrap.servers": self.kafka.bootstrap}},
             "http": {"host": "127.0.0.1", "port": free_ports(1)[0]},
         }
 
