@@ -20,6 +20,7 @@ from streamfilter.similarity.sketch import Sketcher, Sketches
 QUICK = Options(repeat=1, quick=True)
 
 
+@pytest.mark.slow
 def test_a_quick_run_saves_numbers_with_machine_versions_and_settings(tmp_path, capsys):
     saved = tmp_path / "new" / "run.json"
     assert cli.main(["bench", "--quick", "--only", "sketch", "--json", str(saved)]) == 0
@@ -41,6 +42,7 @@ def test_a_quick_run_saves_numbers_with_machine_versions_and_settings(tmp_path, 
     assert "\x1b" not in said.err
 
 
+@pytest.mark.slow
 def test_signatures_that_mean_nothing_fail_the_run(monkeypatch, capsys):
     class Broken(Sketcher):
         def sketch(self, documents):

@@ -12,6 +12,8 @@ import pytest
 
 from streamfilter.kafka.broker.node import free_ports
 
+pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
+
 TIMEOUT_SECONDS = 240
 
 

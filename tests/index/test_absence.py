@@ -159,6 +159,7 @@ def read_to_the_end(path: Path) -> None:
         index.close()
 
 
+@pytest.mark.slow
 def test_kills_at_any_moment_hide_no_key(tmp_path: Path) -> None:
     rng, state = random.Random(5), tmp_path / "state"
     for _ in range(5):

@@ -54,6 +54,7 @@ def batch(number: int, *, size: int = BATCH) -> Changes:
     )
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_the_effect_of_whole_batches(tmp_path: Path) -> None:
     rng, model, done = random.Random(9), MemoryIndex(slots=SLOTS, bucket_cap=CAP), 0
     for kill in range(8):

@@ -83,6 +83,7 @@ def lose_power(logs: list[Path], rng: random.Random) -> None:
 FAULTS = (delete, empty, tear, flip, zero, lose_power)
 
 
+@pytest.mark.slow
 @short_and_long(12, 200)
 def test_whatever_happens_to_a_log_is_an_older_prefix_or_told(
     killed: list[Path], tmp_path: Path, trials: Trials

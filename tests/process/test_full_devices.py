@@ -18,6 +18,8 @@ from streamfilter.stops import NoRoom
 from tests.filter.stories import lines_of, stories, write
 from tests.support.disk import fill, small_file_system
 
+pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
+
 STREAMFILTER = (sys.executable, "-m", "streamfilter.cli")
 FULL = Path("/dev/full")
 DOCUMENTS = 400

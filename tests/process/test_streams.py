@@ -18,6 +18,8 @@ from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 
+pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
+
 SEED = 20_261_201
 STREAMFILTER = ("-m", "streamfilter.cli")
 WAYS = ["0closed,1closed,2closed", "2closed", "2gone", "1gone,2gone"]

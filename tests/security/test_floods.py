@@ -90,6 +90,7 @@ def words(rng: random.Random, count: int) -> str:
     return " ".join(f"w{rng.randrange(100_000)}" for _ in range(count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
 def test_equal_texts_cost_one_candidate_each_and_one_document_of_memory(number):
     text = words(random.Random(1), 60)
