@@ -17,6 +17,7 @@ from streamfilter.documents.reader import is_blank
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
 from streamfilter.index.selection import documents_at
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.matching.search import candidates_of, compared
 from streamfilter.matching.verification import Outcome
 from streamfilter.similarity.columns import I64, U64, Contents, Flags
@@ -58,8 +59,10 @@ class Likeness:
 class Collection:
     """Documents by id in an index that belongs to this collection alone."""
 
-    def __init__(self, index: Index, sketcher: Sketcher, *, seed: bytes) -> None:
-        self.index, self.sketcher = index, sketcher
+    def __init__(
+        self, index: Index, sketcher: Sketcher, *, seed: bytes, retention: Retention = UNLIMITED
+    ) -> None:
+        self.index, self.sketcher, self.retention = index, sketcher, retention
         self.overflows = 0
         """How often a document was not listed, because its bucket was full."""
         self._name_key = hashlib.blake2b(seed, person=b"document id").digest()
@@ -68,14 +71,18 @@ class Collection:
         return len(self.index)
 
     def ordinals_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Return under which ordinal each of *ids* is stored."""
-        found = self.index.probe(self._name_keys(ids)[:, None])
-        documents = self.index.fetch(np.unique(found.ordinals))
+        """Return under which ordinal each of *ids* is remembered."""
+        windows = self.index.probe(self._name_keys(ids)[:, None]).windows
+        found = np.unique(np.concatenate([each.ordinals for each in windows]))
+        documents = self.index.fetch(found[found >= self.index.progress.horizon])
         names = dict(zip(documents.ids, documents.ordinals.tolist(), strict=True))
         return [names.get(id_) for id_ in ids]
 
     def put(self, ids: Sequence[str], texts: Sequence[str]) -> I64:
         """Remember texts under *ids*, in one write; a known id gets the new text.
+
+        With a retention, `forget_old` comes after the question whom they are like: what the first
+        of them may meet is remembered until then.
 
         Returns:
             The ordinals of the documents, (n,).
@@ -92,15 +99,24 @@ class Collection:
         batches = np.full(n, progress.next_batch, np.int64)
         documents = replace(documents, ordinals=ordinals, offsets=ordinals, batches=batches)
         old = [ordinal for ordinal in self.ordinals_of(documents.ids) if ordinal is not None]
+        extent = self.retention.extent(progress, self.index.windows, coming=1)
         following = replace(
             progress,
             next_batch=progress.next_batch + 1,
             next_ordinal=progress.next_ordinal + n,
+            horizon=extent.horizon,
         )
         additions = Additions(documents, self._keys(documents), always=ALWAYS)
-        applied = self.index.apply(Changes(following, additions, removals=self._removals(old)))
-        self.overflows += applied.overflows
+        changes = Changes(following, additions, removals=self._removals(old), opens=extent.opens)
+        self.overflows += self.index.apply(changes).overflows
         return ordinals
+
+    def forget_old(self) -> None:
+        """Forget what the retention no longer holds."""
+        progress = self.index.progress
+        extent = self.retention.extent(progress, self.index.windows)
+        if extent.horizon > progress.horizon:
+            self.index.apply(Changes(replace(progress, horizon=extent.horizon)))
 
     def remove(self, ids: Sequence[str]) -> int:
         """Forget documents; return how many of *ids* were known."""
@@ -145,7 +161,10 @@ class Collection:
         found = self._grouped(sketches, documents, asked, policy)
         if not earlier:
             return found
-        return [[each for each in row if each.other_ordinal < each.ordinal] for row in found]
+        return [
+            [each for each in row if self.retention.meets(each.ordinal, each.other_ordinal)]
+            for row in found
+        ]
 
     def _grouped(
         self, sketches: Sketches, own: Documents | None, asked: Flags, policy: MatchPolicy
@@ -165,14 +184,19 @@ class Collection:
 
     def likenesses(self, policy: MatchPolicy) -> Iterator[list[Likeness]]:
         """Yield every pair that meets and is similar, each once, those of a document together."""
-        for start in range(0, self.index.progress.next_ordinal, BATCH_DOCUMENTS):
+        for start in self._starts():
             chunk = np.arange(start, start + BATCH_DOCUMENTS, dtype=np.int64)
             yield from self.like_ordinals(chunk, policy, earlier=True)
 
     def documents(self) -> Iterator[Documents]:
         """Yield all documents in the order in which they came, many at a time."""
-        for start in range(0, self.index.progress.next_ordinal, BATCH_DOCUMENTS):
+        for start in self._starts():
             yield self.index.fetch(np.arange(start, start + BATCH_DOCUMENTS, dtype=np.int64))
+
+    def _starts(self) -> range:
+        """Return where to begin to read what is remembered, many at a time."""
+        progress = self.index.progress
+        return range(progress.horizon, progress.next_ordinal, BATCH_DOCUMENTS)
 
     def copy_into(self, other: Collection) -> None:
         """Write all documents whose ids *other* does not know into it, sketches as they are."""
@@ -181,6 +205,7 @@ class Collection:
             rows = np.flatnonzero([ordinal is None for ordinal in known])
             if rows.size:
                 other._write(documents_at(documents, rows))
+                other.forget_old()
 
 
 def _documents(ids: Sequence[str], contents: Contents) -> Documents:

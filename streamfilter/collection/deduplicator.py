@@ -35,7 +35,13 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
-from streamfilter.collection.identity import new_scheme, noted_policy, wanted_identity
+from streamfilter.collection.identity import (
+    new_scheme,
+    noted_policy,
+    noted_retention,
+    retention_of,
+    wanted_identity,
+)
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index, read_identity
 from streamfilter.index.protocol import Index
@@ -97,6 +103,7 @@ class Deduplicator:
         threshold: float | None = None,
         shingle: str | None = None,
         scheme: Scheme | None = None,
+        retention_documents: int | None = None,
     ) -> None:
         """Open what is at *path*, or start empty.
 
@@ -107,11 +114,16 @@ class Deduplicator:
             shingle: ``word:3`` (default), ``char:5``, ...: how a text becomes a set.
             scheme: everything that shapes the index, instead of *shingle*; by default bands are
                 planned to find .99 of the pairs at the threshold.
+            retention_documents: remember the last so many that were added or updated, and forget
+                all others: a directory then holds at most a quarter more, or a thousand. It keeps
+                the number when it is opened again without; another one may be given, and what was
+                forgotten does not come back. By default nothing is forgotten.
 
         Raises:
             ValueError: a value that cannot be; the message names the cure.
             IndexFault: *path* is in use, damaged, or was made with another scheme.
         """
+        retention = retention_of(retention_documents)
         asked = MatchPolicy() if threshold is None else MatchPolicy(threshold=threshold)
         known = read_identity(Path(path)) if path is not None else None
         wanted = (
@@ -126,6 +138,7 @@ class Deduplicator:
             index = stored = open_index(Path(path), identity, bucket_cap=BUCKET_CAP)
             try:
                 self._policy = noted_policy(stored, threshold, new=known is None)
+                retention = noted_retention(stored, retention_documents)
             except BaseException:  # its traceback keeps self, so nobody else would close it
                 stored.close()
                 raise
@@ -133,7 +146,7 @@ class Deduplicator:
         self._release = weakref.finalize(self, index.close)
         self._path, self._identity = path, identity
         self._lock = threading.RLock()
-        self._opened = Collection(index, sketcher, seed=identity.seed)
+        self._opened = Collection(index, sketcher, seed=identity.seed, retention=retention)
 
     @classmethod
     def open(cls, path: str | Path) -> Deduplicator:
@@ -162,8 +175,10 @@ class Deduplicator:
         index = open_index(Path(path), self._identity, bucket_cap=BUCKET_CAP)
         try:
             noted_policy(index, self.threshold, new=True)
-            copy = Collection(index, self._collection.sketcher, seed=self._identity.seed)
-            self._collection.copy_into(copy)
+            ours = self._collection
+            retention = noted_retention(index, ours.retention.documents)
+            copy = Collection(index, ours.sketcher, seed=self._identity.seed, retention=retention)
+            ours.copy_into(copy)
         finally:
             index.close()
 
@@ -228,6 +243,7 @@ class Deduplicator:
             self._refuse_known(ids)
             ordinals = self._collection.put(ids, [text for _, text in chunk])
             rows = self._collection.like_ordinals(ordinals, self._policy, earlier=True)
+            self._collection.forget_old()
             found += [_duplicates(row) for row in rows]
         return found
 

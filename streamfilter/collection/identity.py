@@ -9,8 +9,13 @@ from dataclasses import asdict, replace
 from streamfilter.index.identity import Identity
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.retention import Retention
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
 from streamfilter.similarity.shape import plan
+
+_RETENTION = "retention_documents"
+WINDOW_DOCUMENTS = 1_000
+"""A window holds at least so many, and with it the disk what is forgotten."""
 
 _FACT = "deduplicator"
 """Stored by us alone: in other indexes documents have no names."""
@@ -73,3 +78,18 @@ def noted_policy(index: RocksIndex, threshold: float | None, *, new: bool) -> Ma
     index.remember("policy", json.dumps(asdict(policy), sort_keys=True).encode())
     index.remember(_FACT, b"1")
     return policy
+
+
+def retention_of(documents: int | None) -> Retention:
+    """Return the retention of the last so many *documents*; None: nothing is forgotten."""
+    return Retention(documents, least=WINDOW_DOCUMENTS)
+
+
+def noted_retention(index: RocksIndex, documents: int | None) -> Retention:
+    """Return how much is remembered, and remember that in *index*; None: as much as before."""
+    known = index.fact(_RETENTION)
+    if documents is None:
+        return retention_of(int(known) if known else None)
+    if known != (asked := str(documents).encode()):
+        index.remember(_RETENTION, asked)
+    return retention_of(documents)

@@ -80,7 +80,8 @@ class Audit:
         additions = judgement.additions
         gone = self._documents + (len(additions.documents) if additions else 0) - len(self._index)
         self._documents = len(self._index)
-        self._next.take(sketches, judgement.decisions, first_ordinal)
+        horizon = self._index.progress.horizon
+        self._next.take(sketches, judgement.decisions, first_ordinal, horizon=horizon)
         self._next.forgotten += gone
         if self._scan is not None:
             self._scan.sample.forgotten += gone

@@ -49,6 +49,8 @@ class Chosen:
     ordinals: I64
     hashes: U64
     kinds: NDArray[np.int8]
+    horizons: I64
+    """From which ordinal on documents were remembered when it was judged."""
     named: I64
     """Ordinal of the match that the evidence names first; -1: none."""
     doubts: F64
@@ -58,8 +60,8 @@ class Chosen:
     def where(self, rows: I64) -> Chosen:
         """Return the arrivals in *rows*."""
         return Chosen(
-            self.ordinals[rows], self.hashes[rows], self.kinds[rows], self.named[rows],
-            self.doubts[rows], self.contents.at(rows),
+            self.ordinals[rows], self.hashes[rows], self.kinds[rows], self.horizons[rows],
+            self.named[rows], self.doubts[rows], self.contents.at(rows),
         )  # fmt: skip
 
 
@@ -68,6 +70,7 @@ def _joined(parts: list[Chosen]) -> Chosen:
         np.concatenate([part.ordinals for part in parts]),
         np.concatenate([part.hashes for part in parts]),
         np.concatenate([part.kinds for part in parts]),
+        np.concatenate([part.horizons for part in parts]),
         np.concatenate([part.named for part in parts]),
         np.concatenate([part.doubts for part in parts]),
         Contents.joined([part.contents for part in parts]),
@@ -91,8 +94,10 @@ class AuditSample:
         """Begin a sample of at most *share* of what comes."""
         return cls(min(_ALL, int(share * _ALL)))
 
-    def take(self, sketches: Sketches, decisions: list[Decision], first: int) -> None:
-        """Count a batch, and choose among it."""
+    def take(
+        self, sketches: Sketches, decisions: list[Decision], first: int, *, horizon: int = 0
+    ) -> None:
+        """Count a batch that was judged with *horizon*, and choose among it."""
         contents = sketches.contents
         signed = contents.set_sizes > 0
         kinds = np.array([_kind(decision) for decision in decisions], np.int8)
@@ -111,7 +116,7 @@ class AuditSample:
             return
         matches = [decisions[row].match for row in rows.tolist()]
         self.parts.append(Chosen(
-            first + rows, hashes[rows], kinds[rows],
+            first + rows, hashes[rows], kinds[rows], np.full(len(rows), horizon, np.int64),
             np.array([match.ordinal if match else -1 for match in matches], np.int64),
             doubts[rows], contents.at(rows),
         ))  # fmt: skip

@@ -108,7 +108,8 @@ class Scan:
         self._ours = self._chosen.contents
         self._keys = keys_of(self._ours)
         self._postings, self._screen = Postings(self._ours.samples), Screen(self._ours.samples)
-        self._cursor, self._end = 0, int(self._chosen.ordinals.max(initial=0))
+        self._cursor = int(self._chosen.horizons.min()) if n else 0
+        self._end = int(self._chosen.ordinals.max(initial=0))
         self._similarity, self._originals = np.zeros(n), np.full(n, -1, np.int64)
         self._equal, self._named = np.zeros(n, bool), np.full(n, -1, np.int8)
         self._reached: list[dict[int, bool]] = [{} for _ in range(n)]
@@ -128,7 +129,8 @@ class Scan:
     def _compare(self, documents: Documents) -> None:
         chosen, policy = self._chosen, self._policy
         earlier = np.searchsorted(np.sort(chosen.ordinals), documents.ordinals, "right")
-        self._comparisons += int((len(chosen.ordinals) - earlier).sum())
+        reached = np.searchsorted(np.sort(chosen.horizons), documents.ordinals, "right")
+        self._comparisons += int((reached - earlier).sum())
         self._named[self._names(documents.ordinals)] = 0
         samples = documents.contents.samples
         least = policy.threshold if policy.by_size else float(policy.wanted(_NONE, _NONE))
@@ -141,6 +143,7 @@ class Scan:
         sizes = samples.set_sizes[rows], self._ours.set_sizes[ours]
         kept = similarity >= policy.wanted(*sizes)
         kept &= documents.ordinals[rows] < chosen.ordinals[ours]
+        kept &= documents.ordinals[rows] >= chosen.horizons[ours]
         if kept.any():
             self._keep(documents, rows[kept], ours[kept], similarity[kept])
 

@@ -91,12 +91,13 @@ def explain(
     before: int = BEHIND_ALL,
     locate: Locate = NOWHERE,
 ) -> Explanation:
-    """Explain the one document in *sketches* against the documents *before* an ordinal."""
+    """Explain the one document in *sketches* against what is remembered *before* an ordinal."""
     present = keys_that_count(sketches.contents, sketches.keys.shape[1], policy)
     buckets = index.probe(sketches.keys, present, sketches.contents.signatures)
-    met_in = _met_in(buckets, before)
+    since = index.progress.horizon
+    met_in = _met_in(buckets, range(since, before))
     candidates = collect(buckets.levels, columns=sketches.keys.shape[1])
-    candidates = candidates.where(candidates.ordinals < before)
+    candidates = candidates.where((candidates.ordinals >= since) & (candidates.ordinals < before))
     crowd = Crowd.of([candidates], documents=1, most=policy.max_estimated)
     outnumbered = ~np.isin(candidates.ordinals, crowd.candidates.ordinals)
     stored = index.fetch(np.unique(candidates.ordinals))
@@ -124,12 +125,12 @@ def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
     return dict(decide(outcome, stands, describe=describe)).get(0, UNIQUE)
 
 
-def _met_in(buckets: Buckets, before: int) -> tuple[list[tuple[int, int]], ...]:
+def _met_in(buckets: Buckets, remembered: range) -> tuple[list[tuple[int, int]], ...]:
     """Return (column, ordinal) of whom the one row met, by the length of the key they share."""
     met: tuple[list[tuple[int, int]], ...] = tuple([] for _ in range(DEPTH + 1))
     for level in buckets.levels:
         found = zip(level.askers.tolist(), level.ordinals.tolist(), strict=True)
-        met[level.depth].extend(pair for pair in found if pair[1] < before)
+        met[level.depth].extend(pair for pair in found if pair[1] in remembered)
     return met
 
 

@@ -39,10 +39,16 @@ class Retention:
 
     documents: int | None = None
     """The last so many that were judged (of which the index holds the unique); None: all."""
+    least: int = 1
+    """A window holds at least so many: to begin and to drop one costs a tenth of a second."""
 
     def __post_init__(self) -> None:
         if self.documents is not None and self.documents < 1:
             raise ValueError(f"{self.documents} documents are no memory; use 1 or more, or None")
+
+    def meets(self, ordinal: int, other: int) -> bool:
+        """Return whether *other* was remembered when the document *ordinal* came."""
+        return other < ordinal and (self.documents is None or other > ordinal - self.documents)
 
     def extent(self, progress: Progress, windows: Sequence[Window], *, coming: int = 0) -> Extent:
         """Return what the next batch of an index with *progress* and *windows* is judged with.
@@ -59,7 +65,10 @@ class Retention:
         newest = windows[-1]
         held = progress.next_ordinal - newest.first_ordinal
         alive = 1 + sum(following.first_ordinal > horizon for _, following in pairwise(windows))
-        if held * PARTS < self.documents or alive >= WINDOWS_MAX:
+        if held * PARTS < self.documents or held < self.least or alive >= WINDOWS_MAX:
             return Extent(horizon)
         begins = Window(newest.number + 1, progress.next_ordinal, progress.next_batch)
         return Extent(horizon, begins)
+
+
+UNLIMITED = Retention()

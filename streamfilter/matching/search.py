@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfilter.index.protocol import Buckets, Documents
+from streamfilter.index.protocol import Buckets, Documents, Progress
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.finding import Finding
 from streamfilter.matching.policy import MatchPolicy
@@ -34,6 +34,10 @@ class Readable(Protocol):
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents under *ordinals*."""
+
+    @property
+    def progress(self) -> Progress:
+        """Return how far the index has come, and what it has forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,11 @@ def present_keys(contents: Contents, columns: int) -> Flags:
 
 
 def candidates_of(index: Readable, contents: Contents, keys: U64) -> Candidates:
-    """Return the stored documents that share a key with each row of *contents*."""
+    """Return the remembered documents that share a key with each row of *contents*."""
     present = present_keys(contents, keys.shape[1])
-    found = index.probe(keys, present, contents.signatures)
-    return collect(found.levels, columns=keys.shape[1])
+    buckets = index.probe(keys, present, contents.signatures)
+    found = collect(buckets.levels, columns=keys.shape[1])
+    return found.where(found.ordinals >= index.progress.horizon)
 
 
 def compared(

@@ -174,3 +174,85 @@ def test_random_calls_agree_with_plain_sets(make, seed):
     assert set(texts) == set(plain)
     for pair in texts.all_duplicates():
         assert similar(plain[pair.id], plain[pair.other])
+
+
+def remembered(texts, number):
+    """Pairs of (id, text): every third is like an earlier one, at any distance."""
+    rng, pairs = random.Random(number), []
+    for i in range(texts):
+        words = pairs[rng.randrange(i)][1].split() if i and i % 3 == 0 else []
+        words = words or [f"w{rng.randrange(10_000)}" for _ in range(20)]
+        pairs.append((f"d{i}", " ".join([*words[:-1], f"x{rng.randrange(3)}"])))
+    return pairs
+
+
+@pytest.mark.parametrize("last", [1, 7, 60])
+def test_the_last_so_many_are_remembered_and_nothing_else_however_they_were_added(make, last):
+    single, many, ever = make(retention_documents=last), make(retention_documents=last), make()
+    pairs = remembered(200, last)
+    expected = [
+        [each for each in found if int(each.id[1:]) >= number - last + 1]
+        for number, found in enumerate(ever.add_many(pairs))
+    ]
+    assert [single.add(*pair) for pair in pairs] == expected
+    assert many.add_many(pairs) == expected
+    assert any(expected) or last == 1
+    for texts in (single, many):
+        assert list(texts) == [f"d{i}" for i in range(200 - last, 200)]
+        assert len(texts) == last
+        assert "d0" not in texts
+        assert f"d{200 - last}" in texts
+        assert texts.add("d0", "a text of that name may come again") == []
+        assert len(texts) == last
+        assert all(int(p.other[1:]) > 200 - last or p.other == "d0" for p in texts.all_duplicates())
+
+
+def test_windows_come_and_go_and_answers_are_those_of_one_that_never_forgot(make, monkeypatch):
+    monkeypatch.setattr("streamfilter.collection.identity.WINDOW_DOCUMENTS", 1)
+    texts, ever, last = make(retention_documents=100), make(), 100
+    pairs = remembered(450, 5)
+    for begin in range(0, 450, 10):
+        some = pairs[begin : begin + 10]
+        assert texts.add_many(some) == [
+            [each for each in row if int(each.id[1:]) >= begin + i - last + 1]
+            for i, row in enumerate(ever.add_many(some))
+        ]
+    windows = texts._collection.index.windows
+    assert len(windows) in (4, 5)
+    assert windows[0].number > 8
+    assert texts.forget("d440")
+    assert not texts.forget("d340")
+    assert texts.update("d380", "another text of an old window") == []
+    assert len(texts) == 98  # the update was one more that came
+
+
+def test_a_directory_keeps_its_retention_and_its_size(tmp_path, monkeypatch):
+    monkeypatch.setattr("streamfilter.collection.identity.WINDOW_DOCUMENTS", 100)
+    sizes = []
+    for period in range(12):
+        path = tmp_path / "state"
+        with Deduplicator(path, retention_documents=1_000 if not period else None) as texts:
+            rng = random.Random(period)
+            texts.add_many(
+                (f"{period} {i}", " ".join(f"w{rng.randrange(9_999)}" for _ in range(30)))
+                for i in range(1_000)
+            )
+            assert len(texts) == 1_000
+            assert next(iter(texts)) == f"{period} 0"
+        sizes.append(sum(file.stat().st_size for file in (path / "rocksdb").glob("*.sst")))
+    assert max(sizes[2:]) <= 1.5 * sizes[2]
+    with Deduplicator(path, retention_documents=10) as texts:
+        texts.add("the last", "of them all")
+        assert len(texts) == 10
+    with Deduplicator(path, retention_documents=5_000) as texts:  # what was forgotten stays so
+        assert len(texts) == 10
+        copy = tmp_path / "copy"
+        texts.save(copy)
+    with Deduplicator.open(copy) as again:
+        assert len(again) == 10
+
+
+@pytest.mark.parametrize("documents", [0, -3])
+def test_a_retention_of_nothing_is_refused(make, documents):
+    with pytest.raises(ValueError, match="are no memory; use 1 or more"):
+        make(retention_documents=documents)
