@@ -161,11 +161,3 @@ def merge(one: Candidates, other: Candidates) -> Candidates:
     """Return the pairs of both by document; those of *other* are younger than all of *one*."""
     both = joined((one, other))
     return both.at(np.argsort(both.rows, kind="stable")) if len(one) and len(other) else both
-
-
-def ranks(rows: I64) -> I64:
-    """Return for each element of the rising *rows* its place among the equal ones, from 0."""
-    if not len(rows):
-        return rows
-    first = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
-    return np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))

@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from streamfilter.matching.candidates import Candidates, joined, ranks
+from streamfilter.matching.candidates import Candidates, joined
 from streamfilter.similarity.columns import F64, I64, Flags
 
 _WEIGHT_BITS = 16
@@ -125,3 +125,11 @@ def _before(keys: I64, candidates: Candidates, side: Literal["left", "right"]) -
     row = candidates.rows << _WEIGHT_BITS
     wanted = row | (_HEAVIEST - candidates.weights)
     return np.searchsorted(keys, wanted, side) - np.searchsorted(keys, row)
+
+
+def ranks(rows: I64) -> I64:
+    """Return for each element of the rising *rows* its place among the equal ones, from 0."""
+    if not len(rows):
+        return rows
+    first = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
+    return np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))

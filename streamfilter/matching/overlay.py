@@ -15,7 +15,7 @@ import numpy as np
 from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH, cap_at, longer
 from streamfilter.index.protocol import Buckets
-from streamfilter.matching.candidates import ranks
+from streamfilter.matching.crowds import ranks
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 NEVER = np.iinfo(np.int64).max

@@ -127,11 +127,11 @@ def judge(
     when its batch was judged, and nothing is added to the index. New documents are judged with
     *extent*; what is forgotten is nobody's candidate, and takes no place among those compared.
     """
+    horizons = _horizons(len(batch.ids), extent, as_of)
     present = keys_that_count(sketches.contents, sketches.keys.shape[1], policy)
     buckets = index.probe(sketches.keys, present, sketches.contents.signatures)
     if extent.opens is not None:
         buckets = buckets.aged()
-    horizons = _horizons(len(batch.ids), extent, as_of)
     met = meetings(buckets.levels, columns=sketches.keys.shape[1])
     met = (part.where(part.ordinals >= horizons[part.rows]) for part in met)
     if as_of is not None:

@@ -6,7 +6,8 @@ from streamfilter.index.levels import Level
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
 from streamfilter.matching import candidates
-from streamfilter.matching.candidates import Candidates, collect, ranks
+from streamfilter.matching.candidates import Candidates, collect
+from streamfilter.matching.crowds import ranks
 from streamfilter.matching.decision import decide
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge
 from streamfilter.matching.verification import Outcome
