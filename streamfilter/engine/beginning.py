@@ -110,7 +110,8 @@ def refuse_other_writer(names: Names, offset: int) -> Refusal:
         f"{names.group!r} wrote: somebody else writes this changelog, and nothing further is "
         "judged.\n"
         "    ways out: look for another kafka.group with the same index.changelog, give it one of "
-        "its own, and restart; if the group was only renamed, give it its old name; if this "
+        "its own, and restart; if the group was only renamed, give it its old name; if an older "
+        "version of streamfilter ran in between, keep the directory of the last owner; if this "
         "changelog can then not be restored, bring the topic back from a backup, or name a new "
         "kafka.group to begin anew"
     )

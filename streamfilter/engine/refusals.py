@@ -55,7 +55,8 @@ class Item:
     @property
     def bears_our_time(self) -> bool:
         """Return whether our own clock gives its timestamp, and no input record."""
-        return isinstance(self.out, bytes) or self.out.timestamp < 0
+        # librdkafka takes 0 for none.
+        return isinstance(self.out, bytes) or self.out.timestamp <= 0
 
 
 def place_of(source: Source | None) -> Place | None:

@@ -42,6 +42,7 @@ from streamfilter.kafka.questions import (
     OffsetSpec,
     bounds_of,
     committed,
+    compacted_among,
     fence_explained,
     is_closed_transaction,
     list_offsets,
@@ -51,7 +52,6 @@ from streamfilter.kafka.questions import (
     start_positions,
 )
 from streamfilter.kafka.reader import KafkaChangelogReader, gets_a_record, record_of
-from streamfilter.kafka.topics import is_compacted, settings_of
 from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
@@ -362,9 +362,7 @@ class KafkaLog:
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
         """Return which of *topics* are compacted now; none if nobody tells."""
-        with suppress(LogError):
-            return [name for name in topics if is_compacted(settings_of(self._clients.admin, name))]
-        return []
+        return compacted_among(self._clients.admin, topics)
 
     def ends(self) -> Positions:
         """Return the end of each partition, from what was last fetched."""

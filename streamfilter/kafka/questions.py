@@ -13,7 +13,7 @@ an operator) adopts the topic that is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
@@ -31,14 +31,24 @@ from confluent_kafka import (
 from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.engine.ports import Denied, OutcomeUnknown, Retriable, StartAt, Watermarks
+from streamfilter.engine.ports import (
+    Denied,
+    LogError,
+    OutcomeUnknown,
+    Retriable,
+    StartAt,
+    Watermarks,
+)
 from streamfilter.kafka.errors import kafka_errors, translated
+from streamfilter.kafka.topics import is_compacted, settings_of
 from streamfilter.model import Positions
 
 OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported without types
 
 CALL_SECONDS = 5.0  # offsets, metadata, admin: a caller repeats what is retriable
 LEADERS_SECONDS = 1.0
+POLICY_SECONDS = 1.0
+"""Asked inside of a transaction that waits for its abort, and asked again by the next one."""
 _OLD_LEADERS = frozenset(
     {
         KafkaError._NOENT,  # there was no leader when it looked
@@ -54,6 +64,15 @@ UNKNOWN_INPUT = ""
 INPUT_PREFIX = "streamfilter input "
 DESCRIBE_SECONDS = 10.0
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes: brokers before 2.8
+
+
+def compacted_among(admin: AdminClient, topics: Iterable[str]) -> list[str]:
+    """Return which of *topics* are compacted now, as far as brokers tell it soon."""
+    found = []
+    for name in topics:
+        with suppress(LogError):
+            found += [name] if is_compacted(settings_of(admin, name, POLICY_SECONDS)) else []
+    return found
 
 
 def list_offsets(

@@ -72,17 +72,18 @@ class Interruption(threading.Event):
     @contextmanager
     def _piped(self) -> Iterator[None]:
         """Let the interpreter write each signal's number into a pipe, as it comes."""
-        self._pipe, end = os.pipe()
-        for each in (self._pipe, end):
+        outer, (start, end) = self._pipe, os.pipe()
+        for each in (start, end):
             os.set_blocking(each, False)
+        self._pipe = start
         before = signal.set_wakeup_fd(end, warn_on_full_buffer=False)
         try:
             yield
         finally:
             signal.set_wakeup_fd(before)
+            self._pipe = outer
             os.close(end)
-            os.close(self._pipe)
-            self._pipe = -1
+            os.close(start)
 
     def _forget(self) -> None:
         self._heard, self._came = None, False

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from hashlib import blake2b
 
 import numpy as np
 import pytest
@@ -79,6 +80,15 @@ def test_a_batch_of_before_is_the_same_bytes_still_and_names_nobody() -> None:
     assert named == bytes([2, changelog.BATCH]) + OURS + value[2:]
     others = {changelog.writer_of("ab" * 16, "other"), changelog.writer_of("cd" * 16, "ours")}
     assert len(others | {OURS}) == 3
+
+
+def test_a_version_that_names_nobody_does_not_find_its_last_record_in_ours() -> None:
+    """It knew the hash alone, and would write batches behind ours that nobody may believe."""
+    mark = BatchMark(7, 3, 5, (Span(0, 1, 4),))
+    named = changelog.encode_batch(BatchRecord(mark, 9, OURS))
+    before = changelog.encode_batch(BatchRecord(mark, 9))
+    assert changelog.record_hash(named) != blake2b(named, digest_size=16).digest()
+    assert changelog.record_hash(before) == blake2b(before, digest_size=16).digest()
 
 
 def test_a_batch_tells_every_position_but_the_index_keeps_only_spans_with_offsets() -> None:

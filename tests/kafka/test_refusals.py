@@ -32,7 +32,8 @@ def test_a_record_without_a_timestamp_of_its_own_is_not_refused_for_our_clock() 
     theirs = Item(Outgoing("dead", 0, None, b"x", timestamp=10**15), (0, 4))
     refusals.learn([ours, theirs], Blame((1,), each=True, reason="too new", for_time=True))
     assert set(refusals.known) == {(0, 4)}
-    for item in (ours, Item(b"a document", (0, 5)), Item(b"a batch", None)):
+    none = Item(Outgoing("dead", 0, None, b"librdkafka takes 0 for none", timestamp=0), (0, 6))
+    for item in (ours, none, Item(b"a document", (0, 5)), Item(b"a batch", None)):
         with pytest.raises(Temporary, match="refuses the present time of this host"):
             refusals.learn([item], Blame((0,), each=True, reason="too new", for_time=True))
     assert set(refusals.known) == {(0, 4)}
