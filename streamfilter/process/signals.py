@@ -42,15 +42,17 @@ class Interruption(threading.Event):
         """Note SIGINT and SIGTERM inside the block.
 
         A second one is for *again*; by default it ends the process at once, and one that is ignored
-        stays ignored: a shell does that to what runs in the background. With None, which is for
-        services, a second one is noted as the first, and an ignored one is taken over: whoever
-        starts a service in the background and forwards Ctrl-C to it wants its end.
+        stays ignored: a shell does that to what runs in the background. Whoever says *again* goes
+        on until an end is asked for, and hears an ignored one too: who starts such a thing in the
+        background and forwards Ctrl-C to it wants its end. With None a second one is noted as the
+        first.
         """
         if threading.current_thread() is not threading.main_thread():
             yield  # no thread but the main one may set handlers, or is interrupted
             return
         before = {number: signal.getsignal(number) for number in SIGNALS}
-        heeded = [each for each in SIGNALS if again is None or before[each] is not signal.SIG_IGN]
+        endless = again is not signal.SIG_DFL
+        heeded = [each for each in SIGNALS if endless or before[each] is not signal.SIG_IGN]
         self._forget()
 
         def note(number: int, _: FrameType | None) -> None:

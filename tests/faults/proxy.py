@@ -81,9 +81,9 @@ class _Link:
     def reset(self) -> None:
         """End both sides with a reset, and not as one who has said everything."""
         for writer in (self.client, self.broker):
-            writer.get_extra_info("socket").setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-            )
+            its = writer.get_extra_info("socket")
+            if its.fileno() >= 0:  # it may have ended by itself, a moment ago
+                its.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.abort()
 
     def abort(self) -> None:

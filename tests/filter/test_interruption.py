@@ -154,12 +154,13 @@ def test_an_ignored_signal_stays_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_service_hears_a_signal_that_was_ignored() -> None:
+@pytest.mark.parametrize("again", [None, signal.default_int_handler])
+def test_what_goes_on_until_told_hears_a_signal_that_was_ignored(again: object) -> None:
     """A script that starts one in the background has ignored Ctrl-C for it, and may forward it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     told = Interruption()
     try:
-        with told.listening(again=None):
+        with told.listening(again=again):
             os.kill(os.getpid(), signal.SIGINT)
             assert told.wait(TIMEOUT_SECONDS)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
