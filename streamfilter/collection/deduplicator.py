@@ -114,10 +114,10 @@ class Deduplicator:
             shingle: ``word:3`` (default), ``char:5``, ...: how a text becomes a set.
             scheme: everything that shapes the index, instead of *shingle*; by default bands are
                 planned to find .99 of the pairs at the threshold.
-            retention_documents: remember the last so many that were added or updated, and forget
-                all others: a directory then holds at most a quarter more, or a thousand. It keeps
-                the number when it is opened again without; another one may be given, and what was
-                forgotten does not come back. By default nothing is forgotten.
+            retention_documents: remember the last so many (2,000 or more) that were added or
+                updated, and forget all others: a directory then holds at most a quarter more, or a
+                thousand. It keeps the number when it is opened again without; another one may be
+                given, and what was forgotten does not come back. By default nothing is forgotten.
 
         Raises:
             ValueError: a value that cannot be; the message names the cure.
@@ -147,6 +147,7 @@ class Deduplicator:
         self._path, self._identity = path, identity
         self._lock = threading.RLock()
         self._opened = Collection(index, sketcher, seed=identity.seed, retention=retention)
+        self._opened.forget_old()  # it may be less now, or a kill came before
 
     @classmethod
     def open(cls, path: str | Path) -> Deduplicator:

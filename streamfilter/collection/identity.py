@@ -16,6 +16,9 @@ from streamfilter.similarity.shape import plan
 _RETENTION = "retention_documents"
 WINDOW_DOCUMENTS = 1_000
 """A window holds at least so many, and with it the disk what is forgotten."""
+RETENTION_LEAST = 2 * WINDOW_DOCUMENTS
+"""The newest window is remembered whole, also when one call fills it: else its buckets could list
+the forgotten alone, and turn away those that are remembered."""
 
 _FACT = "deduplicator"
 """Stored by us alone: in other indexes documents have no names."""
@@ -81,7 +84,16 @@ def noted_policy(index: RocksIndex, threshold: float | None, *, new: bool) -> Ma
 
 
 def retention_of(documents: int | None) -> Retention:
-    """Return the retention of the last so many *documents*; None: nothing is forgotten."""
+    """Return the retention of the last so many *documents*; None: nothing is forgotten.
+
+    Raises:
+        ValueError: too few.
+    """
+    if documents is not None and documents < RETENTION_LEAST:
+        raise ValueError(
+            f"retention_documents={documents} is too few: what is forgotten goes a thousand at a "
+            f"time; use {RETENTION_LEAST:,} or more, or None"
+        )
     return Retention(documents, least=WINDOW_DOCUMENTS)
 
 

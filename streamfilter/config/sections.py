@@ -235,6 +235,14 @@ class IndexSection(Section):
         "changelog and the state directory.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def what_was_the_only_retention_is_passed_over(cls, data: Any) -> Any:
+        """Take a reference of before, which said that all is remembered: so it is."""
+        if isinstance(data, dict) and data.get("retention") == "unlimited":
+            return {name: value for name, value in data.items() if name != "retention"}
+        return data
+
 
 class AuditSection(Section):
     """Some arrivals are held against the whole index by brute force: `/metrics` has their recall.

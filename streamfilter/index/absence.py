@@ -35,7 +35,7 @@ class Fronts:
         self._made: dict[Window, Absence] = {}
 
     def of(self, alive: Sequence[Window]) -> dict[Window, Absence]:
-        """Return the fronts of the windows *alive*, and keep no others.
+        """Return the fronts of the windows *alive*; `keep` makes them those that are kept true.
 
         Each takes as much as all could. The first window has it all as long as it is the only one;
         if it took more than its part by then, its front is made again, as after a crash.
@@ -43,12 +43,15 @@ class Fronts:
         share = self._bytes_max if tuple(alive) == (EVER,) else self._bytes_max // WINDOWS_MAX
         keys = PIECE_KEYS if self._made else OPENING_KEYS
         kept = {window: one for window, one in self._made.items() if one.bytes <= share}
-        self._made = {
+        return {
             window: kept.get(window)
             or Absence(self._store, window.number, bytes_max=share, at_once=keys)
             for window in alive
         }
-        return self._made
+
+    def keep(self, fronts: dict[Window, Absence]) -> None:
+        """Keep *fronts*, and no others: once it is written that their windows are alive."""
+        self._made = fronts
 
     def catch_up(self, count: int) -> None:
         """Read the next *count* keys of each window, if some are left to read."""

@@ -81,7 +81,7 @@ class RocksIndex:
         try:
             self._standing = self._store.standing
             self._fronts = Fronts(self._store, memory.front_bytes)
-            self._tables = self._tables_of(self.windows)
+            self._use(self._tables_of(self.windows))
             self._highest = max(tables.highest() for tables in self._tables)
         except BaseException:
             self._release()
@@ -91,6 +91,11 @@ class RocksIndex:
         """Return the tables of the windows that are *alive*, with their fronts."""
         fronts = self._fronts.of(alive)
         return [WindowTables(self._store, each, absence=fronts[each]) for each in alive]
+
+    def _use(self, tables: list[WindowTables]) -> None:
+        """Let *tables* be those that are read and written; their fronts learn of every write."""
+        self._tables = tables
+        self._fronts.keep({each.window: each.absence for each in tables if each.absence})
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
@@ -136,7 +141,7 @@ class RocksIndex:
         self._standing = self._after(changes, applied, alive)
         if tables is not self._tables:
             gone = {each.window for each in self._tables} - set(alive)
-            self._tables = tables
+            self._use(tables)
             for window in gone:
                 self._store.retire(window.number)
         return applied

@@ -172,8 +172,15 @@ class Database:
     def add_window(self, number: int) -> None:
         """Make the families of a window that is about to begin, if they are not there."""
         made = [name for name in Families.of(number).names if name not in self._families]
-        if not made:
-            return
+        try:
+            self._make(made)
+        except IndexFault:
+            for name in self._families.keys() & made:  # the next try would take them for whole
+                with suppress(IndexFault):
+                    self._drop(name)
+            raise
+
+    def _make(self, made: list[str]) -> None:
         batch = WriteBatch(raw_mode=True)
         with rocks_errors(self.path):
             for name in made:
@@ -183,24 +190,24 @@ class Database:
                 batch.set_default_column_family(self._handles[name])
                 batch.put(STAMP, self._stamp.to_bytes(8, "big"))
             self._database.write(batch)
-            # From here on it needs every log: `log_gaps` reads that in its tables.
             for name in made:
-                self._families[name].flush(True)
+                self._families[name].flush(True)  # for `log_gaps`: it needs all logs from here on
 
     def retire(self, number: int) -> None:
         """Give the families of a window that is no longer alive to `drop_retired`."""
-        with rocks_errors(self.path):
-            # They go for good. What says so must outlive a power cut, too, or all would be wiped.
-            self._database.flush_wal(True)
         self._retired += Families.of(number).names
 
     def drop_retired(self) -> None:
         """Drop one family of a window that was retired, if there is one: some milliseconds each."""
         if self._retired:
-            name = self._retired.pop()
-            del self._handles[name], self._families[name]
-            with rocks_errors(self.path):
-                self._database.drop_column_family(name)
+            with rocks_errors(self.path):  # what says so must outlive a power cut, too
+                self._database.flush_wal(True)
+            self._drop(self._retired.pop())
+
+    def _drop(self, name: str) -> None:
+        del self._handles[name], self._families[name]
+        with rocks_errors(self.path):
+            self._database.drop_column_family(name)
 
     def get(self, family: str, keys: list[bytes]) -> list[bytes | None]:
         """Return the values of *keys* (best in rising order), None for the absent ones."""
@@ -368,8 +375,7 @@ class Cursor:
     """A place in a family. Drop it soon: it holds old files and the lock."""
 
     def __init__(self, iterator: RdictIter, path: Path) -> None:
-        self._iterator = iterator
-        self._path = path
+        self._iterator, self._path = iterator, path
 
     def at_or_before(self, key: bytes) -> tuple[bytes, bytes] | None:
         """Return the entry with the greatest key that is not greater than *key*, or None."""

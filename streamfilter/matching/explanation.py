@@ -98,7 +98,7 @@ def explain(
     met_in = _met_in(buckets, range(since, before))
     candidates = collect(buckets.levels, columns=sketches.keys.shape[1])
     candidates = candidates.where((candidates.ordinals >= since) & (candidates.ordinals < before))
-    crowd = Crowd.of([candidates], documents=1, most=policy.max_estimated)
+    crowd = Crowd.of([candidates], documents=1, most=policy.estimated)
     outnumbered = ~np.isin(candidates.ordinals, crowd.candidates.ordinals)
     stored = index.fetch(np.unique(candidates.ordinals))
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)

@@ -114,7 +114,7 @@ class Finding:
                 return f"not compared: verify.max_candidates is {self.policy.max_candidates}"
             case Fate.OUTNUMBERED:
                 return (
-                    f"not compared: {self.policy.max_estimated} others share more keys, or longer "
+                    f"not compared: {self.policy.estimated} others share more keys, or longer "
                     "ones; no signatures of more are looked at"
                 )
             case Fate.UNASKED:

@@ -136,7 +136,7 @@ def judge(
     met = (part.where(part.ordinals >= horizons[part.rows]) for part in met)
     if as_of is not None:
         met = (part.where(_earlier(part, index, batch, as_of)) for part in met)
-    crowd = Crowd.of(met, documents=len(batch.ids), most=policy.max_estimated)
+    crowd = Crowd.of(met, documents=len(batch.ids), most=policy.estimated)
     stored = index.fetch(np.unique(crowd.candidates.ordinals))
     alone = as_of is not None
     shared = np.zeros_like(present) if alone else present

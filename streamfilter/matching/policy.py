@@ -33,7 +33,8 @@ class MatchPolicy:
     ``fields`` (records: their score)."""
     max_candidates: int = 8
     max_estimated: int = 128
-    """Candidates of a document whose signatures are looked at: of more, those that share most."""
+    """Candidates of a document whose signatures are looked at: of more, those that share most.
+    Never fewer than are compared (`estimated`)."""
     short_text: str = "forward"
     """A text shorter than one shingle: ``forward`` (unjudged), ``exact_only`` or ``drop``."""
     agree: int = 90
@@ -66,6 +67,11 @@ class MatchPolicy:
             raise ValueError("the method fields goes with records, and records with it")
         if self.by_size and not self.comparer.sized:
             raise ValueError(f"the method {self.method} knows no sizes of sets; use method exact")
+
+    @property
+    def estimated(self) -> int:
+        """Return how many candidates of a document are looked at."""
+        return max(self.max_estimated, self.max_candidates)
 
     @property
     def comparer(self) -> Comparer:

@@ -186,8 +186,22 @@ def remembered(texts, number):
     return pairs
 
 
+LEAST = "streamfilter.collection.identity.RETENTION_LEAST"
+
+
+def test_copies_of_one_text_are_found_whatever_the_full_buckets_of_the_past_hold(make):
+    texts = make(retention_documents=2_000)
+    for start in range(0, 6_000, 1_000):
+        texts.add_many((f"{start + i}", "ok") for i in range(1_000))
+    assert len(texts) == 2_000
+    assert texts.is_duplicate("ok")
+
+
 @pytest.mark.parametrize("last", [1, 7, 60])
-def test_the_last_so_many_are_remembered_and_nothing_else_however_they_were_added(make, last):
+def test_the_last_so_many_are_remembered_and_nothing_else_however_they_were_added(
+    make, last, monkeypatch
+):
+    monkeypatch.setattr(LEAST, 1)
     single, many, ever = make(retention_documents=last), make(retention_documents=last), make()
     pairs = remembered(200, last)
     expected = [
@@ -208,6 +222,7 @@ def test_the_last_so_many_are_remembered_and_nothing_else_however_they_were_adde
 
 
 def test_windows_come_and_go_and_answers_are_those_of_one_that_never_forgot(make, monkeypatch):
+    monkeypatch.setattr(LEAST, 1)
     monkeypatch.setattr("streamfilter.collection.identity.WINDOW_DOCUMENTS", 1)
     texts, ever, last = make(retention_documents=100), make(), 100
     pairs = remembered(450, 5)
@@ -227,6 +242,7 @@ def test_windows_come_and_go_and_answers_are_those_of_one_that_never_forgot(make
 
 
 def test_a_directory_keeps_its_retention_and_its_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(LEAST, 1)
     monkeypatch.setattr("streamfilter.collection.identity.WINDOW_DOCUMENTS", 100)
     sizes = []
     for period in range(12):
@@ -242,6 +258,7 @@ def test_a_directory_keeps_its_retention_and_its_size(tmp_path, monkeypatch):
         sizes.append(sum(file.stat().st_size for file in (path / "rocksdb").glob("*.sst")))
     assert max(sizes[2:]) <= 1.5 * sizes[2]
     with Deduplicator(path, retention_documents=10) as texts:
+        assert len(texts) == 10  # a smaller number holds at once
         texts.add("the last", "of them all")
         assert len(texts) == 10
     with Deduplicator(path, retention_documents=5_000) as texts:  # what was forgotten stays so
@@ -252,7 +269,7 @@ def test_a_directory_keeps_its_retention_and_its_size(tmp_path, monkeypatch):
         assert len(again) == 10
 
 
-@pytest.mark.parametrize("documents", [0, -3])
-def test_a_retention_of_nothing_is_refused(make, documents):
-    with pytest.raises(ValueError, match="are no memory; use 1 or more"):
+@pytest.mark.parametrize("documents", [0, -3, 1_999])
+def test_a_retention_of_less_than_the_newest_window_is_refused(make, documents):
+    with pytest.raises(ValueError, match=r"is too few.*use 2,000 or more"):
         make(retention_documents=documents)

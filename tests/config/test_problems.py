@@ -206,3 +206,8 @@ def test_the_settings_that_are_right_are_kept_beside_the_wrong_ones():
     reading = read_config((), {}, ["batch.documents=7", "batch.bytes=many"])
     assert reading.config.batch.documents == 7
     assert reading.config.batch.bytes == load_config((), {}).batch.bytes
+
+
+def test_the_only_retention_of_before_is_taken_for_what_is_done() -> None:
+    """The reference configuration said so, and a copy of it must start after an upgrade."""
+    assert problems_of("index.retention=unlimited") == []

@@ -71,7 +71,7 @@ class SequentialModel:
                  method="exact", agree=90, of=100, containment=None, contained="shorter",
                  short_threshold=None, short_size=32):  # fmt: skip
         self.threshold, self.max_candidates, self.cap = threshold, max_candidates, cap
-        self.max_estimated = max_estimated
+        self.max_estimated = max(max_estimated, max_candidates)
         self.method, self.agree, self.of = method, agree, of
         self.containment, self.contained = containment, contained
         self.short_threshold, self.short_size = short_threshold, short_size
