@@ -114,7 +114,8 @@ def test_a_dead_letter_that_its_topic_refuses_is_sent_again_with_the_present_tim
 
 
 def test_who_refuses_its_dead_letters_is_named_and_stops_the_service(stage: Stage):
-    alter(stage, stage.input, ANY_TIME)
+    # Of 1970, so that the broker would delete it as soon as it looks.
+    alter(stage, stage.input, {**ANY_TIME, "retention.ms": "-1"})
     # Nothing that carries a time of now or later is taken.
     alter(stage, stage.dead_letter, {"message.timestamp.before.max.ms": "1"})
     alter(stage, stage.dead_letter, {"message.timestamp.after.max.ms": "0"})
