@@ -51,6 +51,10 @@ class RunningFilter:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ask it to end, and wait for that; of one that has ended nothing is asked."""
         self._child.stop()
 
     @property

@@ -71,7 +71,7 @@ class DemoRun:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._filter.__exit__()
+        self._filter.stop()
 
     def wait_until_ready(self) -> None:
         """Return when the filter runs."""
@@ -123,7 +123,7 @@ class DemoRun:
                 self._filter.check_alive()
                 self._receive(tail)
                 show(time.monotonic() - begun)
-            self._filter.__exit__()
+            self._filter.stop()
             self._receive(tail)  # nothing, unless something came out twice
 
     def _send(self, begun: float, stopped: Callable[[], bool]) -> Iterator[float]:

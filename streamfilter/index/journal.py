@@ -50,6 +50,26 @@ class StoredProgress:
     windows: tuple[Window, ...] = (EVER,)
 
 
+class HasStoredProgress:
+    """What stands somewhere in the changelog: an index, or a view of one."""
+
+    _standing: StoredProgress
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Return the windows that are alive, the oldest first."""
+        return self._standing.windows
+
+    @property
+    def progress(self) -> Progress:
+        """Return how far the index has come, as last written; of a view: had come."""
+        return self._standing.progress
+
+    def __len__(self) -> int:
+        """Return the number of documents that are remembered."""
+        return self._standing.documents
+
+
 def _packed(layout: struct.Struct, *values: int) -> bytes:
     """Return *values* packed; a number that does not fit is the caller's mistake, said as such."""
     try:

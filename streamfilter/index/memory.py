@@ -20,7 +20,13 @@ from streamfilter.index.format import (
     encode_buckets,
     encode_documents,
 )
-from streamfilter.index.journal import StoredProgress, encode_mark, encode_standing, span_entries
+from streamfilter.index.journal import (
+    HasStoredProgress,
+    StoredProgress,
+    encode_mark,
+    encode_standing,
+    span_entries,
+)
 from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH, cap_at, longer
 from streamfilter.index.protocol import (
@@ -30,7 +36,6 @@ from streamfilter.index.protocol import (
     Buckets,
     Changes,
     Documents,
-    Progress,
     Removals,
 )
 from streamfilter.index.windows import Windows, after, owner, owners
@@ -38,7 +43,7 @@ from streamfilter.model import EVER, BatchMark
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 
-class MemoryIndex:
+class MemoryIndex(HasStoredProgress):
     """`streamfilter.index.protocol.Index` in this process's memory."""
 
     def __init__(self, *, slots: int, bucket_cap: int = BUCKET_CAP) -> None:
@@ -127,20 +132,6 @@ class MemoryIndex:
 
     def prepare(self) -> None:
         """Do nothing: a window costs nothing here."""
-
-    @property
-    def windows(self) -> Windows:
-        """Return the windows that are alive, the oldest first."""
-        return self._standing.windows
-
-    @property
-    def progress(self) -> Progress:
-        """Return how far the index has come."""
-        return self._standing.progress
-
-    def __len__(self) -> int:
-        """Return the number of documents that are remembered."""
-        return self._standing.documents
 
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored, as `RocksIndex.dump` does."""

@@ -22,6 +22,7 @@ from streamfilter.index.errors import IndexFault
 from streamfilter.index.format import decode_documents
 from streamfilter.index.journal import (
     STANDING,
+    HasStoredProgress,
     StoredProgress,
     encode_mark,
     encode_standing,
@@ -49,7 +50,7 @@ from streamfilter.similarity.columns import I64, U8, U64, Flags
 NOTHING: I64 = np.zeros(0, np.int64)
 
 
-class RocksIndex:
+class RocksIndex(HasStoredProgress):
     """`streamfilter.index.protocol.Index` on a database directory that nobody else writes."""
 
     def __init__(
@@ -157,11 +158,6 @@ class RocksIndex:
         """Make the families of the next window: some 70 ms, else spent by the write it opens."""
         self._store.add_window(self.windows[-1].number + 1)
 
-    @property
-    def windows(self) -> Windows:
-        """Return the windows that are alive, the oldest first."""
-        return self._standing.windows
-
     def drop_owed(self) -> None:
         """Owe nothing of a write that failed: who calls reads it again, from `progress` on."""
         self._owed = None
@@ -236,15 +232,6 @@ class RocksIndex:
         if self._owed is not None:
             _, fault = self._owed
             raise type(fault)(f"the last write failed and must be applied before all else: {fault}")
-
-    @property
-    def progress(self) -> Progress:
-        """Return how far the index has come, as last written."""
-        return self._standing.progress
-
-    def __len__(self) -> int:
-        """Return the number of documents that are remembered."""
-        return self._standing.documents
 
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored but the identity, in a fixed order.

@@ -20,13 +20,12 @@ from streamfilter.index.directory import DATABASE_NAME, read_marker
 from streamfilter.index.errors import IndexDamaged, IndexRefused
 from streamfilter.index.format import decode_documents
 from streamfilter.index.identity import Identity
-from streamfilter.index.journal import fact_key
+from streamfilter.index.journal import HasStoredProgress, fact_key
 from streamfilter.index.opening import read_identity
 from streamfilter.index.options import MIB, Memory
-from streamfilter.index.protocol import Buckets, Documents, Progress
+from streamfilter.index.protocol import Buckets, Documents
 from streamfilter.index.store import META, Database
 from streamfilter.index.tables import WindowTables, fetch_all, probe_all
-from streamfilter.index.windows import Windows
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 ATTEMPTS = 5
@@ -35,7 +34,7 @@ ATTEMPTS = 5
 SCAN_DOCUMENTS = 1_000
 
 
-class IndexView:
+class IndexView(HasStoredProgress):
     """What an index holds; the reading half of `protocol.Index`."""
 
     def __init__(self, store: Database, identity: Identity, *, bucket_cap: int) -> None:
@@ -93,19 +92,6 @@ class IndexView:
     def fact(self, name: str) -> bytes | None:
         """Return what the owner remembers under *name*."""
         return self._store.get(META, [fact_key(name)])[0]
-
-    @property
-    def windows(self) -> Windows:
-        """Return the windows that are alive, the oldest first."""
-        return self._standing.windows
-
-    @property
-    def progress(self) -> Progress:
-        """Return how far the index had come."""
-        return self._standing.progress
-
-    def __len__(self) -> int:
-        return self._standing.documents
 
 
 @contextmanager
