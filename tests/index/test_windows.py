@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from streamfilter.index.backup import back_up, restore
-from streamfilter.index.errors import FormatError, IndexDamaged
+from streamfilter.index.errors import DiskFull, FormatError, IndexDamaged
 from streamfilter.index.format import FORMAT
 from streamfilter.index.inspection import inspect
 from streamfilter.index.journal import StoredProgress, decode_standing, encode_standing
@@ -172,6 +173,91 @@ def test_a_crash_before_a_window_was_dropped_or_had_begun_leaves_nothing_of_it(
         lived(again, 40, kept=5)
         assert [window.number for window in again.windows] == [6, 7]
         again.close()
+
+
+class FullDisk:
+    """A database that finds the disk full after so many *calls* of one *method*."""
+
+    def __init__(self, database: Any, method: str, calls: int) -> None:
+        self._database, self._method, self._left = database, method, calls
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._database, name)
+        return partial(self._tried, found) if name == self._method else found
+
+    def _tried(self, found: Any, *arguments: Any) -> Any:
+        if not self._left:
+            raise Exception("IO error: No space left on device")
+        self._left -= 1
+        return found(*arguments)
+
+
+def full_at(index: Any, method: str, calls: int, story: Changes) -> None:
+    """Let the disk be full while *index* applies *story*, and have room again."""
+    store = index._store
+    database, store._database = store._database, FullDisk(store._database, method, calls)
+    with pytest.raises(DiskFull):
+        index.apply(story)
+    store._database = database
+
+
+@pytest.mark.parametrize(
+    ("method", "calls"),
+    [("create_column_family", 0), ("create_column_family", 2), ("write", 0), ("write", 1)],
+)
+def test_a_full_disk_while_a_window_begins_leaves_nothing_half_made(
+    tmp_path: Path, method: str, calls: int
+) -> None:
+    index = lived(opened(tmp_path / "state"), 5)
+    full_at(index, method, calls, changes(5))
+    lived(index, 6)
+    for name, family in index._store._families.items():
+        if name not in Families.of(1).names:
+            family.flush(True)  # so that the logs of before are gone: the new ones need none
+    copy = as_a_kill_leaves_it(tmp_path / "state", tmp_path / "copy")
+    lived(index, 12)
+    assert list(index.dump()) == list(lived(MemoryIndex(slots=SLOTS, bucket_cap=CAP), 12).dump())
+    index.close()
+    again = opened(copy)
+    assert list(again.dump()) == list(lived(MemoryIndex(slots=SLOTS, bucket_cap=CAP), 6).dump())
+    again.close()
+
+
+def test_a_front_hears_of_every_write_also_after_a_window_that_could_not_begin(
+    tmp_path: Path,
+) -> None:
+    memory = replace(SMALL, front_bytes=2 * MIB)  # one window's front is more than its part of five
+    index, twin = opened(tmp_path / "state", memory), MemoryIndex(slots=SLOTS, bucket_cap=CAP)
+    for each in (index, twin):
+        lived(each, 5, kinds=1_000_000)
+    full_at(index, "write", 1, changes(5, kinds=1_000_000))
+    index.drop_owed()
+    late = replace(changes(5, kinds=1_000_000), opens=None)
+    following = replace(changes(6, kinds=1_000_000), opens=Window(1, 6 * SIZE, 6))
+    for each in (index, twin):
+        each.apply(late)
+        each.apply(following)
+    assert late.additions is not None
+    keys = late.additions.keys
+    for one, other in zip(index.probe(keys).windows, twin.probe(keys).windows, strict=True):
+        np.testing.assert_array_equal(one.counts, other.counts)
+    index.close()
+
+
+def test_a_window_that_cannot_go_for_want_of_room_goes_later(tmp_path: Path) -> None:
+    index = lived(opened(tmp_path / "state"), 20)
+    store = index._store
+    database, store._database = store._database, FullDisk(store._database, "flush_wal", 0)
+    index.apply(changes(20))  # written: it may not say that it was not
+    assert index.windows[0].number == 1
+    with pytest.raises(DiskFull):
+        index.apply(changes(21))
+    assert index.progress.next_batch == 21
+    store._database = database
+    lived(index, 26)
+    assert not set(Families.of(0).names) & set(stored_families(tmp_path / "state" / "rocksdb"))
+    assert list(index.dump()) == list(lived(MemoryIndex(slots=SLOTS, bucket_cap=CAP), 26).dump())
+    index.close()
 
 
 def test_families_that_are_missing_or_older_are_damage(tmp_path: Path) -> None:
