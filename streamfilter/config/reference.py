@@ -21,6 +21,8 @@ from streamfilter.config.problems import defaults, plain
 _WIDTH = 96
 
 _HEAD = """\
+yaml-language-server: $schema=schemas/configuration.json
+
 Every setting of streamfilter with its default and its reason: a file to look things up in, not
 to start from (streamfilter.yaml is). Generated from the code, and tested equal to it.
 

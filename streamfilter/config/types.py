@@ -18,6 +18,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     SecretStr,
+    WithJsonSchema,
 )
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
@@ -135,18 +136,35 @@ def _plain_property(value: Any) -> Any:
     return str(value) if isinstance(value, SecretStr) else value
 
 
+def _spelled(pattern: re.Pattern[str], *others: dict[str, object]) -> WithJsonSchema:
+    """Say to an editor how a value is written: what the loader reads is not what it makes of it."""
+    text = {"type": "string", "pattern": f"^({pattern.pattern})$"}
+    return WithJsonSchema({"anyOf": [text, *others]} if others else text)
+
+
 Duration = Annotated[
-    timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration, return_type=str)
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    _spelled(_DURATION, {"enum": [0, "0"]}),
 ]
-Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size, return_type=str)]
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size, return_type=str),
+    _spelled(_SIZE, {"type": "integer", "minimum": 0}),
+]
 Ratio = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Topic = Annotated[str, AfterValidator(check_topic)]
-Pointer = Annotated[str, AfterValidator(check_pointer)]
+Topic = Annotated[str, AfterValidator(check_topic), _spelled(TOPIC)]
+Pointer = Annotated[str, AfterValidator(check_pointer), _spelled(re.compile("/.*"))]
 Property = bool | int | float | str | SecretStr
 Properties = Annotated[
     dict[str, Property],
     BeforeValidator(hide_secrets),
     PlainSerializer(lambda value: {name: _plain_property(v) for name, v in value.items()}),
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+    ),
 ]
 """A raw librdkafka map. Plain values come from `Kafka.properties` only."""
 

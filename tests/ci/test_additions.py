@@ -23,6 +23,7 @@ HELD_BY = (
     "tests/test_architecture.py",
     "tests/test_texts.py",
     "tests/config/test_reference.py",
+    "tests/config/test_schema.py",
     "tests/process/test_cli.py::test_the_help_of_a_verb_ends_with_an_example",
 )
 VERB = '''\
@@ -118,6 +119,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
             anchor='Whatever bound is reached first closes it."""\n\n',
         ),
         Printed("config/reference.yaml", "streamfilter.config.reference"),
+        Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
     ],
     "A format": [
         Edit("streamfilter/config/input.py", '"hex", ', anchor="    format: Literal["),
@@ -127,6 +129,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
             anchor="        formats: dict[str, Callable[[bytes], Fields]] = {\n",
         ),
         Printed("config/reference.yaml", "streamfilter.config.reference"),
+        Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
     ],
     "A method": [
         Edit("streamfilter/config/sections.py", '"dice", ', anchor="    method: Literal["),
@@ -141,6 +144,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
             anchor="COMPARERS = {\n",
         ),
         Printed("config/reference.yaml", "streamfilter.config.reference"),
+        Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
     ],
     "A verb": [
         Edit("streamfilter/commands/label.py", VERB),
