@@ -32,7 +32,7 @@ from streamfilter.index.protocol import Additions, Buckets, Changes, Documents
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.index.store import Database, Families
 from streamfilter.process.signals import INTERRUPTION, Interrupted
-from streamfilter.similarity.columns import Contents, Samples
+from streamfilter.similarity.columns import Contents, Samples, distinct
 
 SIZES_QUICK = (2_000, 5_000)
 SIZES = (10_000, 100_000, 1_000_000)
@@ -168,7 +168,7 @@ def _ask_again(index: RocksIndex, size: int, wrong: list[str]) -> list[float]:
         keys[:again] = keys_of(number)[:again]
         started = time.perf_counter()
         buckets = index.probe(keys)
-        fetched = index.fetch(np.unique(buckets.ordinals))
+        fetched = index.fetch(distinct(buckets.ordinals))
         seconds.append(time.perf_counter() - started)
         wrong += _mistakes(buckets, fetched, number, again)
     if len(index) != size:

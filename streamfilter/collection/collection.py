@@ -20,7 +20,7 @@ from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.matching.search import candidates_of, compared
 from streamfilter.matching.verification import Outcome
-from streamfilter.similarity.columns import I64, U64, Contents, Flags
+from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 BATCH_DOCUMENTS = 1_000
@@ -73,7 +73,7 @@ class Collection:
     def ordinals_of(self, ids: Sequence[str]) -> list[int | None]:
         """Return under which ordinal each of *ids* is remembered."""
         windows = self.index.probe(self._name_keys(ids)[:, None]).windows
-        found = np.unique(np.concatenate([each.ordinals for each in windows]))
+        found = distinct(np.concatenate([each.ordinals for each in windows]))
         documents = self.index.fetch(found[found >= self.index.progress.horizon])
         names = dict(zip(documents.ids, documents.ordinals.tolist(), strict=True))
         return [names.get(id_) for id_ in ids]
@@ -128,7 +128,7 @@ class Collection:
     def _removals(self, ordinals: list[int]) -> Removals | None:
         if not ordinals:
             return None
-        documents = self.index.fetch(np.unique(np.array(ordinals, np.int64)))
+        documents = self.index.fetch(distinct(np.array(ordinals, np.int64)))
         keys = self._keys(documents)
         return Removals(documents.ordinals, keys, documents.contents.signatures, always=ALWAYS)
 
@@ -174,7 +174,7 @@ class Collection:
         if own is not None:
             wanted &= own.ordinals[candidates.rows] != candidates.ordinals
         candidates = candidates.where(wanted)
-        stored = self.index.fetch(np.unique(candidates.ordinals))
+        stored = self.index.fetch(distinct(candidates.ordinals))
         outcome = compared(sketches.contents, candidates, stored, policy=policy)
         found: list[list[Likeness]] = [[] for _ in range(len(sketches))]
         for pair in _best_first(outcome):

@@ -16,7 +16,6 @@ from typing import Any
 from pydantic import SecretStr
 
 from streamfilter.config.problems import did_you_mean, kind_of
-from streamfilter.config.yaml_file import YamlError, parse_yaml
 from streamfilter.stops import Problem
 
 PREFIX = "STREAMFILTER_"
@@ -84,11 +83,10 @@ def _file(path: Path, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _mapping(text: str, where: str, problems: list[Problem]) -> dict[str, Any]:
-    try:
-        value = parse_yaml(text)
-    except YamlError as error:
+    value, mistake = _parsed(text)
+    if mistake:
         cure = "repair the line; quote text that holds special characters, such as ${…} inside {…}"
-        problems.append(Problem(where, str(error), cure))
+        problems.append(Problem(where, mistake, cure))
         return {}
     if value is None:
         return {}
@@ -96,6 +94,16 @@ def _mapping(text: str, where: str, problems: list[Problem]) -> dict[str, Any]:
         problems.append(Problem(where, f"holds {kind_of(value)}", "write a mapping of keys"))
         return {}
     return {key: {} if each is None else each for key, each in value.items()}
+
+
+def _parsed(text: str) -> tuple[Any, str]:
+    """Return what *text* spells as YAML, and what is wrong with it, if anything is."""
+    from streamfilter.config.yaml_file import YamlError, parse_yaml  # who reads no file needs none
+
+    try:
+        return parse_yaml(text), ""
+    except YamlError as error:
+        return None, str(error)
 
 
 def _environment(variables: Mapping[str, str], problems: list[Problem]) -> list[dict[str, Any]]:
@@ -159,10 +167,9 @@ def _layer(path: tuple[str, ...], text: str, where: str, problems: list[Problem]
                                 did_you_mean(path[0], _SECTIONS)))  # fmt: skip
         return {}
     if text.strip() in ("null", "~") or (text[:1] in "{[\"'" and not _plain_property(path)):
-        try:
-            value = parse_yaml(text)
-        except YamlError as error:
-            problems.append(Problem(where, str(error), "write a plain value, or one-line YAML"))
+        value, mistake = _parsed(text)
+        if mistake:
+            problems.append(Problem(where, mistake, "write a plain value, or one-line YAML"))
             return {}
     for key in reversed(path):
         value = {key: value}

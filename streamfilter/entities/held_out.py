@@ -21,7 +21,7 @@ import numpy as np
 
 from streamfilter.index.protocol import Documents, Index
 from streamfilter.model import DUPLICATES, Decision, Verdict
-from streamfilter.similarity.columns import F64, I64
+from streamfilter.similarity.columns import F64, I64, distinct
 from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import SEPARATOR
 
@@ -197,7 +197,7 @@ def pools_of(
 def _random(own: F64, index: Index, first_ordinal: int) -> Pool:
     """Return the pool of a batch's first records and their partners, where they are known."""
     asked = partners(first_ordinal, len(own))
-    others = index.fetch(np.unique(asked))
+    others = index.fetch(distinct(asked))
     at = np.searchsorted(others.ordinals, asked)
     known = np.isin(asked, others.ordinals)
     values = held_out_values(others.contents.payloads)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.similarity.columns import F64, I64
+from streamfilter.similarity.columns import F64, I64, distinct
 from streamfilter.similarity.sketch import Sketcher
 
 
@@ -42,7 +42,7 @@ class Pairs:
 
 def all_pairs(texts: Sequence[str], sketcher: Sketcher, *, floor: float) -> Pairs:
     """Return all pairs of *texts* with a similarity of at least *floor* (above 0)."""
-    sets = [np.unique(sketcher.tokens(text)) for text in texts]
+    sets = [distinct(sketcher.tokens(text)) for text in texts]
     sizes = np.fromiter(map(len, sets), np.int64, len(sets))
     if not sizes.sum():
         return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))

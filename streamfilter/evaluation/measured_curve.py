@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.evaluation.brute_force import Pairs
-from streamfilter.similarity.columns import F64
+from streamfilter.similarity.columns import F64, distinct
 from streamfilter.similarity.estimators import trials_worth, wilson
 
 BUCKETS = 20
@@ -100,7 +100,7 @@ def measured_curve(
 def _buckets(
     places: NDArray[np.int64], pairs: Pairs, met: Sequence[NDArray[np.bool_]], chances: F64
 ) -> Iterator[CurveBin]:
-    for place in np.unique(places).tolist():
+    for place in distinct(places).tolist():
         inside = places == place
         chance = chances[inside]
         yield CurveBin(

@@ -33,7 +33,7 @@ from streamfilter.index.protocol import Additions, Documents, Progress
 from streamfilter.index.store import META
 from streamfilter.index.tables import WindowTables
 from streamfilter.index.viewing import IndexView
-from streamfilter.similarity.columns import I64, Flags, KeysOf
+from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
 
 PROBLEMS_MAX = 20
 """Of each kind that are told; the rest is counted."""
@@ -130,7 +130,7 @@ def _documents(view: IndexView, documents: Documents, found: Inspection, stored:
     for ordinal in ordinals[~inside].tolist():
         found.note(f"document {ordinal} is not of its window, {stored.first} to below {end}")
     stored.there[ordinals[inside] - stored.first] = True
-    for batch in np.unique(documents.batches[documents.batches >= view.progress.next_batch]):
+    for batch in distinct(documents.batches[documents.batches >= view.progress.next_batch]):
         _below(found, "a document's batch", int(batch))
 
 

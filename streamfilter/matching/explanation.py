@@ -25,7 +25,7 @@ from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import BEHIND_ALL, Readable
 from streamfilter.matching.verification import Outcome, Verifier
 from streamfilter.model import Decision, Source, Verdict
-from streamfilter.similarity.columns import I64, U64
+from streamfilter.similarity.columns import I64, U64, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 NOWHERE: Locate = partial(Source, "")
@@ -100,7 +100,7 @@ def explain(
     candidates = candidates.where((candidates.ordinals >= since) & (candidates.ordinals < before))
     crowd = Crowd.of([candidates], documents=1, most=policy.estimated)
     outnumbered = ~np.isin(candidates.ordinals, crowd.candidates.ordinals)
-    stored = index.fetch(np.unique(candidates.ordinals))
+    stored = index.fetch(distinct(candidates.ordinals))
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     outcome = verifier.verify(candidates, outnumbered=outnumbered)
     decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)

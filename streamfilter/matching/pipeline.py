@@ -33,7 +33,7 @@ from streamfilter.model import (
     Source,
     Verdict,
 )
-from streamfilter.similarity.columns import I64, Flags
+from streamfilter.similarity.columns import I64, Flags, distinct
 from streamfilter.similarity.sketch import Sketches
 
 __all__ = ["Accepted", "Batch", "Counts", "Judgement", "MatchPolicy", "accept", "decide", "judge"]
@@ -137,7 +137,7 @@ def judge(
     if as_of is not None:
         met = (part.where(_earlier(part, index, batch, as_of)) for part in met)
     crowd = Crowd.of(met, documents=len(batch.ids), most=policy.estimated)
-    stored = index.fetch(np.unique(crowd.candidates.ordinals))
+    stored = index.fetch(distinct(crowd.candidates.ordinals))
     alone = as_of is not None
     shared = np.zeros_like(present) if alone else present
     signatures, cap = sketches.contents.signatures, index.bucket_cap
@@ -182,7 +182,7 @@ def _earlier(
     before = ordinals < firsts[rows]
     same_batch = ~before & (ordinals < nexts[rows])
     if same_batch.any():
-        stored = index.fetch(np.unique(ordinals[same_batch]))
+        stored = index.fetch(distinct(ordinals[same_batch]))
         at = np.searchsorted(stored.ordinals, ordinals).clip(max=max(len(stored) - 1, 0))
         theirs, ours = stored.partitions[at], batch.partitions[rows]
         smaller = (theirs < ours) | ((theirs == ours) & (stored.offsets[at] < batch.offsets[rows]))

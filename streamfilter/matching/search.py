@@ -16,7 +16,7 @@ from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.finding import Finding
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.verification import Outcome, Verifier
-from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags
+from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketches
 
 
@@ -86,7 +86,7 @@ def compared(
 def search(index: Readable, sketches: Sketches, *, policy: MatchPolicy) -> list[list[SearchHit]]:
     """Return for each row its candidates: most similar first, then the oldest."""
     candidates = candidates_of(index, sketches.contents, sketches.keys)
-    stored = index.fetch(np.unique(candidates.ordinals))
+    stored = index.fetch(distinct(candidates.ordinals))
     outcome = compared(sketches.contents, candidates, stored, policy=policy)
     found: list[list[SearchHit]] = [[] for _ in range(len(sketches))]
     order = np.lexsort((candidates.ordinals, -outcome.similarity, candidates.rows))

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from streamfilter.matching.audit_sample import BINS, DOUBTS, ArrivalKind, bins_of, doubts_of
 from streamfilter.matching.audit_scan import CAUSES, Round
 from streamfilter.monitoring.change import FIGURES, ChangeDetector, errors_of
-from streamfilter.similarity.columns import F64, I64
+from streamfilter.similarity.columns import F64, I64, distinct
 from streamfilter.similarity.estimators import Curve, expected_pairs
 from streamfilter.similarity.population import LEVEL, bounds
 
@@ -342,7 +342,7 @@ class ThinnedRounds:
             "audit_decided": len(self.kinds),
             "audit_not_known": int((~self.whole & (self.kinds <= ArrivalKind.NEAR)).sum()),
             "audit_missed_sampled": int(missed.sum()),
-            "audit_missed_originals": len(np.unique(self.originals[missed])),
+            "audit_missed_originals": len(distinct(self.originals[missed])),
             "audit_lost": {name: round(count * share, 1) for name, count in losses.items()},
             "audit_by_similarity": self.by_similarity(),
             "reliability": self.reliability(),

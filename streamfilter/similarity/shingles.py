@@ -22,7 +22,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import I64, U8, U64
+from streamfilter.similarity.columns import I64, U8, U64, distinct
 from streamfilter.similarity.hashing import (
     LOWER,
     MASKS,
@@ -167,7 +167,7 @@ class Shingler:
         single = np.flatnonzero(np.diff(spans.text_starts) == 1)  # "don't" is two words
         chosen = spans.text_starts[single]
         hashes = self._hash(chunk.buffer, spans.starts[chosen], spans.lengths[chosen])
-        return np.unique(hashes)
+        return distinct(hashes)
 
     def _thinned(self, tokens: Tokens) -> Tokens:
         """Cut tokens to 4 bytes, and keep those that are 0 modulo the sample's modulus."""

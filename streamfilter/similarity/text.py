@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from streamfilter.similarity.columns import I64, U8, U32
+from streamfilter.similarity.columns import I64, U8, U32, distinct
 from streamfilter.similarity.folding import (
     LONG_MAX,
     NOTHING,
@@ -109,7 +109,7 @@ class Normaliser:
         values = self._folding.values(points)
         if values.max() < SPECIAL:
             return values, bounds
-        hard = np.unique(np.searchsorted(bounds, needs_context(values), "right") - 1).tolist()
+        hard = distinct(np.searchsorted(bounds, needs_context(values), "right") - 1).tolist()
         if not hard:
             return _unfolded(self._folding, values, bounds)
         # A text with such a code point is cut out of the table's way and put back in whole.
