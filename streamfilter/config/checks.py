@@ -68,17 +68,8 @@ def _touches(broken: str, setting: str) -> bool:
 
 def _topics(config: Config) -> Iterator[Problem]:
     """Two roles on one topic: a loop, or records that nobody can tell apart."""
-    named = {
-        "input.topic": config.input.topic,
-        "output.unique": config.output.unique,
-        "output.duplicates": config.output.duplicates,
-        "output.dead_letter": config.output.dead_letter,
-        "index.changelog": config.changelog_topic,
-    }
     first: dict[str, str] = {}
-    for key, topic in named.items():
-        if topic is None:
-            continue
+    for key, topic in config.topics.items():
         other = first.setdefault(topic, key)
         if other != key:
             why = "its own output would be read again" if other == "input.topic" else "the two mix"

@@ -51,7 +51,12 @@ class Config(Section):
         topic = (data.get("input") or {}).get("topic") if _has_maps(data) else None
         if not (isinstance(topic, str) and TOPIC.fullmatch(topic)):
             return data  # one mistake, one problem
-        names = {name: f"{topic}.{name.replace('_', '-')}" for name in _OUTPUT_TOPICS}
+        default = InputSection.model_fields["topic"].default + "."
+        names = {
+            name: f"{topic}.{field.default.removeprefix(default)}"
+            for name, field in sections.OutputSection.model_fields.items()
+            if str(field.default).startswith(default)
+        }
         return {**data, "output": names | (data.get("output") or {})}
 
     def scheme(self) -> Scheme:
@@ -87,6 +92,12 @@ class Config(Section):
         """Return the topic that the index is rebuilt from."""
         return self.index.changelog or f"{self.kafka.group}.changelog"
 
+    @property
+    def topics(self) -> dict[str, str]:
+        """Return all topics of ours by the settings that name them."""
+        ours = self.output.topics
+        return {"input.topic": self.input.topic, **ours, "index.changelog": self.changelog_topic}
+
     def masked(self) -> dict[str, Any]:
         """Return the settings as plain JSON values, secrets as asterisks: fit for printing."""
         return self.model_dump(mode="json")
@@ -96,9 +107,6 @@ class Config(Section):
         maps = (self.kafka.common, self.kafka.consumer, self.kafka.producer)
         values = (value for each in maps for value in each.values())
         return frozenset(v.get_secret_value() for v in values if isinstance(v, SecretStr))
-
-
-_OUTPUT_TOPICS = ("unique", "duplicates", "dead_letter")
 
 
 def _has_maps(data: Any) -> bool:

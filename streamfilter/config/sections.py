@@ -43,6 +43,21 @@ class OutputSection(Section):
         "evidence and payload; reference: the envelope without the payload.",
     )
 
+    @property
+    def topics(self) -> dict[str, str]:
+        """Return the topics by the settings that name them; all but the first two take letters."""
+        named = {
+            "output.unique": self.unique,
+            "output.duplicates": self.duplicates,
+            "output.dead_letter": self.dead_letter,
+        }
+        return {setting: topic for setting, topic in named.items() if topic is not None}
+
+    @property
+    def dead_letters(self) -> list[str]:
+        """Return the topics of the dead letters."""
+        return [each for each in self.topics.values() if each not in (self.unique, self.duplicates)]
+
 
 def _number(value: object) -> object:
     """Return the number that the environment or the command line spells, or *value* itself."""

@@ -117,11 +117,8 @@ class Observer:
         self._metrics.audited(found)
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
-        roles = self._destinations.roles
-        counts = dict.fromkeys(roles.values(), 0)
-        for out in moved.leaving:
-            counts[roles[out.topic]] += 1
-        return counts | {"changelog": moved.changelog_records}
+        counts = Counter(self._destinations.role_of(out.topic) for out in moved.leaving)
+        return {**counts, "changelog": moved.changelog_records}
 
     def _ages(self, records: Sequence[Record]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         stamps = np.array([r.timestamp for r in records if r.timestamp > 0], np.float64)

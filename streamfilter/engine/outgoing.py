@@ -55,14 +55,13 @@ class Destinations:
     changelog_limit: int | None = None
     """Largest record of the changelog, in bytes; None: larger than any document."""
 
-    @property
-    def roles(self) -> dict[str | None, str]:
-        """Return what each topic of ours is for, as metrics call it."""
-        return {
-            self.unique: "unique",
-            self.duplicates: "duplicates",
-            self.dead_letter: "dead_letter",
-        }
+    def letters(self, code: ErrorCode) -> str | None:
+        """Return where a dead letter with this *code* goes; None: nowhere."""
+        return self.dead_letter
+
+    def role_of(self, topic: str) -> str:
+        """Return what *topic* is for, as metrics call it (`catalogue.DESTINATIONS`)."""
+        return {self.unique: "unique", self.duplicates: "duplicates"}.get(topic, "dead_letter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +160,7 @@ class Forwarder:
 
     def _rejected(self, record: Record, malformed: Malformed) -> Outgoing:
         """Return the dead letter: original bytes if they fit, else a reference without value."""
-        topic = self._to.dead_letter
+        topic = self._to.letters(malformed.code)
         if topic is None:
             raise Stop(
                 f"{record.source.topic}/{record.source.partition} at {record.source.offset}: "

@@ -67,16 +67,8 @@ def place_of(source: Source | None) -> Place | None:
 class Refusals:
     """What is known of one task's refused records."""
 
-    def __init__(
-        self, dead_letter: str | None = None, *, compacted: set[str] | None = None
-    ) -> None:
-        """Know of none.
-
-        Args:
-            dead_letter: the topic that must take them.
-            compacted: topics that are known to take nothing without a key; it is added to.
-        """
-        self._dead_letter = dead_letter
+    def __init__(self, compacted: set[str] | None = None) -> None:
+        """Know of none; *compacted* topics take nothing without a key, and are added to."""
         self._compacted = set[str]() if compacted is None else compacted
         self._known: dict[Place, str] = {}
         self._suspects: frozenset[Place] = frozenset()
@@ -133,8 +125,9 @@ class Refusals:
             return "" if before else "deliveries are watched from here on, to find the records"
         blamed = [items[number] for number in blame.numbers]
         if blame.each:
+            letters = frozenset(self._known)  # a record that was refused left as one, if at all
             for item in blamed:
-                self._refuse(item, blame)
+                self._refuse(item, blame, letter=item.place in letters)
             self._suspects = frozenset()
             return f"{len(blamed)} records go to the dead letters: {blame.reason}"
         places = frozenset(item.place for item in blamed if item.place is not None)
@@ -142,7 +135,7 @@ class Refusals:
         self._suspects = narrowed if narrowed and len(narrowed) < len(self._suspects) else places
         return f"one record of {len(self._suspects)} is to blame: {blame.reason}"
 
-    def _refuse(self, item: Item, blame: Blame) -> None:
+    def _refuse(self, item: Item, blame: Blame, *, letter: bool) -> None:
         topic, place, reason = item.destination[0] or "the changelog", item.place, blame.reason
         if blame.for_time and item.bears_our_time:
             raise Temporary(
@@ -153,7 +146,7 @@ class Refusals:
             )
         if place is None:
             raise Stop(f"{topic} refuses what belongs to no record: {reason}")
-        if place in self._known and topic == self._dead_letter:
+        if letter:
             raise Stop(
                 f"topic {topic} refuses the dead letter of {place[0]} at {place[1]}: {reason}; "
                 "it must take any record: look at its max.message.bytes and message.timestamp.*",

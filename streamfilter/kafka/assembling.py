@@ -142,7 +142,7 @@ class Assembly:
                 reader_for(config),
                 self.destinations,
                 config.output.mode == "shadow",
-                Refusals(config.output.dead_letter, compacted=self.destinations.compacted),
+                Refusals(self.destinations.compacted),
             ),
             forwarder=self._forwarder(),
             rules=_rules(config),

@@ -48,8 +48,8 @@ def read_run(config: Config, reader: Reader) -> Run:
     output, shadow = config.output, config.output.mode == "shadow"
     placed = [_forwarded(record, shadow) for record in _records(config, output.unique)]
     placed += [_withheld(record) for record in _records(config, output.duplicates)]
-    if output.dead_letter is not None:
-        placed += [_rejected(record) for record in _records(config, output.dead_letter)]
+    for topic in output.dead_letters:
+        placed += [_rejected(record) for record in _records(config, topic)]
     return Run(sorted(given, key=lambda each: each.order), placed)
 
 

@@ -170,7 +170,7 @@ def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[
         left = begun + patience - clock.monotonic()
         seconds = min(topics.CALL_SECONDS, max(left, LOOK_SECONDS_MIN))
         found = topics.describe(config, admin, seconds=seconds)
-        missing = {*topics.roles(config).values()} - found.keys() - {config.changelog_topic}
+        missing = {*config.topics.values()} - found.keys() - {config.changelog_topic}
         if missing and clock.monotonic() < believed_at:
             raise Retriable(f"brokers do not know of {', '.join(sorted(missing))}")
         return found

@@ -66,23 +66,9 @@ def is_compacted(settings: Mapping[str, str]) -> bool:
     return "compact" in settings.get("cleanup.policy", "")
 
 
-def roles(config: Config) -> dict[str, str]:
-    """Return the topics by the settings that name them."""
-    output = config.output
-    named = {
-        "input.topic": config.input.topic,
-        "output.unique": output.unique,
-        "output.duplicates": output.duplicates,
-        "output.dead_letter": output.dead_letter,
-        "index.changelog": config.changelog_topic,
-    }
-    return {role: topic for role, topic in named.items() if topic is not None}
-
-
 def outputs_of(config: Config) -> list[str]:
     """Return the topics that records leave for, each once."""
-    named = (topic for role, topic in roles(config).items() if role.startswith("output."))
-    return list(dict.fromkeys(named))
+    return list(dict.fromkeys(config.output.topics.values()))
 
 
 def describe(
@@ -102,7 +88,7 @@ def describe(
         raise Retriable(f"{error}; {unreachable.explained(config)}") from error
     found = {
         topic: count
-        for topic in roles(config).values()
+        for topic in config.topics.values()
         if topic in metadata and (count := _partitions(topic, metadata[topic]))
     }
     return {topic: Topic(n, settings_of(admin, topic, seconds)) for topic, n in found.items()}
@@ -225,7 +211,7 @@ def problems_of(config: Config, topics: Topics) -> list[Problem]:
     source = config.input.topic if config.input.topic in topics else None
     problems = [
         Problem(role, f"topic {topic!r} does not exist", _cure_of_missing(role, topic, source))
-        for role, topic in roles(config).items()
+        for role, topic in config.topics.items()
         if topic not in topics and role != "index.changelog"
     ]
     changelog = topics.get(config.changelog_topic)
@@ -275,7 +261,7 @@ def warnings_of(config: Config, topics: Topics) -> list[Problem]:
     """Return what works, but not as a reader of the manual may expect."""
     warnings = _warnings_of_changelog(config, topics)
     source = topics.get(config.input.topic)
-    for role, topic in roles(config).items():
+    for role, topic in config.topics.items():
         known = topics.get(topic)
         if known is None or source is None or role in ("input.topic", "index.changelog"):
             continue

@@ -17,7 +17,6 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Clock
-from streamfilter.kafka.topics import roles
 from streamfilter.stops import ExitCode, Stop
 
 ASK_SECONDS = 5.0
@@ -39,7 +38,7 @@ class TopicsWatch:
             inputs: partitions that the input has, as this process knows.
             clock: says when to ask again.
         """
-        self._roles = roles(config)
+        self._roles = config.topics
         self._input, self._inputs = config.input.topic, inputs
         self._admin, self._clock = admin, clock
         self._ask_at = clock.monotonic()

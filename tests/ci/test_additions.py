@@ -59,6 +59,16 @@ def _dice(_: MatchPolicy, ours: Contents, rows: I64, theirs: Contents, at: I64) 
     return Compared(dice, found.whole, found.union)
 """
 
+LARGE_SETTING = """\
+    too_large: Topic | None = Field(
+        default="documents.too-large", description="Topic of records that are too large."
+    )
+"""
+LARGE_LETTERS = """\
+        if code is ErrorCode.TOO_LARGE:
+            return self.too_large
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
@@ -146,6 +156,35 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         Printed("config/reference.yaml", "streamfilter.config.reference"),
         Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
     ],
+    "A place for dead letters": [
+        Edit(
+            "streamfilter/config/sections.py",
+            LARGE_SETTING,
+            anchor='such record stops the process; none is ever dropped.",\n    )\n',
+        ),
+        Edit(
+            "streamfilter/config/sections.py",
+            '            "output.too_large": self.too_large,\n',
+            anchor='            "output.dead_letter": self.dead_letter,\n',
+        ),
+        Edit(
+            "streamfilter/engine/outgoing.py",
+            "    too_large: str | None = None\n",
+            anchor='of the changelog, in bytes; None: larger than any document."""\n',
+        ),
+        Edit(
+            "streamfilter/engine/outgoing.py",
+            LARGE_LETTERS,
+            anchor='"""Return where a dead letter with this *code* goes; None: nowhere."""\n',
+        ),
+        Edit(
+            "streamfilter/kafka/serving.py",
+            "        too_large=output.too_large,\n",
+            anchor="        dead_letter=output.dead_letter,\n",
+        ),
+        Printed("config/reference.yaml", "streamfilter.config.reference"),
+        Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
+    ],
     "A verb": [
         Edit("streamfilter/commands/label.py", VERB),
         Edit(
@@ -200,6 +239,29 @@ pair = one_after_the_other(
 )
 assert pair.explanation.decision.method == "dice", pair
 assert pair.step.why == "they meet; similarity 0.8750 reaches the threshold 0.8", pair.step.why
+""",
+    "A place for dead letters": """
+from streamfilter.config.configuration import load_config, read_config
+from streamfilter.engine.outgoing import Destinations, Forwarder, Style
+from streamfilter.kafka.topics import Topic, problems_of
+from streamfilter.kafka.serving import _destinations, needed
+from streamfilter.model import ErrorCode, Malformed, Record, Source
+config = load_config((), {}, overrides=("input.topic=news",))
+assert config.output.too_large == "news.too-large"
+assert "WRITE on topic news.too-large" in needed(config)
+assert config.output.dead_letters == ["news.dead-letter", "news.too-large"]  # `evaluate` reads both
+(problem,) = read_config((), {}, overrides=("output.too_large=documents",)).problems
+assert problem.key == "output.too_large"
+found = {name: Topic(1, {}) for name in config.topics.values()}
+places = _destinations(config, found)
+forwarder = Forwarder(places, Style(False, "annotate", "s", 0.8))
+record = Record(Source("in", 0, 0), b"key", b"four", (), 0)
+topics = [forwarder.unjudged(record, Malformed(c, "")).topic for c in ErrorCode]
+assert set(topics) == {"news.dead-letter", "news.too-large"}
+assert places.role_of("news.too-large") == "dead_letter"
+del found["news.too-large"]
+(problem,) = problems_of(config, found)
+assert problem.key == "output.too_large"
 """,
     "A verb": """
 from streamfilter import cli

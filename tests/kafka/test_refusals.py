@@ -8,7 +8,7 @@ from streamfilter.stops import Temporary
 
 
 def test_what_was_committed_without_an_answer_is_not_watched_for_for_ever() -> None:
-    refusals = Refusals("dead")
+    refusals = Refusals()
     items = [Item(Outgoing("unique", 0, None, b"x"), (0, place)) for place in (3, 9)]
     refusals.learn(items, Blame((0, 1), each=True, reason="INVALID_TIMESTAMP"))
     refusals.begin_at({0: 4})
@@ -19,7 +19,7 @@ def test_what_was_committed_without_an_answer_is_not_watched_for_for_ever() -> N
 
 
 def test_a_group_that_was_rewound_keeps_what_is_known_of_the_records_it_reads_again() -> None:
-    refusals = Refusals("dead")
+    refusals = Refusals()
     items = [Item(Outgoing("unique", 0, None, b"x"), (0, 9))]
     refusals.learn(items, Blame((0,), each=True, reason="INVALID_TIMESTAMP"))
     refusals.begin_at({0: 2, 1: 100})
@@ -27,7 +27,7 @@ def test_a_group_that_was_rewound_keeps_what_is_known_of_the_records_it_reads_ag
 
 
 def test_a_record_without_a_timestamp_of_its_own_is_not_refused_for_our_clock() -> None:
-    refusals = Refusals("dead")
+    refusals = Refusals()
     ours = Item(Outgoing("dead", 0, None, b"a letter of the present"), (0, 3))
     theirs = Item(Outgoing("dead", 0, None, b"x", timestamp=10**15), (0, 4))
     refusals.learn([ours, theirs], Blame((1,), each=True, reason="too new", for_time=True))
@@ -43,7 +43,7 @@ def test_a_record_without_a_timestamp_of_its_own_is_not_refused_for_our_clock() 
 
 def test_only_topics_that_would_get_a_record_without_a_key_are_asked_about_and_once() -> None:
     compacted, asked = {"old"}, list[str]()
-    refusals = Refusals("dead", compacted=compacted)
+    refusals = Refusals(compacted)
 
     def ask(topics: object) -> list[str]:
         asked.extend(topics)  # type: ignore[call-overload]

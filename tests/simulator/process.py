@@ -249,9 +249,7 @@ class Process:
             member=membership.member,
             clock=clock,
             observer=Teller(self.world, life),
-            incoming=Incoming(
-                _reader(), _destinations(self.world.partitions), refusals=Refusals(DEAD)
-            ),
+            incoming=Incoming(_reader(), _destinations(self.world.partitions), refusals=Refusals()),
             forwarder=_forwarder(self.world.partitions),
             rules=Rules(policy(), partial(Source, INPUT)),
             bounds=BatchLimits(
