@@ -210,10 +210,9 @@ def _buckets(index: object, task: Relived, limit: int) -> Iterator[str]:
     if stored != len(wanted):
         yield f"{stored} buckets, the model has {len(wanted)}"
     probed = index.probe(keys)
-    ends = np.cumsum(probed.counts.reshape(-1).astype(np.int64))
-    for key, end, count in zip(
-        keys[:, 0].tolist(), ends.tolist(), probed.counts[:, 0].tolist(), strict=True
-    ):
-        if probed.ordinals[end - count : end].tolist() != wanted[key]:
+    counts, ordinals = probed.counts[:, 0].astype(np.int64), probed.ordinals
+    ends = np.cumsum(counts)
+    for key, end, count in zip(keys[:, 0].tolist(), ends.tolist(), counts.tolist(), strict=True):
+        if ordinals[end - count : end].tolist() != wanted[key]:
             yield f"bucket {key:x} differs from the model's {wanted[key]}"
             return
