@@ -20,6 +20,7 @@ from streamfilter.stops import ExitCode, Stop, no_room, starved
 VERBS = {
     "run": "Filter between Kafka topics, exactly once, until stopped.",
     "filter": "Filter JSON Lines files; needs no broker.",
+    "init": "Write a first configuration, with text and id found in the topic's records.",
     "check": "Say everything that is wrong with a configuration, before it runs.",
     "demo": "See it work on an embedded broker, with nothing installed.",
     "feed": "Fill the input topic with stories, to see a service work.",
@@ -43,6 +44,7 @@ Examples:
   streamfilter demo                                  watch it find near-duplicates
   streamfilter filter news.jsonl --text /body --id /id \\
       --unique once.jsonl --duplicates again.jsonl   filter a file
+  streamfilter init --broker kafka:9092 --topic news write a first configuration
   streamfilter check --config streamfilter.yaml      what is wrong, all at once
   streamfilter run --config streamfilter.yaml --set kafka.group=news
 

@@ -69,11 +69,11 @@ def without(values: Mapping[str, Any], locations: Iterable[tuple[str | int, ...]
     }
 
 
-def did_you_mean(word: str, known: Sequence[str]) -> str:
+def did_you_mean(word: str, known: Sequence[str], *, what: str = "known keys here") -> str:
     """Return the cure for an unknown name: the nearest known one first, then all of them."""
     nearest = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     question = f"did you mean {nearest[0]}? " if nearest else ""
-    return f"{question}known keys here: {', '.join(known)}"
+    return f"{question}{what}: {', '.join(known) or 'none'}"
 
 
 def show(value: object) -> str:

@@ -23,6 +23,7 @@ from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.seeds import read_seed
 from streamfilter.kafka import clients, topics
+from streamfilter.kafka.asking import CALL_SECONDS, unanswered
 from streamfilter.kafka.assembling import Assembly
 from streamfilter.kafka.questions import ask_for_id
 from streamfilter.kafka.topics import Topics, outputs_of
@@ -65,7 +66,7 @@ def explained(config: Config) -> Iterator[None]:
 def too_late(error: LogError) -> Stop:
     """Return the end of a process that no broker answered in time, with the reason if known."""
     message = f"the cluster was not ready within kafka.start_timeout: {error}"
-    return topics.unanswered(error, message)
+    return unanswered(error, message)
 
 
 def serve(
@@ -168,7 +169,7 @@ def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[
 
     def look() -> Topics:
         left = begun + patience - clock.monotonic()
-        seconds = min(topics.CALL_SECONDS, max(left, LOOK_SECONDS_MIN))
+        seconds = min(CALL_SECONDS, max(left, LOOK_SECONDS_MIN))
         found = topics.describe(config, admin, seconds=seconds)
         missing = {*config.topics.values()} - found.keys() - {config.changelog_topic}
         if missing and clock.monotonic() < believed_at:

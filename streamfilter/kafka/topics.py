@@ -16,16 +16,15 @@ from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.ports import LogError, Retriable
-from streamfilter.kafka import unreachable
-from streamfilter.kafka.clients import admin_client, refusal
+from streamfilter.engine.ports import Retriable
+from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
+from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.errors import kafka_errors, stops, translated
-from streamfilter.stops import Problem, Refused, Stop, Temporary
+from streamfilter.stops import Problem
 
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types
 NewTopic: Any = _admin.NewTopic  # type: ignore[attr-defined]
 
-CALL_SECONDS = 10.0
 MESSAGE_BYTES = 1_048_588
 """Kafka's default for ``max.message.bytes``, used where a broker does not tell."""
 
@@ -79,13 +78,7 @@ def describe(
     Raises:
         LogError: the cluster does not answer, or refuses us.
     """
-    # All topics are asked for: asking for one by name creates it on brokers that allow that.
-    try:
-        with kafka_errors("asking the brokers for their topics"):
-            metadata = admin.list_topics(timeout=seconds).topics
-    except Retriable as error:
-        admin.poll(0)  # serves the callback that hears what was the matter
-        raise Retriable(f"{error}; {unreachable.explained(config)}") from error
+    metadata = listed(config, admin, seconds=seconds)
     found = {
         topic: count
         for topic in config.topics.values()
@@ -100,25 +93,8 @@ def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
-    with stops():
-        try:
-            return describe(config, admin)
-        except Retriable as error:
-            raise unanswered(error, str(error)) from error
-
-
-def unanswered(error: LogError, message: str) -> Stop:
-    """Return the end of whoever asked in vain, and says *message*: with the reason, if it is known.
-
-    A wrong password is for the operator. A certificate that is refused may be the broker's own,
-    and is mended there: trying again later is right.
-    """
-    refused = refusal()
-    if refused is None:
-        return Temporary(f"{message}\n    cure: {unreachable.cure()}")
-    if refused.code() == KafkaError._AUTHENTICATION:
-        return Refused(f"no broker let us in: {refused.str()} ({error}); mend the credentials")
-    return Temporary(f"no broker could be trusted: {refused.str()} ({error})")
+    with asked_once():
+        return describe(config, admin)
 
 
 def _partitions(topic: str, metadata: Any) -> int:

@@ -1,0 +1,180 @@
+"""``streamfilter init``: a first configuration, from what is known of the topic.
+
+On a terminal it asks for what was not given. With brokers it looks at the topic's latest records
+and proposes where text and id are; what a person gave is never overruled.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from streamfilter.commands import options
+from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.problems import did_you_mean
+from streamfilter.config.schema import schema_text
+from streamfilter.config.starter import StarterFile
+from streamfilter.documents.proposal import Proposal, propose
+from streamfilter.process import standard
+from streamfilter.stops import ConfigError, ExitCode, Problem
+
+RECORDS = 200
+"""Looked at, the latest of all partitions."""
+
+EPILOG = """\b
+Examples:
+  streamfilter init                                      asks, on a terminal
+  streamfilter init --topic news --text /body --id /uuid
+  streamfilter init --broker kafka:9092 --topic news     looks at the topic's records
+\b
+The environment's settings are used for the look: STREAMFILTER_KAFKA__COMMON__SASL_PASSWORD and
+its like. None of them is written.
+"""
+
+
+@click.command("init", epilog=EPILOG)
+@click.argument(
+    "path", default="streamfilter.yaml", type=click.Path(dir_okay=False, path_type=Path)
+)
+@click.option("--broker", metavar="HOST:PORT", help="Look there at the topic's latest records.")
+@click.option("--topic", help="Topic to read.")
+@click.option("--text", metavar="POINTER", help="JSON Pointer to the text.")
+@click.option("--id", "identity", metavar="POINTER", help="JSON Pointer to the id.")
+@click.option("--force", is_flag=True, help="Write over files that are there.")
+def command(
+    path: Path,
+    broker: str | None,
+    topic: str | None,
+    text: str | None,
+    identity: str | None,
+    force: bool,
+) -> int:
+    """Write a first configuration to PATH (streamfilter.yaml), and its JSON Schema beside it.
+
+    Without a terminal nothing is asked: what is not given has its default.
+    """
+    schema = path.with_suffix(".schema.json")
+    for file in (path, schema):
+        if file.exists() and not force:
+            raise click.UsageError(f"{file} is there already; --force writes over it")
+    asks = sys.stdin is not None and sys.stdin.isatty()
+    if asks and broker is None:
+        broker = click.prompt("Brokers to look at (empty: none)", default="", err=True) or None
+    config = _configured(broker, topic)
+    if topic is None:
+        topic = _topic(config, looking=broker is not None, asks=asks)
+        config = _configured(broker, topic)
+    found = _look(config, topic) if broker is not None else None
+    starter = _starter(config, found, text=text, identity=identity, asks=asks)
+    _write(path, replace(starter, schema=schema.name, name=str(path)).text_of_file())
+    _write(schema, schema_text())
+    standard.say(
+        f"wrote {path}, and {schema} for editors\n"
+        f"next: streamfilter check --config {path} --connect --apply\n"
+        f"      streamfilter run --config {path}"
+    )
+    return ExitCode.OK
+
+
+def _configured(broker: str | None, topic: str | None) -> Config:
+    given = {"kafka.common.bootstrap.servers": broker, "input.topic": topic}
+    config = load_config(overrides=[f"{key}={value}" for key, value in given.items() if value])
+    options.set_up_logging(config)
+    return config
+
+
+def _topic(config: Config, *, looking: bool, asks: bool) -> str:
+    """Return the topic that nobody named: asked for, or the default where nobody looks."""
+    names = []
+    if looking:
+        from streamfilter.kafka import sampling
+
+        names = sampling.names(config)
+    if asks:
+        if names:
+            standard.say(f"topics there: {', '.join(names)}")
+        return str(click.prompt("Topic to read", default=config.input.topic, err=True))
+    if looking:
+        raise click.UsageError(f"--broker needs --topic; there are {', '.join(names) or 'none'}")
+    return config.input.topic
+
+
+def _look(config: Config, topic: str) -> Proposal:
+    """Return what the topic's latest records look like, and say it."""
+    from streamfilter.kafka import sampling
+
+    names = sampling.names(config)
+    if topic not in names:
+        cure = did_you_mean(topic, names, what="topics there")
+        raise ConfigError([Problem("--topic", f"the brokers show no topic {topic!r}", cure)])
+    found = propose(sampling.latest(config, RECORDS))
+    standard.say(_seen(topic, found))
+    return found
+
+
+def _seen(topic: str, found: Proposal) -> str:
+    if not found.records:
+        return f"{topic} holds no records: /text and /id are guesses"
+    if not found.sure:
+        return (
+            f"of {found.records:,} records of {topic} most are no JSON objects with a text in "
+            "them: /text and /id are guesses"
+        )
+    if found.format == "text":
+        return f"{found.records:,} records of {topic} are plain text"
+    others = f"; also {', '.join(found.others)}" if found.others else ""
+    return (
+        f"{found.records:,} records of {topic}: text at {found.text} ({found.words:,} words at the "
+        f"median{others}), {f'id at {found.id}' if found.id else 'no id in all of them'}"
+    )
+
+
+def _starter(
+    config: Config,
+    found: Proposal | None,
+    *,
+    text: str | None,
+    identity: str | None,
+    asks: bool,
+) -> StarterFile:
+    """Return what to write: what was given, then what was asked, then what was seen."""
+    topic = config.input.topic
+    here = StarterFile(
+        topic=topic,
+        group=f"streamfilter-{topic}",
+        brokers=str(config.kafka.common["bootstrap.servers"]),
+    )
+    if found is not None and found.sure:
+        here = replace(here, format=found.format, text=found.text or here.text, id=found.id)
+    if text is not None or identity is not None:
+        here = replace(here, format="json", text=text or here.text, id=identity or here.id)
+    if asks and here.format == "json":
+        here = replace(
+            here,
+            text=text or click.prompt("JSON Pointer to the text", default=here.text, err=True),
+            id=identity
+            or click.prompt("JSON Pointer to the id (empty: none)", default=here.id or "", err=True)
+            or None,
+        )
+    _check(here)
+    return here
+
+
+def _check(starter: StarterFile) -> None:
+    """Refuse what `run` would refuse, before it is written.
+
+    Raises:
+        ConfigError: with every problem.
+    """
+    given = [f"input.text={starter.text}", f"input.id={starter.id or 'null'}"]
+    load_config(overrides=[f"input.topic={starter.topic}", *given])
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,96 @@
+"""The configuration that somebody begins with: the least one has to say, with its comments.
+
+`streamfilter init` writes it; `config/streamfilter.yaml` is the one of the defaults::
+
+    python -m streamfilter.config.starter > config/streamfilter.yaml
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+
+from streamfilter.config.configuration import Config
+from streamfilter.config.yaml_file import parse_yaml
+
+SCHEMA_LINE = "# yaml-language-server: $schema="
+COMMENT_COLUMN = 35
+
+_PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class StarterFile:
+    """What one knows of a first topic."""
+
+    topic: str = Config().input.topic
+    format: str = Config().input.format
+    text: str = Config().input.text
+    id: str | None = Config().input.id
+    group: str = Config().kafka.group
+    brokers: str = str(Config().kafka.common["bootstrap.servers"])
+    schema: str = "schemas/configuration.json"
+    """Where the JSON Schema is, seen from the file."""
+    name: str = "config/streamfilter.yaml"
+    """How the file is called, in its own words."""
+
+    def text_of_file(self) -> str:
+        """Return the file."""
+        return "\n".join([*self._head(), *self._input(), "", *self._output(), "", *self._kafka()])
+
+    def _head(self) -> list[str]:
+        return [
+            f"{SCHEMA_LINE}{self.schema}",
+            "# The least one has to say. What is still missing, the topics among it, this tells:",
+            f"#   streamfilter check --config {self.name} --connect",
+            "# Every other setting, with its default and its reason, is in config/reference.yaml.",
+        ]
+
+    def _input(self) -> list[str]:
+        lines = ["input:"]
+        if self.format == "text":
+            lines.append(_line("topic", self.topic, "each record's value is its text"))
+            return [*lines, "  format: text"]
+        comment = "JSON records; text and id are found by JSON Pointer"
+        lines.append(_line("topic", self.topic, comment))
+        nameless = "" if self.id else "records have none: a record's place in the topic is its id"
+        return [*lines, _line("text", self.text), _line("id", self.id, nameless)]
+
+    def _output(self) -> list[str]:
+        head = "output:".ljust(COMMENT_COLUMN)
+        names = {name: f"{self.topic}.{name.replace('_', '-')}" for name in _OUTPUTS}
+        return [
+            f"{head}# the topics must exist; `check --connect --apply` creates them",
+            *(_line(name, topic) for name, topic in names.items()),
+        ]
+
+    def _kafka(self) -> list[str]:
+        return [
+            "kafka:",
+            _line("group", self.group),
+            "  common:",
+            f"    bootstrap.servers: ${{KAFKA_BOOTSTRAP_SERVERS:-{self.brokers}}}",
+            "",
+        ]
+
+
+_OUTPUTS = ("unique", "duplicates", "dead_letter")
+
+
+def _line(key: str, value: str | None, comment: str = "") -> str:
+    line = f"  {key}: {_scalar(value)}"
+    return f"{line.ljust(COMMENT_COLUMN)}# {comment}" if comment else line
+
+
+def _scalar(value: str | None) -> str:
+    """Return *value* as YAML: in quotes where it would be read as something else without."""
+    if value is None:
+        return "null"
+    plain = _PLAIN.fullmatch(value) and parse_yaml(value) == value
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(StarterFile().text_of_file())

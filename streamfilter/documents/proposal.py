@@ -1,0 +1,141 @@
+"""What of a record is its text, and what its id: a proposal, from some records of a topic.
+
+For whoever writes the first configuration and knows the topic less well than the topic's own
+records do. Nothing is judged by it: a person reads the proposal, with the figures behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from streamfilter.documents.strict_json import (
+    Integer,
+    Path,
+    Unreadable,
+    check_depth,
+    decode_utf8,
+    parse_object,
+    parse_pointer,
+    pointer_of,
+)
+
+DEPTH = 64
+MOST = 0.8
+"""Share of the records that must have what is proposed."""
+ID_CHARACTERS_MAX = 200
+
+_ID = re.compile(r"(?:^|[_.-])(?:id|uid|uuid|guid|key|url|uri)$|(?<=[a-z])I[Dd]$", re.ASCII)
+"""Names under which ids are found; a time or a counter is different in each record, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """How the records look."""
+
+    records: int
+    """How many were looked at; tombstones are none."""
+    format: str
+    """``json`` or ``text``."""
+    text: str | None = None
+    """JSON Pointer of the field with the most words; None: no field with words was seen."""
+    words: int = 0
+    """Words of that text, at the median."""
+    others: tuple[str, ...] = ()
+    """Further fields with words, the longest first."""
+    id: str | None = None
+    """JSON Pointer of a field called like an id and different in each record."""
+
+    @property
+    def sure(self) -> bool:
+        """Return whether the records say what their text is."""
+        return self.records > 0 and (self.format == "text" or self.text is not None)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was seen at one pointer."""
+
+    words: list[int] = field(default_factory=list)
+    values: set[str] = field(default_factory=set)
+    count: int = 0
+
+    def see(self, value: str) -> None:
+        self.count += 1
+        self.values.add(value)
+        if not isinstance(value, Integer):
+            self.words.append(len(value.split()))
+
+
+def propose(values: Sequence[bytes | None]) -> Proposal:
+    """Return what the records with these *values* look like."""
+    there = [value for value in values if value]
+    roots = [root for value in there if (root := _object(value)) is not None]
+    if len(roots) < MOST * len(there):
+        return Proposal(len(there), "text" if all(map(_is_text, there)) else "json")
+    seen: defaultdict[str, _Seen] = defaultdict(_Seen)
+    for root in roots:
+        for pointer, value in _scalars(root, ()):
+            seen[pointer].see(value)
+    found = {pointer: each for pointer, each in seen.items() if each.count >= MOST * len(roots)}
+    texts = sorted(
+        (pointer for pointer, each in found.items() if max(each.words, default=0) > 1),
+        key=lambda pointer: -sum(found[pointer].words),
+    )
+    return Proposal(
+        records=len(there),
+        format="json",
+        text=texts[0] if texts else None,
+        words=round(median(found[texts[0]].words)) if texts else 0,
+        others=tuple(texts[1:4]),
+        id=_id(found, len(roots)),
+    )
+
+
+def _id(found: dict[str, _Seen], records: int) -> str | None:
+    """Return the outermost field that is called like an id, is everywhere and never the same."""
+    named = [
+        pointer
+        for pointer, each in found.items()
+        if _ID.search(pointer.rpartition("/")[2])
+        and each.count == len(each.values) == records
+        and max(map(len, each.values)) <= ID_CHARACTERS_MAX
+    ]
+    return min(named, key=lambda pointer: pointer.count("/"), default=None)
+
+
+def _object(value: bytes) -> dict[str, Any] | None:
+    try:
+        check_depth(value, DEPTH)
+        return parse_object(value)
+    except Unreadable:
+        return None
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        return decode_utf8(value).isprintable() or b"\0" not in value
+    except Unreadable:
+        return False
+
+
+def _scalars(here: dict[str, Any], path: Path) -> Iterator[tuple[str, str]]:
+    """Yield each text and integer that a JSON Pointer through objects leads to."""
+    for key, value in here.items():
+        pointer = pointer_of((*path, key))
+        if isinstance(value, dict):
+            yield from _scalars(value, (*path, key))
+        elif isinstance(value, str) and _can_be_named(pointer):
+            yield pointer, value
+
+
+def _can_be_named(pointer: str) -> bool:
+    try:
+        parse_pointer(pointer)
+    except ValueError:  # a key that looks like an array's index
+        return False
+    return True

@@ -1,0 +1,59 @@
+"""Asking brokers for their topics, and the end of whoever asks once and gets no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.config.configuration import Config
+from streamfilter.engine.ports import LogError, Retriable
+from streamfilter.kafka import unreachable
+from streamfilter.kafka.clients import refusal
+from streamfilter.kafka.errors import kafka_errors, stops
+from streamfilter.stops import Refused, Stop, Temporary
+
+CALL_SECONDS = 10.0
+
+
+def listed(config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS) -> dict[str, Any]:
+    """Return all topics that the brokers show us.
+
+    All are asked for: asking for one by name creates it on brokers that allow that.
+
+    Raises:
+        LogError: the cluster does not answer, or refuses us.
+    """
+    try:
+        with kafka_errors("asking the brokers for their topics"):
+            return admin.list_topics(timeout=seconds).topics
+    except Retriable as error:
+        admin.poll(0)  # serves the callback that hears what was the matter
+        raise Retriable(f"{error}; {unreachable.explained(config)}") from error
+
+
+@contextmanager
+def asked_once() -> Iterator[None]:
+    """Turn a `LogError` inside the block into the end of whoever does not ask again."""
+    with stops():
+        try:
+            yield
+        except Retriable as error:
+            raise unanswered(error, str(error)) from error
+
+
+def unanswered(error: LogError, message: str) -> Stop:
+    """Return the end of whoever asked in vain, and says *message*: with the reason, if it is known.
+
+    A wrong password is for the operator. A certificate that is refused may be the broker's own,
+    and is mended there: trying again later is right.
+    """
+    refused = refusal()
+    if refused is None:
+        return Temporary(f"{message}\n    cure: {unreachable.cure()}")
+    if refused.code() == KafkaError._AUTHENTICATION:
+        return Refused(f"no broker let us in: {refused.str()} ({error}); mend the credentials")
+    return Temporary(f"no broker could be trusted: {refused.str()} ({error})")

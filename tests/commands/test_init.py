@@ -1,0 +1,153 @@
+"""`init`: a first configuration, from a topic's records, from answers, or from nothing."""
+
+import json
+import os
+
+import pytest
+from confluent_kafka import Producer
+
+from streamfilter import cli
+from streamfilter.config.configuration import load_config
+from streamfilter.config.starter import StarterFile
+from streamfilter.documents.proposal import propose
+from streamfilter.kafka.broker.embedded import EmbeddedBroker
+from tests.support.terminal import in_terminal
+
+TEXT = "the old mill by the river was sold to a young family from the city"
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    for name in os.environ:
+        if name.startswith("STREAMFILTER_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with EmbeddedBroker() as embedded:
+        embedded.create_topics({"articles": 3, "lines": 1, "empty": 1})
+        producer = Producer({"bootstrap.servers": embedded.bootstrap})
+        for number in range(90):
+            producer.produce("articles", value=article(number), partition=number % 3)
+            producer.produce("lines", value=TEXT.encode())
+        producer.flush(30)
+        yield embedded.bootstrap
+
+
+def article(number: int) -> bytes:
+    """Return a record with a title, a body, a time and two numbers, one of them its id."""
+    return json.dumps(
+        {
+            "sent": f"2026-11-23T07:00:{number:02}Z",
+            "sequence": number,
+            "article": {
+                "articleId": f"a-{number}",
+                "title": TEXT[:16],
+                "body": f"{TEXT} {TEXT} {TEXT}",
+                "tags": ["one two three four five six seven eight nine"],
+            },
+        }
+    ).encode()
+
+
+def test_without_a_terminal_nothing_is_asked_and_the_defaults_are_written(tmp_path, capsys):
+    assert cli.main(["init"]) == 0
+    assert "streamfilter check --config streamfilter.yaml --connect" in capsys.readouterr().err
+    config = load_config([tmp_path / "streamfilter.yaml"], {})
+    assert config.input == load_config((), {}).input
+    schema = json.loads((tmp_path / "streamfilter.schema.json").read_text())
+    assert schema["title"] == "streamfilter"
+    written = (tmp_path / "streamfilter.yaml").read_text()
+    assert written.startswith("# yaml-language-server: $schema=streamfilter.schema.json\n")
+
+
+def test_text_and_id_are_proposed_from_the_records_of_the_topic(broker, tmp_path, capsys):
+    assert cli.main(["init", "--broker", broker, "--topic", "articles", "news.yaml"]) == 0
+    said = capsys.readouterr().err
+    assert "90 records of articles: text at /article/body (45 words at the median" in said
+    assert "id at /article/articleId" in said
+    config = load_config([tmp_path / "news.yaml"], {})
+    assert (config.input.text, config.input.id) == ("/article/body", "/article/articleId")
+    assert config.kafka.properties("common")["bootstrap.servers"] == broker
+    assert config.output.unique == "articles.unique"
+
+
+def test_records_that_are_plain_text_are_read_as_that(broker, tmp_path, capsys):
+    assert cli.main(["init", "--broker", broker, "--topic", "lines"]) == 0
+    assert "90 records of lines are plain text" in capsys.readouterr().err
+    assert load_config([tmp_path / "streamfilter.yaml"], {}).input.format == "text"
+
+
+def test_what_was_given_is_not_overruled_and_an_empty_topic_is_said_to_be(broker, tmp_path, capsys):
+    given = ["--text", "/article/title", "--id", "/sequence"]
+    assert cli.main(["init", "--broker", broker, "--topic", "articles", *given]) == 0
+    found = load_config([tmp_path / "streamfilter.yaml"], {}).input
+    assert (found.text, found.id) == ("/article/title", "/sequence")
+    assert cli.main(["init", "--broker", broker, "--topic", "empty", "--force"]) == 0
+    assert "empty holds no records" in capsys.readouterr().err
+
+
+def test_a_topic_that_is_not_there_is_told_with_those_that_are(broker, tmp_path, capsys):
+    assert cli.main(["init", "--broker", broker, "--topic", "article"]) == 78
+    assert "did you mean articles? topics there: articles, empty, lines" in capsys.readouterr().err
+    assert cli.main(["init", "--broker", broker]) == 64
+    assert "--broker needs --topic; there are articles, empty, lines" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_file_is_written_over_and_no_wrong_pointer_written(tmp_path, capsys):
+    (tmp_path / "streamfilter.yaml").write_text("mine")
+    assert cli.main(["init"]) == 64
+    assert "--force writes over it" in capsys.readouterr().err
+    assert (tmp_path / "streamfilter.yaml").read_text() == "mine"
+    assert cli.main(["init", "other.yaml", "--text", "body"]) == 78
+    assert "expected a JSON Pointer" in capsys.readouterr().err
+
+
+def test_a_terminal_is_asked_and_what_was_seen_is_the_default(broker, tmp_path):
+    answers = [broker, "articles", "", "/sequence"]
+    seen = in_terminal(["init"], typed="".join(f"{each}\n" for each in answers), directory=tmp_path)
+    assert seen.code == 0, seen.plain
+    assert "topics there: articles, empty, lines" in seen.plain
+    found = load_config([tmp_path / "streamfilter.yaml"], {}).input
+    assert (found.topic, found.text, found.id) == ("articles", "/article/body", "/sequence")
+
+
+@pytest.mark.parametrize(
+    ("values", "text", "identity"),
+    [
+        ([b'{"id": 7, "text": "a b"}', b'{"id": 8, "text": "c d"}'], "/text", "/id"),
+        ([b'{"id": 7, "text": "a b"}', b'{"id": 7, "text": "c d"}'], "/text", None),
+        ([b'{"a/b": "one two", "x~y_id": "k"}'], "/a~1b", "/x~0y_id"),
+        ([b'{"0": "one two three", "b": "one two"}', None, b""], "/b", None),
+        ([b'{"grid": "1", "valid": "2", "b": "one two"}'], "/b", None),
+        ([b'{"n": 1}'], None, None),
+    ],
+)
+def test_what_is_proposed(values, text, identity):
+    found = propose(values)
+    assert (found.format, found.text, found.id) == ("json", text, identity)
+
+
+def test_bytes_that_are_neither_json_nor_text_are_no_sure_proposal():
+    found = propose([b"\x00\x00\x00\x00\x07\xff\xfe"] * 3)
+    assert not found.sure
+    assert propose([b"[1, 2]", b"plain words"]).format == "text"
+
+
+def test_words_that_yaml_reads_as_something_else_are_quoted(tmp_path):
+    for topic in ("null", "1234", "-", "0x1", "true", "a.b"):
+        file = tmp_path / "one.yaml"
+        odd = '/the "text": a # b'
+        file.write_text(StarterFile(topic=topic, text=odd, id=None).text_of_file())
+        found = load_config([file], {}).input
+        assert (found.topic, found.text, found.id) == (topic, odd, None)
+
+
+def test_the_file_to_start_from_is_what_init_writes():
+    from tests.support.texts import ROOT
+
+    again = "python -m streamfilter.config.starter > config/streamfilter.yaml"
+    assert (ROOT / "config/streamfilter.yaml").read_text() == StarterFile().text_of_file(), again
