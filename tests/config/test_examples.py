@@ -1,0 +1,138 @@
+"""The examples in config/ do what their comments say, on records of the kind they are for."""
+
+import json
+import os
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from streamfilter import cli
+from streamfilter.kafka.broker.embedded import EmbeddedBroker
+from streamfilter.kafka.broker.node import free_ports
+from tests.support.filter_process import FilterProcess
+from tests.support.texts import ROOT
+
+ARTICLE = (
+    "The council voted on Tuesday to close the bridge over the river for the whole of the summer. "
+    "It is the third time in ten years that the piers have to be looked at, and the mayor said "
+    "that there was no other way. Drivers will have to go by the ring road, which is an hour more."
+)
+RIVAL = (
+    "A cat that was lost in a storm came home after a year in the hills, with a collar that nobody "
+    "of the family had bought for it. The owner said on the phone that he was as surprised as the "
+    "cat was, and that it had put on a lot of weight since it was last seen in the garden."
+)
+MENU = "Morning Ledger | Culture | Letters | Sign in | Subscribe | Weather | Games | Archive | Shop"
+FOOT = (
+    "Advertisement: Luxury watches, sofas, insurance, cruises. Cookie settings. Imprint. Careers."
+)
+
+TICKET = "Since the update of yesterday I cannot log in: the page says my password has expired."
+TYPED_AGAIN = "Since teh update of yesterday I cannot log in, the page says my pasword has expired."
+OTHER_TICKET = "Please send me the invoice of March once more, it did not arrive with the parcel."
+
+LINES = [
+    "2026-11-23 07:14:02 worker 17 could not reach 10.0.3.12:5432 within 3000 ms, try 1",
+    "2026-11-23 07:14:09 worker 4 could not reach 10.0.3.12:5432 within 3000 ms, try 2",
+    "2026-11-23 07:14:09 worker 4 wrote 3,112 rows to the table of orders in 41 ms",
+    "2026-11-23 07:15:33 worker 17 could not reach 10.0.3.99:5432 within 3000 ms, try 1",
+    "started",
+    "started",
+]
+
+CUSTOMER = {"name": "Maria Antonia Lopez", "address": "12 Mill Lane, Ely", "phone": "01353 661290"}
+
+
+def records(text: str, identity: str, *texts: str) -> list[dict[str, str]]:
+    return [{text: each, identity: str(number)} for number, each in enumerate(texts)]
+
+
+FILES = {
+    "news": (
+        records("body", "url", ARTICLE, f"{MENU} {ARTICLE} {FOOT}", f"{MENU} {RIVAL} {FOOT}"),
+        [0, 2],
+    ),
+    "tickets": (
+        records("description", "ticket", TICKET, OTHER_TICKET, TYPED_AGAIN, "help", "hello"),
+        [0, 1, 3, 4],
+    ),
+    "logs": ([{"message": line} for line in LINES], [0, 2, 4]),
+    "customers": (
+        [
+            {"id": "0", **CUSTOMER},
+            {"id": "1", **CUSTOMER, "name": "Maria Antonia Lopes"},
+            {"id": "2", "name": "Mario Anton", "address": "Elm Street 4, Ely", "phone": "0135"},
+        ],
+        [0, 2],
+    ),
+}
+"""Records of each kind, and which of them pass."""
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    for name in os.environ:
+        if name.startswith("STREAMFILTER_"):
+            monkeypatch.delenv(name)
+
+
+def test_each_example_is_tried_here():
+    examples = {path.stem for path in (ROOT / "config").glob("*.yaml")}
+    assert examples - {"reference", "streamfilter"} == FILES.keys() | {"tenants"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_example_lets_each_story_through_once(name, tmp_path, capsys):
+    sent, passes = FILES[name]
+    lines = [json.dumps(record) for record in sent]
+    (tmp_path / "in.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    command = ["filter", str(tmp_path / "in.jsonl"), "-c", str(ROOT / f"config/{name}.yaml")]
+    outputs = ["--unique", str(tmp_path / "out"), "--duplicates", str(tmp_path / "again")]
+    assert cli.main([*command, *outputs]) == 0, capsys.readouterr().err
+    assert (tmp_path / "out").read_text().splitlines() == [lines[number] for number in passes]
+
+
+@pytest.mark.slow
+def test_what_one_tenant_sent_is_no_duplicate_for_another(tmp_path):
+    names = ("posts", "posts.unique", "posts.duplicates", "posts.dead-letter", "posts.changelog")
+    port = free_ports(1)[0]
+    with EmbeddedBroker() as broker:
+        broker.create_topics(dict.fromkeys(names, 2))
+        environment = {
+            "KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap,
+            "STREAMFILTER_INDEX__PATH": str(tmp_path / "state"),
+            "STREAMFILTER_HTTP__PORT": str(port),
+        }
+        config, log = ROOT / "config/tenants.yaml", tmp_path / "log"
+        running = FilterProcess(config, port=port, log=log, environment=environment)
+        try:
+            send_to_two_tenants(broker.bootstrap)
+            found = {name: keys_of(broker.bootstrap, name, count) for name, count in OUT.items()}
+        finally:
+            assert running.terminate() == 0
+    assert found == {"posts.unique": [b"tenant 0", b"tenant 1"], "posts.duplicates": [b"tenant 0"]}
+
+
+OUT = {"posts.unique": 2, "posts.duplicates": 1}
+
+
+def send_to_two_tenants(bootstrap: str) -> None:
+    """Send an article twice as the first tenant, and once as the second."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number, tenant in enumerate((0, 0, 1)):
+        value = json.dumps({"id": str(number), "text": ARTICLE}).encode()
+        producer.produce("posts", value=value, key=f"tenant {tenant}".encode(), partition=tenant)
+    producer.flush(30)
+
+
+def keys_of(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(2)])
+    found: list[bytes] = []
+    while len(found) < count:
+        message = consumer.poll(120)
+        assert message is not None, f"{len(found)} of {count} in {topic}"
+        if message.error() is None:
+            found.append(message.key())
+    consumer.close()
+    return sorted(found)
