@@ -25,12 +25,13 @@ from streamfilter.bench.machine import MIB, memory_bytes
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.index.directory import DATABASE_NAME
+from streamfilter.index.families import Families
 from streamfilter.index.format import encode_documents
 from streamfilter.index.opening import open_index
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents
 from streamfilter.index.rocks import RocksIndex
-from streamfilter.index.store import Database, Families
+from streamfilter.index.store import Database
 from streamfilter.process.signals import INTERRUPTION, Interrupted
 from streamfilter.similarity.columns import Contents, Samples, distinct
 

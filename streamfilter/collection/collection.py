@@ -130,7 +130,8 @@ class Collection:
             return None
         documents = self.index.fetch(distinct(np.array(ordinals, np.int64)))
         keys = self._keys(documents)
-        return Removals(documents.ordinals, keys, documents.contents.signatures, always=ALWAYS)
+        signatures = documents.contents.signatures
+        return Removals(documents.ordinals, keys, signatures, documents.ids, always=ALWAYS)
 
     def _keys(self, documents: Documents) -> U64:
         """Return (n, bands + 2): the bands, the id's key, the whole text's key."""

@@ -15,9 +15,10 @@ import numpy as np
 
 from streamfilter.index import front_file
 from streamfilter.index.errors import file_errors
+from streamfilter.index.families import Families
 from streamfilter.index.front import Front
 from streamfilter.index.protocol import WINDOWS_MAX
-from streamfilter.index.store import Database, Families
+from streamfilter.index.store import Database
 from streamfilter.model import EVER, Window
 from streamfilter.similarity.columns import U64, Flags
 

@@ -91,7 +91,7 @@ def _make_new(target: Path) -> None:
 def _copied(path: Path, target: Path, name: str, seed: bytes | None) -> dict[str, Any]:
     copy = target / name
     with viewed(path, seed=seed) as view:
-        marker = Marker(view.identity.encode(), view.bucket_cap, complete=False)
+        marker = Marker(view.identity.encode(), view.bucket_cap, complete=False, ids=view.ids)
         claim(copy)
         write_marker(copy, marker)
         _write_anew(view, copy / DATABASE_NAME)
@@ -112,7 +112,7 @@ def _copied(path: Path, target: Path, name: str, seed: bytes | None) -> dict[str
 def _write_anew(view: IndexView, path: Path) -> None:
     memory = Memory(cache_bytes=32 * MIB, memtable_bytes=64 * MIB, front_bytes=0)
     numbers = [window.number for window in view.windows]
-    store = Database(path, memory=memory, create=True, windows=numbers)
+    store = Database(path, memory=memory, create=True, windows=numbers, ids=view.ids)
     try:
         for family in view.families:  # progress, which speaks of all the rest, comes last
             source = view.entries(family)
@@ -187,7 +187,8 @@ def _contents(backup: Path) -> Sequence[dict[str, Any]]:
 def _bring_back(source: Path, path: Path, entry: dict[str, Any]) -> None:
     marker = entry["marker"]
     identity = json.dumps(marker["identity"], sort_keys=True, separators=(",", ":")).encode()
-    unfinished = Marker(identity, int(marker["bucket_cap"]), complete=False)
+    cap, ids = int(marker["bucket_cap"]), marker.get("ids") is True
+    unfinished = Marker(identity, cap, complete=False, ids=ids)
     claim(path)
     lock = Lock(path)
     try:

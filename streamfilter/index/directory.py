@@ -38,6 +38,8 @@ class Marker:
     bucket_cap: int
     complete: bool
     """False while the database is being made: a crash then leaves nothing worth keeping."""
+    ids: bool = False
+    """Whether documents are found by their ids; one of before does not say it, and has none."""
 
 
 class Lock:
@@ -139,6 +141,7 @@ def read_marker(path: Path) -> Marker | None:
         return Marker(
             identity=canonical(fields["identity"]),
             bucket_cap=int(fields["bucket_cap"]),
+            ids=fields.get("ids") is True,
             complete=fields["complete"] is True,
         )
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -151,6 +154,7 @@ def write_marker(path: Path, marker: Marker) -> None:
         "about": "streamfilter index; delete only together with the directory",
         "identity": json.loads(marker.identity),
         "bucket_cap": marker.bucket_cap,
+        "ids": marker.ids,
         "complete": marker.complete,
     }
     new = path / (MARKER_NAME + ".new")

@@ -6,6 +6,7 @@
 | every family          | the same stamp of the last write (`store.py`)                         |
 | progress              | can be read; counts the documents that are remembered                 |
 | a document            | can be read, is of its window, and of a batch below the next one      |
+| a document's id       | finds it, and nothing else, where documents are found by their ids    |
 | a document's keys     | are in their buckets, or longer ones are, unless all of them are full |
 | a bucket              | can be read, rises, keeps its cap, lists only documents of its window |
 | batches and spans     | can be read, and are below the next batch                             |
@@ -26,11 +27,11 @@ import numpy as np
 
 from streamfilter.index.buckets import written
 from streamfilter.index.errors import FormatError, IndexDamaged
+from streamfilter.index.families import META
 from streamfilter.index.format import decode_buckets
 from streamfilter.index.journal import decode_mark, decode_span
 from streamfilter.index.longer import DEPTH, cap_at
 from streamfilter.index.protocol import Additions, Documents, Progress
-from streamfilter.index.store import META
 from streamfilter.index.tables import WindowTables
 from streamfilter.index.viewing import IndexView
 from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
@@ -84,6 +85,11 @@ def _window(
             remembered += int((documents.ordinals >= view.progress.horizon).sum())
             _documents(view, documents, found, stored)
             _listed(view, tables, documents, found, keys_of)
+            _named(view, tables, documents, found)
+    with _noted(found, "ids"):
+        count = sum(1 for _ in view.entries(names.ids)) if names.ids is not None else None
+        if count not in (None, there := int(stored.there.sum())):
+            found.note(f"{count} ids of {there} documents")
     with _noted(found, "buckets"):
         entries = view.entries(names.bands)
         while chunk := list(islice(entries, CHUNK)):
@@ -150,14 +156,24 @@ def _listed(
     for level in buckets.levels:
         _note_listed(listed, level.askers, level.ordinals, documents, keys.shape[1])
         if level.depth == DEPTH:
-            excused[level.cells] = level.counts >= cap_at(view.bucket_cap, DEPTH)
-    # Forgetting leaves room in a bucket for those that come later, not for whom it turned away:
-    # only an index behind a changelog, which forgets nothing yet, can be held to it.
+            excused[level.cells] = level.overflows > 0
+    # A collection has other keys beside those of the bands: only a filter's index is held to these.
     if view.progress.changelog_offset < 0:
         return
     missing = present & ~(listed | excused).reshape(keys.shape)
     for row in np.flatnonzero(missing.any(axis=1)).tolist():
         found.note(f"document {documents.ordinals[row]} is not in the bucket of one of its keys")
+
+
+def _named(view: IndexView, tables: WindowTables, documents: Documents, found: Inspection) -> None:
+    """Look every document up by its id."""
+    if not view.ids:
+        return
+    for ordinal, named in zip(
+        documents.ordinals.tolist(), tables.named(documents.ids), strict=True
+    ):
+        if ordinal not in named:
+            found.note(f"document {ordinal} is not found by its id")
 
 
 def _note_listed(

@@ -18,9 +18,10 @@ from pathlib import Path
 from rocksdict import AccessType, Rdict
 
 from streamfilter.index.errors import IndexDamaged, file_errors, rocks_errors
+from streamfilter.index.families import META, families_of, keep_ids
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
 from streamfilter.index.options import MIB, Memory, tuned
-from streamfilter.index.store import META, STAMP, families_of, options_of, stored_families
+from streamfilter.index.store import STAMP, options_of, stored_families
 
 BLOCK_BYTES = 32_768
 FRAGMENT_HEAD = 7
@@ -66,7 +67,8 @@ def _flushed(path: Path) -> int:
         try:
             stored = tables.get_column_family(META).get(STANDING)
             known = decode_standing(stored) if stored else StoredProgress()
-            alive = families_of(window.number for window in known.windows)
+            numbers = [window.number for window in known.windows]
+            alive = families_of(numbers, ids=keep_ids(options))
             names = [name for name in alive if name in options]
             stamps = [tables.get_column_family(name).get(STAMP) for name in names]
         finally:

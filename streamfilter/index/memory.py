@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from streamfilter.index.families import id_keys
 from streamfilter.index.format import (
     BUCKET_CAP,
     Lists,
@@ -46,12 +47,15 @@ from streamfilter.similarity.columns import I64, U8, U64, Flags
 class MemoryIndex(HasStoredProgress):
     """`streamfilter.index.protocol.Index` in this process's memory."""
 
-    def __init__(self, *, slots: int, bucket_cap: int = BUCKET_CAP) -> None:
-        """Start empty: signatures of *slots* bytes, buckets of at most *bucket_cap* ordinals."""
+    def __init__(self, *, slots: int, bucket_cap: int = BUCKET_CAP, ids: bool = False) -> None:
+        """Start empty: signatures of *slots* bytes, buckets of at most *bucket_cap* ordinals.
+
+        With *ids*, documents are found by their ids, too.
+        """
         self._slots = slots
-        self.bucket_cap = bucket_cap
+        self.bucket_cap, self.ids = bucket_cap, ids
         self._standing = StoredProgress()
-        self._parts = {EVER: _Part(bucket_cap)}
+        self._parts = {EVER: _Part(bucket_cap, ids=ids)}
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
@@ -75,6 +79,15 @@ class MemoryIndex(HasStoredProgress):
         """Return the part that has the document *ordinal*."""
         return next((part for part in self._parts.values() if ordinal in part.documents), None)
 
+    def named(self, ids: Sequence[str]) -> list[I64]:
+        """Return under which ordinals the documents of each of *ids* are stored, rising."""
+        assert self.ids, "this index was made without ids"
+        parts = self._parts.values()
+        return [
+            np.array([ordinal for part in parts for ordinal in part.named(name)], np.int64)
+            for name in ids
+        ]
+
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of the batch that first judged it."""
         places = zip(partitions.tolist(), offsets.tolist(), strict=True)
@@ -93,7 +106,7 @@ class MemoryIndex(HasStoredProgress):
         for mark in changes.marks:
             encode_mark(mark)
         for window in alive:
-            self._parts.setdefault(window, _Part(self.bucket_cap))
+            self._parts.setdefault(window, _Part(self.bucket_cap, ids=self.ids))
         removed = self._remove(changes.removals) if changes.removals else 0
         applied, late = self._add(alive, changes.additions, values)
         for mark in changes.marks:
@@ -149,8 +162,9 @@ class MemoryIndex(HasStoredProgress):
 class _Part:
     """One window: an index of its own documents."""
 
-    def __init__(self, bucket_cap: int) -> None:
+    def __init__(self, bucket_cap: int, *, ids: bool) -> None:
         self._cap = bucket_cap
+        self._ids: dict[str, list[int]] | None = {} if ids else None
         self._buckets: dict[int, list[int]] = {}
         self._overflows: dict[int, int] = {}
         self.documents: dict[int, bytes] = {}
@@ -192,6 +206,10 @@ class _Part:
             np.array([self._overflows.get(key, 0) for _, key in asked], np.int64),
         )
 
+    def named(self, document_id: str) -> list[int]:
+        """Return which of its documents have this id."""
+        return (self._ids or {}).get(document_id, [])
+
     def note(self, mark: BatchMark) -> None:
         """Remember a batch."""
         self._marks[mark.number] = mark
@@ -213,6 +231,8 @@ class _Part:
         """Forget one document that is here."""
         bands = removals.keys.shape[1] - removals.always
         del self.documents[ordinal]
+        if self._ids is not None:
+            self._ids[removals.ids[row]].remove(ordinal)
         for column, key in enumerate(removals.keys[row]):
             self._unlist(_trail(key, removals.signatures[row], column, bands), ordinal)
 
@@ -233,6 +253,8 @@ class _Part:
         documents, contents = additions.documents, additions.documents.contents
         ordinal, signed = int(documents.ordinals[row]), bool(contents.set_sizes[row])
         self.documents[ordinal] = value
+        if self._ids is not None:
+            insort(self._ids.setdefault(documents.ids[row], []), ordinal)
         away: set[int] = set()
         depths = [
             self._list(_trail(key, contents.signatures[row], column, bands), ordinal, away)
@@ -276,11 +298,17 @@ class _Part:
             yield "bucket", key.to_bytes(8, "big"), encode_buckets(lists)[0]
         for ordinal, value in sorted(self.documents.items()):
             yield "document", ordinal.to_bytes(8, "big"), value
+        for name in sorted(self._id_keys()):
+            yield "id", name, b""
         for number, mark in sorted(self._marks.items()):
             yield "batch", number.to_bytes(8, "big"), encode_mark(mark)
         marks = self._marks.values()
         for start, end in sorted(entry for mark in marks for entry in span_entries(mark)):
             yield "span", start, end
+
+    def _id_keys(self) -> Iterator[bytes]:
+        for name, ordinals in (self._ids or {}).items():
+            yield from id_keys([name] * len(ordinals), ordinals)
 
 
 def _trail(key: np.uint64, signature: U8, column: int, bands: int) -> Iterator[int]:

@@ -42,8 +42,11 @@ def open_index(
     *,
     bucket_cap: int = BUCKET_CAP,
     memory: Memory | None = None,
+    ids: bool = False,
 ) -> RocksIndex:
     """Return the index of *identity* in the directory *path*, made new if there is none.
+
+    With *ids* its documents are found by their ids, too; one that has them keeps them without.
 
     Raises:
         IndexFault: see the table above.
@@ -58,8 +61,9 @@ def open_index(
         try:
             marker = _current_marker(path)
             if marker is None:
-                return _created(path, identity, bucket_cap, memory, lock)
-            _refuse_other(path, marker, identity, bucket_cap)
+                marker = Marker(identity.encode(), bucket_cap, complete=False, ids=ids)
+                return _created(path, marker, memory, lock, slots=identity.slots)
+            _refuse_other(path, marker, identity, bucket_cap, ids=ids)
             return _reopened(path, marker, memory, lock, slots=identity.slots)
         except BaseException:
             lock.release()
@@ -79,17 +83,17 @@ def _current_marker(path: Path) -> Marker | None:
 
 
 def _created(
-    path: Path, identity: Identity, bucket_cap: int, memory: Memory | None, lock: Lock
+    path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, slots: int
 ) -> RocksIndex:
     clear(path)  # what a crash left of a database that was being made
-    marker = Marker(identity.encode(), bucket_cap, complete=False)
     write_marker(path, marker)
     index = RocksIndex(
         path / DATABASE_NAME,
-        slots=identity.slots,
-        bucket_cap=bucket_cap,
+        slots=slots,
+        bucket_cap=marker.bucket_cap,
         memory=memory,
         create=True,
+        ids=marker.ids,
         on_close=lock.release,
     )
     try:
@@ -118,6 +122,8 @@ def _reopened(
     except FormatError as error:
         raise IndexDamaged(f"{path}: {error}") from error
     try:
+        if index.ids is not marker.ids:
+            raise IndexDamaged(f"{path}: what finds documents by their ids is missing")
         if index.fact(_IDENTITY_FACT) != marker.identity:
             raise IndexDamaged(f"{path}: the database belongs to another index than its marker")
     except BaseException:
@@ -126,11 +132,18 @@ def _reopened(
     return index
 
 
-def _refuse_other(path: Path, marker: Marker, identity: Identity, bucket_cap: int) -> None:
+def _refuse_other(
+    path: Path, marker: Marker, identity: Identity, bucket_cap: int, *, ids: bool
+) -> None:
     seed = identity.seed if identity.external_seed else None
     named = differences(_identity_of(path, marker, seed), identity)
     if marker.bucket_cap != bucket_cap:
         named.append(f"index.bucket_cap: it has {marker.bucket_cap}, wanted is {bucket_cap}")
+    if ids and not marker.ids:
+        named.append(
+            "ids: it has none to find documents by, and input.tombstones: forget needs them; they "
+            "come with a restore (1)"
+        )
     if named:
         raise mismatch(str(path), named)
 

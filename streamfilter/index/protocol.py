@@ -159,6 +159,8 @@ class Removals:
     """(n, c) the keys that they were added with; one that was not written is passed over."""
     signatures: U8
     """(n, k) of the documents: their longer keys are made of them."""
+    ids: Sequence[str]
+    """As they were added."""
     always: int = 1
     """As in `Additions`."""
 
@@ -219,6 +221,16 @@ class Index(Protocol):
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
+
+    @property
+    def ids(self) -> bool:
+        """Return whether documents are found by their ids: decided once, when it is made."""
+
+    def named(self, ids: Sequence[str]) -> list[I64]:
+        """Return under which ordinals the documents of each of *ids* are stored, rising.
+
+        Also those that the horizon has passed, as long as they are stored. Only where `ids`.
+        """
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of the batch that first judged it."""

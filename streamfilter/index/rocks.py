@@ -11,7 +11,7 @@ stored progress knows nothing, and the next opening drops them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from streamfilter.index.absence import PIECE_KEYS, Fronts
 from streamfilter.index.errors import IndexFault
+from streamfilter.index.families import META
 from streamfilter.index.format import decode_documents
 from streamfilter.index.journal import (
     STANDING,
@@ -40,8 +41,8 @@ from streamfilter.index.protocol import (
     Removals,
 )
 from streamfilter.index.selection import chosen, removals_at, subset
-from streamfilter.index.store import META, Database, Entries
-from streamfilter.index.tables import WindowTables, fetch_all, probe_all, stored_flags
+from streamfilter.index.store import Database, Entries
+from streamfilter.index.tables import WindowTables, fetch_all, named_in, probe_all, stored_flags
 from streamfilter.index.windows import Windows, after, owner, owners
 from streamfilter.index.writing import put_changed, together
 from streamfilter.model import BatchMark
@@ -61,6 +62,7 @@ class RocksIndex(HasStoredProgress):
         bucket_cap: int,
         memory: Memory | None = None,
         create: bool = False,
+        ids: bool = False,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         """Open the database at *path*; `opening.open_index` also guards what it belongs to.
@@ -71,12 +73,13 @@ class RocksIndex(HasStoredProgress):
             bucket_cap: Ordinals a bucket lists before it only counts, 1 to 255.
             memory: Bounds in bytes.
             create: Make a new database instead of refusing when there is none.
+            ids: Of a new one: documents will be found by their ids, too.
             on_close: Called once, after the database has been released.
         """
         self._slots = slots
         self.bucket_cap = bucket_cap
         memory = memory or Memory()
-        self._store = Database(path, memory=memory, create=create)
+        self._store = Database(path, memory=memory, create=create, ids=ids)
         self._on_close: Callable[[], None] | None = on_close
         self._owed: tuple[Progress, IndexFault] | None = None
         try:
@@ -109,6 +112,16 @@ class RocksIndex(HasStoredProgress):
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
         self._refuse_while_owing()
         return fetch_all(self._tables, ordinals, self._slots)
+
+    @property
+    def ids(self) -> bool:
+        """Return whether documents are found by their ids."""
+        return self._store.ids
+
+    def named(self, ids: Sequence[str]) -> list[I64]:
+        """Return under which ordinals the documents of each of *ids* are stored, rising."""
+        self._refuse_while_owing()
+        return named_in(self._tables, ids)
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of the batch that first judged it."""

@@ -31,11 +31,13 @@ def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
 
 def removals_at(removals: Removals, rows: NDArray[np.intp] | Flags) -> Removals:
     """Return the *rows* of *removals*, in the order given."""
+    places = (np.flatnonzero(rows) if rows.dtype == np.bool_ else rows).tolist()
     return replace(
         removals,
         ordinals=removals.ordinals[rows],
         keys=removals.keys[rows],
         signatures=removals.signatures[rows],
+        ids=[removals.ids[i] for i in places],
     )
 
 

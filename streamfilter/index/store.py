@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -20,37 +20,9 @@ from typing import Any, cast
 from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
+from streamfilter.index.families import META, Families, families_of, keep_ids
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
 from streamfilter.index.options import Memory, Tuning, tuned
-
-META = "meta"
-
-
-@dataclass(frozen=True, slots=True)
-class Families:
-    """The names of one window's families."""
-
-    bands: str
-    documents: str
-    batches: str
-    spans: str
-
-    @classmethod
-    def of(cls, number: int) -> Families:
-        """Return those of window *number*; two of the first are older than windows are."""
-        marks = f"-{number}" if number else ""
-        return cls(f"bands-{number}", f"documents-{number}", f"batches{marks}", f"spans{marks}")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return them all."""
-        return astuple(self)
-
-
-def families_of(numbers: Iterable[int]) -> list[str]:
-    """Return the names of all families of an index with windows of these *numbers*."""
-    return [META, *(name for number in numbers for name in Families.of(number).names)]
-
 
 FLUSH_FILES_MAX = 16
 """RocksDB slows writers down, and lets a flush wait, from 20 files of the newest level on."""
@@ -115,8 +87,9 @@ class Database:
         create: bool,
         notes: Path | None = None,
         windows: Sequence[int] = (0,),
+        ids: bool = False,
     ) -> None:
-        """Open *path*, made new, with *windows*, if *create* is True.
+        """Open *path*, made new, with *windows* and perhaps *ids*, if *create* is True.
 
         With *notes*, an empty directory for RocksDB's notes, it is only read, without its
         lock, while another process may write it. What is then seen is how it was at opening.
@@ -132,12 +105,13 @@ class Database:
             # The owner deletes files that it has merged; an open one can still be read.
             self._tuning.database.set_max_open_files(-1)
         with rocks_errors(path):
-            names = families_of(windows) if create else stored_families(path)
+            names = families_of(windows, ids=ids) if create else stored_families(path)
             options = {name: options_of(name, self._tuning) for name in names}
             database = Rdict(str(path), self._tuning.database, options, access)
             self._families = {name: database.get_column_family(name) for name in names}
             self._handles = {name: database.get_column_family_handle(name) for name in names}
         self._database = database
+        self.ids = keep_ids(names)
         self._retired: list[str] = []
         try:
             self._stamp = self._settled(windows if create else None, writes=notes is None)
@@ -147,7 +121,7 @@ class Database:
 
     def _settled(self, windows: Sequence[int] | None, *, writes: bool) -> int:
         """Drop what belongs to no window that is alive, and return the stamp of all the rest."""
-        alive = families_of(windows or (window.number for window in self.standing.windows))
+        alive = self._families_of(windows or [each.number for each in self.standing.windows])
         if not self._families.keys() >= set(alive):
             raise IndexDamaged(f"{self.path}: a part of the database is missing")
         stamps = {self.get(name, [STAMP])[0] for name in alive}
@@ -167,11 +141,18 @@ class Database:
     @property
     def names(self) -> list[str]:
         """Return the families of the windows that are alive, the facts' first."""
-        return families_of(window.number for window in self.standing.windows)
+        return self._families_of([window.number for window in self.standing.windows])
+
+    def _families_of(self, numbers: Sequence[int]) -> list[str]:
+        return families_of(numbers, ids=self.ids)
+
+    def families(self, number: int) -> Families:
+        """Return the names of a window's families."""
+        return Families.of(number, ids=self.ids)
 
     def add_window(self, number: int) -> None:
         """Make the families of a window that is about to begin, if they are not there."""
-        made = [name for name in Families.of(number).names if name not in self._families]
+        made = [name for name in self.families(number).names if name not in self._families]
         try:
             self._make(made)
         except IndexFault:
@@ -195,7 +176,7 @@ class Database:
 
     def retire(self, number: int) -> None:
         """Give the families of a window that is no longer alive to `drop_retired`."""
-        self._retired += Families.of(number).names
+        self._retired += self.families(number).names
 
     def drop_retired(self) -> None:
         """Drop one family of a window that was retired, if there is one: some milliseconds each."""
@@ -386,6 +367,17 @@ class Cursor:
             return None
         return self._iterator.key(), self._iterator.value()
 
+    def beginning_with(self, prefix: bytes) -> list[bytes]:
+        """Return the rest of each key that begins with *prefix*, in rising order."""
+        found: list[bytes] = []
+        with rocks_errors(self._path):
+            self._iterator.seek(prefix)
+            while self._iterator.valid() and (key := self._iterator.key()).startswith(prefix):
+                found.append(key[len(prefix) :])
+                self._iterator.next()
+            self._iterator.status()
+        return found
+
 
 def stored_families(path: Path) -> list[str]:
     """Return the families of the database at *path*, whatever they are good for."""
@@ -397,4 +389,5 @@ def stored_families(path: Path) -> list[str]:
 def options_of(name: str, tuning: Tuning) -> Options:
     """Return the settings of the family *name*."""
     kind = name.partition("-")[0]
-    return {"bands": tuning.bands, "documents": tuning.documents}.get(kind, tuning.small)
+    large = {"bands": tuning.bands, "documents": tuning.documents, "ids": tuning.documents}
+    return large.get(kind, tuning.small)

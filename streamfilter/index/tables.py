@@ -12,10 +12,11 @@ import numpy as np
 
 from streamfilter.index.absence import Absence
 from streamfilter.index.buckets import Grouped, descended, encoded_integers, spread
+from streamfilter.index.families import id_prefix
 from streamfilter.index.format import Lists, decode_buckets, decode_documents
 from streamfilter.index.journal import decode_mark, numbers_covering
 from streamfilter.index.protocol import Buckets, Documents
-from streamfilter.index.store import Database, Families
+from streamfilter.index.store import Database
 from streamfilter.index.windows import owners
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
@@ -29,7 +30,7 @@ class WindowTables:
 
     def __init__(self, store: Database, window: Window, *, absence: Absence | None = None) -> None:
         self._store, self.window, self.absence = store, window, absence
-        self.families = Families.of(window.number)
+        self.families = store.families(window.number)
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
@@ -91,6 +92,13 @@ class WindowTables:
         for key, value in self._store.items(self.families.documents, start.to_bytes(8, "big")):
             yield int.from_bytes(key, "big"), value
 
+    def named(self, ids: Sequence[str]) -> list[list[int]]:
+        """Return under which ordinals the documents of each of *ids* are stored, rising."""
+        assert self.families.ids is not None, "this index was made without ids"
+        cursor = self._store.cursor(self.families.ids)
+        found = (cursor.beginning_with(prefix) if prefix else [] for prefix in map(id_prefix, ids))
+        return [[int.from_bytes(rest, "big") for rest in ordinals] for ordinals in found]
+
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of this window that covers it."""
         cursor = self._store.cursor(self.families.spans)
@@ -108,9 +116,9 @@ class WindowTables:
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored, in a fixed order."""
         names = self.families
-        kinds = {"bucket": names.bands, "document": names.documents}
+        kinds = {"bucket": names.bands, "document": names.documents, "id": names.ids}
         for kind, family in (kinds | {"batch": names.batches, "span": names.spans}).items():
-            for key, value in self._store.items(family):
+            for key, value in self._store.items(family) if family is not None else ():
                 yield kind, key, value
 
 
@@ -127,6 +135,15 @@ def fetch_all(tables: Sequence[WindowTables], ordinals: I64, slots: int) -> Docu
     values = _records(tables, ordinals)
     there = np.fromiter((value is not None for value in values), np.bool_, len(values))
     return decode_documents(ordinals[there], [v for v in values if v is not None], slots)
+
+
+def named_in(tables: Sequence[WindowTables], ids: Sequence[str]) -> list[I64]:
+    """Return under which ordinals the documents of each of *ids* are stored, rising."""
+    found = [each.named(ids) for each in tables]
+    return [
+        np.array([o for part in parts for o in part], np.int64)
+        for parts in zip(*found, strict=True)
+    ]
 
 
 def stored_flags(tables: Sequence[WindowTables], ordinals: I64) -> Flags:

@@ -18,13 +18,14 @@ import numpy as np
 
 from streamfilter.index.directory import DATABASE_NAME, read_marker
 from streamfilter.index.errors import IndexDamaged, IndexRefused
+from streamfilter.index.families import META
 from streamfilter.index.format import decode_documents
 from streamfilter.index.identity import Identity
 from streamfilter.index.journal import HasStoredProgress, fact_key
 from streamfilter.index.opening import read_identity
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Buckets, Documents
-from streamfilter.index.store import META, Database
+from streamfilter.index.store import Database
 from streamfilter.index.tables import WindowTables, fetch_all, probe_all
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
@@ -40,6 +41,7 @@ class IndexView(HasStoredProgress):
     def __init__(self, store: Database, identity: Identity, *, bucket_cap: int) -> None:
         self.identity, self.bucket_cap = identity, bucket_cap
         self._store, self._slots = store, identity.slots
+        self.ids = store.ids
         self._standing = store.standing
         self.tables = [WindowTables(store, window) for window in self._standing.windows]
         """One for each window, the oldest first."""

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from streamfilter.index.buckets import Grouped, encoded_integers, found, written
+from streamfilter.index.families import id_keys
 from streamfilter.index.format import Lists, encode_documents
 from streamfilter.index.listing import listed
 from streamfilter.index.protocol import Additions, Applied, Buckets, Removals
@@ -44,12 +45,17 @@ def put_changed(
         entries, tables.families.bands, additions, removals, first_lists=first_lists,
         lists_of=tables.lists, about_to_write=tables.about_to_write, cap=cap,
     )  # fmt: skip
-    family = tables.families.documents
+    family, ids = tables.families.documents, tables.families.ids
     if additions is not None:
-        names = encoded_integers(additions.documents.ordinals)
-        entries.put(family, names, encode_documents(additions.documents))
+        documents = additions.documents
+        entries.put(family, encoded_integers(documents.ordinals), encode_documents(documents))
+        if ids is not None:
+            names = id_keys(documents.ids, documents.ordinals.tolist())
+            entries.put(ids, names, [b""] * len(names))
     if removals is not None:
         entries.delete(family, encoded_integers(removals.ordinals))
+        if ids is not None:
+            entries.delete(ids, id_keys(removals.ids, removals.ordinals.tolist()))
     return applied
 
 

@@ -98,7 +98,7 @@ def _forget(run: Run, sketches, first: int, memory: int, horizon) -> int:
     old = run.index.fetch(np.arange(kept))
     if len(old):
         keys = run.sketcher.keys_of(old.contents)
-        removals = Removals(old.ordinals, keys, old.contents.signatures)
+        removals = Removals(old.ordinals, keys, old.contents.signatures, old.ids)
         run.index.apply(Changes(run.index.progress, removals=removals))
     return max(0, first - BATCH - memory)
 

@@ -263,7 +263,7 @@ def test_where_the_index_forgets_recall_is_an_upper_bound_and_says_why():
         audit.batch(sketches, judgement, first_ordinal=first)
     old = run.index.fetch(np.arange(150))
     keys = run.sketcher.keys_of(old.contents)
-    removals = Removals(old.ordinals, keys, old.contents.signatures)
+    removals = Removals(old.ordinals, keys, old.contents.signatures, old.ids)
     run.index.apply(Changes(run.index.progress, removals=removals))
     sketches, judgement, first = run.step([fresh(random.Random(1))])
     audit.batch(sketches, judgement, first_ordinal=first)

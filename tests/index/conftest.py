@@ -21,11 +21,11 @@ def make_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeI
     """Both implementations of the protocol, for a suite that does not care which it has."""
     made: list[Any] = []
 
-    def make(bucket_cap: int = 8) -> Any:
+    def make(bucket_cap: int = 8, *, ids: bool = False) -> Any:
         if request.param == "memory":
-            return MemoryIndex(slots=SLOTS, bucket_cap=bucket_cap)
+            return MemoryIndex(slots=SLOTS, bucket_cap=bucket_cap, ids=ids)
         path = tmp_path / f"state-{len(made)}"
-        made.append(open_index(path, identity(), bucket_cap=bucket_cap, memory=SMALL))
+        made.append(open_index(path, identity(), bucket_cap=bucket_cap, memory=SMALL, ids=ids))
         return made[-1]
 
     yield make

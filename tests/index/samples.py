@@ -12,7 +12,7 @@ import numpy as np
 
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
-from streamfilter.index.protocol import Additions, Changes, Documents, Index, Progress
+from streamfilter.index.protocol import Additions, Changes, Documents, Index, Progress, Removals
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.columns import Contents, Samples
 
@@ -93,6 +93,11 @@ def add(index: Index, ordinals: Sequence[int], keys: Any, *, next_batch: int = 1
     """Apply documents with *keys* the way a restore does: without a probe's answer."""
     progress = Progress(next_batch=next_batch, next_ordinal=max(ordinals) + 1)
     return index.apply(Changes(progress, Additions(documents(ordinals), keys)))
+
+
+def removals(documents: Documents, keys: Any) -> Removals:
+    """What forgets *documents*, which were added with *keys*."""
+    return Removals(documents.ordinals, keys, documents.contents.signatures, documents.ids)
 
 
 def buckets_of(index: Index, keys: Sequence[int]) -> list[list[int]]:

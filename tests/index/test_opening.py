@@ -19,7 +19,7 @@ from streamfilter.index.errors import (
 from streamfilter.index.opening import open_index, read_identity, wipe_index
 from streamfilter.index.protocol import Progress
 from tests.index.conftest import SMALL
-from tests.index.samples import SCHEME, add, buckets_of, identity, keys_of
+from tests.index.samples import SCHEME, add, buckets_of, documents, identity, keys_of
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
@@ -104,6 +104,31 @@ def test_another_bucket_cap_is_refused_because_it_shaped_the_buckets(state: Path
         open_index(state, identity(), bucket_cap=4, memory=SMALL)
     with pytest.raises(ValueError, match="1 to 255"):
         open_index(state, identity(), bucket_cap=256, memory=SMALL)
+
+
+def test_an_index_without_ids_is_refused_where_they_are_wanted(state: Path, tmp_path: Path) -> None:
+    with pytest.raises(IndexMismatch) as refused:
+        open_index(state, identity(), memory=SMALL, ids=True)
+    assert refused.value.differences == ("ids",)
+    for word in (str(state), "input.tombstones: forget", "rebuild", "new generation", "reset"):
+        assert word in str(refused.value)
+    with_ids = open_index(tmp_path / "other", identity(), memory=SMALL, ids=True)
+    add(with_ids, [0], keys_of([[1, 2, 3, 4]]))
+    with_ids.close()
+    again = open_index(tmp_path / "other", identity(), memory=SMALL)  # it keeps what it has
+    add(again, [1], keys_of([[1, 2, 3, 4]]))
+    assert [each.tolist() for each in again.named(documents([0, 1]).ids)] == [[0], [1]]
+    again.close()
+
+
+def test_ids_that_another_version_dropped_are_missed_loudly(tmp_path: Path) -> None:
+    """One from before ids drops what belongs to no family that it knows."""
+    state = tmp_path / "state"
+    index = open_index(state, identity(), memory=SMALL, ids=True)
+    index._store._drop("ids-0")
+    index.close()
+    with pytest.raises(IndexDamaged, match="what finds documents by their ids is missing"):
+        open_index(state, identity(), memory=SMALL, ids=True)
 
 
 def test_an_index_of_a_later_format_is_refused(state: Path) -> None:

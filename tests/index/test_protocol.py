@@ -10,7 +10,9 @@ import pytest
 
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import whole_seconds
-from streamfilter.index.protocol import Additions, Changes, Index, Progress, Removals
+from streamfilter.index.protocol import Additions, Changes, Index, Progress
+from streamfilter.index.selection import documents_at
+from streamfilter.model import Window
 from tests.index.conftest import MakeIndex
 from tests.index.samples import (
     add,
@@ -18,11 +20,11 @@ from tests.index.samples import (
     documents,
     keys_of,
     mark,
+    removals,
 )
 from tests.support.columns import same_columns
 
 PLACE = np.array([0], np.int64)
-SIGNATURES = documents([0, 1]).contents.signatures
 
 
 def test_an_empty_index_knows_nothing_and_has_not_begun(make_index: MakeIndex) -> None:
@@ -212,7 +214,7 @@ def test_timestamps_keep_their_second_and_absence_and_never_stop_the_service() -
 def test_a_forgotten_document_is_in_no_bucket_and_no_longer_known(make_index: MakeIndex) -> None:
     index = make_index()
     add(index, [0, 1], keys_of([[1, 2, 3, 4], [1, 5, 6, 7]]))
-    gone = Removals(np.array([0, 8], np.int64), keys_of([[1, 2, 3, 4], [1, 5, 6, 7]]), SIGNATURES)
+    gone = removals(documents([0, 8]), keys_of([[1, 2, 3, 4], [1, 5, 6, 7]]))
     applied = index.apply(Changes(Progress(next_ordinal=2), removals=gone))
     assert (applied.removed, len(index)) == (1, 1)
     assert buckets_of(index, [1, 2, 3, 4, 5]) == [[1], [], [], [], [1]]
@@ -226,7 +228,7 @@ def test_an_update_is_one_write_and_takes_the_place_of_the_old(make_index: MakeI
     changes = Changes(
         Progress(next_ordinal=4),
         Additions(documents([3]), keys_of([[1, 9, 9, 9]])),
-        removals=Removals(np.array([0], np.int64), keys_of([[1, 2, 3, 4]]), SIGNATURES[:1]),
+        removals=removals(documents([0]), keys_of([[1, 2, 3, 4]])),
     )
     applied = index.apply(changes)
     assert (applied.documents, applied.removed, applied.overflows) == (1, 1, 0)
@@ -239,3 +241,33 @@ def test_a_key_that_always_counts_finds_an_unsigned_document(make_index: MakeInd
     short = documents([0], unsigned=[0])
     index.apply(Changes(Progress(), Additions(short, keys_of([[1, 2, 3, 4]]), always=2)))
     assert buckets_of(index, [1, 2, 3, 4]) == [[], [], [0], [0]]
+
+
+def test_documents_are_found_by_their_id_and_only_by_it(make_index: MakeIndex) -> None:
+    """Many may have one id, and one id may begin with another; a bucket's cap is no limit."""
+    index = make_index(bucket_cap=1, ids=True)
+    ids = ["a", "a", "ab", "", "a", "語", "a\0"]
+    rows = keys_of([[i, i, i, i] for i in range(len(ids))])
+    given = replace(documents(range(len(ids))), ids=ids)
+    index.apply(Changes(Progress(next_ordinal=7), Additions(given, rows)))
+    asked = ["語", "a", "b", "ab", "", "a\0", "x" * 60_000, "x" * 70_000]
+    found = [each.tolist() for each in index.named(asked)]
+    assert found == [[5], [0, 1, 4], [], [2], [3], [6], [], []]
+    gone = removals(documents_at(given, np.array([1, 3])), rows[[1, 3]])
+    index.apply(Changes(Progress(next_ordinal=7), removals=gone))
+    assert [each.tolist() for each in index.named(["a", "", "ab"])] == [[0, 4], [], [2]]
+    assert [len(key) for kind, key, _ in index.dump() if kind == "id"] == [11, 11, 12, 12, 13]
+
+
+def test_documents_are_found_by_their_id_in_all_windows_that_are_alive(
+    make_index: MakeIndex,
+) -> None:
+    index = make_index(ids=True)
+    for number in range(3):
+        opens = Window(number, number, number) if number else None
+        one = Additions(replace(documents([number]), ids=["a"]), keys_of([[1, 2, 3, 4]]))
+        progress = Progress(next_batch=number + 1, next_ordinal=number + 1)
+        index.apply(Changes(progress, one, opens=opens))
+    assert [each.tolist() for each in index.named(["a", "b"])] == [[0, 1, 2], []]
+    index.apply(Changes(Progress(next_batch=3, next_ordinal=3, horizon=1)))
+    assert [each.tolist() for each in index.named(["a"])] == [[1, 2]]

@@ -20,8 +20,8 @@ from streamfilter.index.protocol import (
     Buckets,
     Changes,
     Progress,
-    Removals,
 )
+from streamfilter.index.selection import documents_at
 from streamfilter.model import Window
 from tests.index.conftest import SMALL
 from tests.index.samples import (
@@ -31,6 +31,7 @@ from tests.index.samples import (
     identity,
     mark,
     random_keys,
+    removals,
 )
 from tests.support.columns import same_columns
 
@@ -44,7 +45,8 @@ class Twins:
         self.bounds = bounds
         self.rng = random.Random(seed)
         self.path = path
-        self.memory = MemoryIndex(slots=SLOTS, bucket_cap=CAP)
+        self.ids = seed % 2 == 0
+        self.memory = MemoryIndex(slots=SLOTS, bucket_cap=CAP, ids=self.ids)
         self.rocks = self.opened()
         self.past: list[Changes] = []
         self.offset = 0
@@ -52,7 +54,7 @@ class Twins:
         self.forgets = False
 
     def opened(self) -> Any:
-        return open_index(self.path, identity(), bucket_cap=CAP, memory=self.bounds)
+        return open_index(self.path, identity(), bucket_cap=CAP, memory=self.bounds, ids=self.ids)
 
     def apply(self) -> None:
         progress = self.memory.progress
@@ -111,9 +113,7 @@ class Twins:
             return
         old, progress = self.rng.choice(told), self.memory.progress
         rows = self.rng.sample(range(len(old.documents)), self.rng.randint(1, len(old.documents)))
-        removals = Removals(
-            old.documents.ordinals[rows], old.keys[rows], old.documents.contents.signatures[rows]
-        )
+        gone = removals(documents_at(old.documents, np.array(rows)), old.keys[rows])
         additions, after = None, progress.next_ordinal
         if self.rng.random() < 0.5:
             keys = old.keys[rows[:1]]  # an update: the new one goes into the buckets of the old
@@ -121,7 +121,7 @@ class Twins:
             after += 1
         following = replace(progress, next_ordinal=after)
         self.past.append(Changes(following, additions))
-        changes = Changes(following, additions, removals=removals)
+        changes = Changes(following, additions, removals=gone)
         assert self.rocks.apply(changes) == self.memory.apply(changes)
 
     def probe(self) -> None:
@@ -156,6 +156,14 @@ class Twins:
         last = self.memory.progress.next_ordinal + 3
         wanted = np.array(sorted(self.rng.sample(range(last), min(last, 9))), np.int64)
         assert same_columns(self.rocks.fetch(wanted), self.memory.fetch(wanted))
+        if self.ids:
+            self.named()
+
+    def named(self) -> None:
+        ids = ["", "a", "b-", *documents(range(60)).ids]
+        found = (index.named(ids) for index in (self.rocks, self.memory))
+        for one, other in zip(*found, strict=True):
+            assert one.tolist() == other.tolist()
 
     def marks(self) -> None:
         offsets = np.array([self.rng.randrange(self.offset + 5) for _ in range(9)], np.int64)

@@ -13,14 +13,15 @@ import pytest
 
 from streamfilter.index.backup import back_up, restore
 from streamfilter.index.errors import DiskFull, FormatError, IndexDamaged
+from streamfilter.index.families import Families
 from streamfilter.index.format import FORMAT
 from streamfilter.index.inspection import inspect
 from streamfilter.index.journal import StoredProgress, decode_standing, encode_standing
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index
 from streamfilter.index.options import MIB, Memory
-from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes, Progress, Removals
-from streamfilter.index.store import Database, Families, stored_families
+from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes, Progress
+from streamfilter.index.store import Database, stored_families
 from streamfilter.index.viewing import viewed
 from streamfilter.model import EVER, Window
 from tests.index.conftest import SMALL, MakeIndex
@@ -31,6 +32,7 @@ from tests.index.samples import (
     identity,
     mark,
     random_keys,
+    removals,
 )
 from tests.index.test_crash import CAP
 from tests.index.test_crash import opened as opened_before
@@ -93,8 +95,7 @@ def test_what_the_horizon_has_passed_is_not_counted_and_goes_with_its_window(
     progress = replace(index.progress, horizon=7 * SIZE + 3)
     gone = documents([8 * SIZE, 7 * SIZE + 2, 2])
     keys = np.zeros((3, 4), np.uint64)
-    removals = Removals(gone.ordinals, keys, gone.contents.signatures)
-    applied = index.apply(Changes(progress, removals=removals))
+    applied = index.apply(Changes(progress, removals=removals(gone, keys)))
     # Three are removed; of those that the horizon passes two are gone by then.
     assert (applied.removed, applied.expired) == (3, 7 * SIZE + 3 - 2)
     assert len(index) == 4 * SIZE - 3 - 1

@@ -1,0 +1,69 @@
+"""Families: the tables of a database, those of each window and one that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+
+from streamfilter.index.format import ID_BYTES_MAX
+
+META = "meta"
+_IDS = "ids-"
+
+
+@dataclass(frozen=True, slots=True)
+class Families:
+    """The names of one window's families."""
+
+    bands: str
+    documents: str
+    batches: str
+    spans: str
+    ids: str | None = None
+    """Only where documents are found by their ids."""
+
+    @classmethod
+    def of(cls, number: int, *, ids: bool = False) -> Families:
+        """Return those of window *number*; two of the first are older than windows are."""
+        marks = f"-{number}" if number else ""
+        return cls(
+            f"bands-{number}",
+            f"documents-{number}",
+            f"batches{marks}",
+            f"spans{marks}",
+            f"{_IDS}{number}" if ids else None,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return them all."""
+        return tuple(name for name in astuple(self) if name is not None)
+
+
+def families_of(numbers: Iterable[int], *, ids: bool) -> list[str]:
+    """Return the names of all families of an index with windows of these *numbers*."""
+    return [META, *(name for number in numbers for name in Families.of(number, ids=ids).names)]
+
+
+def keep_ids(names: Iterable[str]) -> bool:
+    """Return whether *names* are the families of an index whose documents are found by ids."""
+    return any(name.startswith(_IDS) for name in names)
+
+
+def id_prefix(document_id: str) -> bytes | None:
+    """Return what the keys of all documents of an id begin with; None: no document can have it.
+
+    The id stands there as it is, behind its length: so a key is of one id, whatever others begin
+    with it, and nobody has to look at a document to believe it.
+    """
+    name = document_id.encode()
+    return len(name).to_bytes(2, "big") + name if len(name) <= ID_BYTES_MAX else None
+
+
+def id_keys(ids: Sequence[str], ordinals: Sequence[int]) -> list[bytes]:
+    """Return the key of each document among the ids; its value is empty."""
+    prefixes = map(id_prefix, ids)
+    return [
+        (prefix or b"") + ordinal.to_bytes(8, "big")
+        for prefix, ordinal in zip(prefixes, ordinals, strict=True)
+    ]
