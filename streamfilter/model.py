@@ -95,6 +95,9 @@ class Unjudged:
 
     verdict: Verdict
     reason: Reason
+    forgets: tuple[str, ...] | None = None
+    """Ids whose documents shall be forgotten: one, or none where the key can be no document's id;
+    None: a record that forgets nothing."""
 
 
 @dataclass(frozen=True, slots=True)

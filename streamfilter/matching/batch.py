@@ -7,12 +7,14 @@ over; what is done about an outcome is the caller's.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from streamfilter.index.protocol import Index
+from streamfilter.matching.forgetting import NOTHING, Forgetting, Forgotten, Tombstone
 from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
@@ -59,6 +61,15 @@ class Prepared:
         return sum(isinstance(each, Malformed) for each in self.others.values())
 
     @property
+    def tombstones(self) -> list[Tombstone]:
+        """Return the records that ask to forget documents, in the order of judgement."""
+        return [
+            Tombstone(bisect_left(self.rows, row), next(iter(other.forgets), None))
+            for row, other in sorted(self.others.items())
+            if isinstance(other, Unjudged) and other.forgets is not None
+        ]
+
+    @property
     def ids(self) -> dict[int, str]:
         """Return the id of each document, by its row of ``records``."""
         return dict(zip(self.rows, self.batch.ids, strict=True))
@@ -72,6 +83,8 @@ class Decided:
     judgement: Judgement | None
     outcomes: Sequence[Decision | Unjudged | Malformed]
     """One for each record, in their order."""
+    forgotten: Forgotten = NOTHING
+    """By the batch's tombstones; those of one that is read again forget nothing."""
 
 
 def prepare(
@@ -158,9 +171,10 @@ def decide(
 
     A re-read batch is judged as of the batches that judged it first, and adds nothing.
     """
-    judgement = None
+    judgement, batch = None, prepared.batch
+    tombstones = [] if reread else prepared.tombstones
+    forgetting = Forgetting.of(tombstones, batch.ids, index, first_ordinal=first_ordinal)
     if prepared.sketches is not None:
-        batch = prepared.batch
         judgement = judge(
             batch,
             prepared.sketches,
@@ -171,8 +185,11 @@ def decide(
             first_ordinal=first_ordinal,
             as_of=index.marks_covering(batch.partitions, batch.offsets) if reread else None,
             extent=extent,
+            forgetting=forgetting,
         )
+    unique = judgement.unique if judgement else np.zeros(0, np.bool_)
     outcomes: dict[int, Decision | Unjudged | Malformed] = dict(prepared.others)
     if judgement is not None:
         outcomes |= zip(prepared.rows, judgement.decisions, strict=True)
-    return Decided(prepared, judgement, [outcomes[row] for row in range(len(prepared.records))])
+    each = [outcomes[row] for row in range(len(prepared.records))]
+    return Decided(prepared, judgement, each, forgetting.forgotten(unique))

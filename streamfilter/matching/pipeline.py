@@ -22,6 +22,7 @@ from streamfilter.index.selection import buckets_at
 from streamfilter.matching.candidates import Candidates, collect, meetings, merge
 from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, decide, keys_that_count
+from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
 from streamfilter.matching.overlay import Overlay
 from streamfilter.matching.retention import EVERYTHING, Extent
 from streamfilter.matching.verification import MatchPolicy, Outcome, Verifier
@@ -92,6 +93,8 @@ class Judgement:
     decisions: list[Decision]
     additions: Additions | None
     counts: Counts
+    unique: Flags
+    """(n,) whom later documents meet: ``additions``, and who was forgotten within the batch."""
 
 
 def accept(next_positions: Positions, records: Sequence[Record]) -> Accepted:
@@ -118,6 +121,7 @@ def judge(
     first_ordinal: int,
     as_of: Sequence[BatchMark | None] | None = None,
     extent: Extent = EVERYTHING,
+    forgetting: Forgetting = NO_TOMBSTONES,
 ) -> Judgement:
     """Decide every document of *batch* as if they had come one at a time.
 
@@ -125,7 +129,8 @@ def judge(
     re-read batch it is ``index.marks_covering(batch.partitions, batch.offsets)``: each document
     then meets only documents with a smaller place (batch, partition, offset) that were remembered
     when its batch was judged, and nothing is added to the index. New documents are judged with
-    *extent*; what is forgotten is nobody's candidate, and takes no place among those compared.
+    *extent* and *forgetting*; what is forgotten is nobody's candidate, and takes no place among
+    those compared.
     """
     horizons = _horizons(len(batch.ids), extent, as_of)
     present = keys_that_count(sketches.contents, sketches.keys.shape[1], policy)
@@ -134,6 +139,7 @@ def judge(
         buckets = buckets.aged()
     met = meetings(buckets.levels, columns=sketches.keys.shape[1])
     met = (part.where(part.ordinals >= horizons[part.rows]) for part in met)
+    met = (part.where(forgetting.meets(part)) for part in met)
     if as_of is not None:
         met = (part.where(_earlier(part, index, batch, as_of)) for part in met)
     crowd = Crowd.of(met, documents=len(batch.ids), most=policy.estimated)
@@ -143,7 +149,9 @@ def judge(
     signatures, cap = sketches.contents.signatures, index.bucket_cap
     overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
     undecided: Flags = np.asarray(present.any(axis=1))
-    judging = _Judging(batch, sketches, stored, crowd, policy, locate, first_ordinal, undecided)
+    judging = _Judging(
+        batch, sketches, stored, crowd, policy, locate, first_ordinal, undecided, forgetting
+    )
     judging.leave_short(~undecided, policy)
     width = len(undecided)
     while undecided.any():
@@ -152,7 +160,8 @@ def judge(
         undecided &= ~settled
         width = max(WIDTH_MIN, WIDTH_GROWTH * int(settled.sum()))
     additions = None if alone else judging.additions(buckets, number)
-    return Judgement(judging.decisions, additions, judging.counts(index, new=not alone))
+    counts = judging.counts(index, new=not alone)
+    return Judgement(judging.decisions, additions, counts, judging.unique)
 
 
 def _horizons(n: int, extent: Extent, as_of: Sequence[BatchMark | None] | None) -> I64:
@@ -203,11 +212,12 @@ class _Judging:
         locate: Locate,
         first_ordinal: int,
         judged: Flags,
+        forgetting: Forgetting,
     ) -> None:
         self.decisions: list[Decision] = [UNIQUE] * len(batch.ids)
         self._batch, self._sketches, self._stored = batch, sketches, stored
         self._verifier = Verifier(stored, sketches.contents, policy, first_ordinal=first_ordinal)
-        self._locate, self._first = locate, first_ordinal
+        self._locate, self._first, self._forgetting = locate, first_ordinal, forgetting
         self._crowd = crowd
         self._shortlist = self._verifier.shortlist(crowd.candidates)
         self._known = crowd.candidates.where(self._shortlist.kept)
@@ -227,6 +237,7 @@ class _Judging:
         """Judge all *undecided* rows, keep what stands, and return what remains undecided."""
         met = overlay.levels(self._unique, undecided, first_ordinal=self._first)
         own = collect(met, columns=self._sketches.keys.shape[1])
+        own = own.where(self._forgetting.meets(own))
         asked = undecided[self._known.rows]
         known, places = self._known.where(asked), self._places[asked]
         theirs, ours = self._crowd.beside(known, places, own)
@@ -262,9 +273,14 @@ class _Judging:
             for ours, row in zip(own.tolist(), rows.tolist(), strict=True)
         ]
 
+    @property
+    def unique(self) -> Flags:
+        """Return (n,): whom later documents meet, as is known so far."""
+        return self._unique
+
     def additions(self, buckets: Buckets, number: int) -> Additions | None:
         """Return what the index should add: the unique documents, and the buckets just read."""
-        rows = np.flatnonzero(self._unique)
+        rows = np.flatnonzero(self.unique & ~self._forgetting.rows_of(len(self.unique)))
         if not rows.size:
             return None
         sketches, batch = self._sketches, self._batch

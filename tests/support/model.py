@@ -80,11 +80,32 @@ class SequentialModel:
         self.documents: dict[int, Stored] = {}
         self.next_ordinal = 0
         self.window = self.horizon = 0
+        self.fresh: list[tuple[Stored, list[int]]] = []
+        """Of the batch under way: who is remembered, and with which keys."""
+        self.gone: dict[int, Stored] = {}
+        """Who was forgotten by it."""
 
     def forget(self, horizon: int, *, opens: bool) -> None:
         """Judge from now on without documents below *horizon*, perhaps in a new window."""
         self.horizon = horizon
         self.window += opens
+
+    def forget_id(self, doc_id: str) -> int:
+        """Nobody meets the documents of an id from now on; their places are kept for this batch."""
+        gone = [ordinal for ordinal, each in self.documents.items() if each.id == doc_id]
+        self.gone |= {ordinal: self.documents.pop(ordinal) for ordinal in gone}
+        return len(gone)
+
+    def end_batch(self) -> None:
+        """Take who was forgotten off the lists, as if the batch had not known them either."""
+        if self.gone:
+            away = {each.ordinal for each, _ in self.fresh} | self.gone.keys()
+            for bucket in self.buckets.values():
+                bucket[:] = [ordinal for ordinal in bucket if ordinal not in away]
+            for me, keys in self.fresh:
+                if me.ordinal not in self.gone:
+                    self._list_all(me, keys)
+        self.gone, self.fresh = {}, []
 
     def judge(self, doc_id: str, sketches, row: int) -> Verdict:
         contents, samples = sketches.contents, sketches.contents.samples
@@ -104,9 +125,13 @@ class SequentialModel:
         verdict = self._decide(me, keys)
         if verdict.verdict == "unique":
             self.documents[me.ordinal] = me
-            for column, key in enumerate(keys):
-                self._list(me, key, column if column < len(keys) - 1 else None, len(keys) - 1)
+            self.fresh.append((me, keys))
+            self._list_all(me, keys)
         return verdict
+
+    def _list_all(self, me: Stored, keys: list[int]) -> None:
+        for column, key in enumerate(keys):
+            self._list(me, key, column if column < len(keys) - 1 else None, len(keys) - 1)
 
     def _list(self, me: Stored, key: int, band: int | None, bands: int) -> None:
         """List *me* under *key*, or under the first longer one whose bucket is not full."""
@@ -125,7 +150,7 @@ class SequentialModel:
         """Who of any window is listed under *key* and not forgotten."""
         windows = range(self.window + 1)
         listed = [ordinal for each in windows for ordinal in self.buckets.get((each, key), [])]
-        return [ordinal for ordinal in listed if ordinal >= self.horizon]
+        return [o for o in listed if o >= self.horizon and o in self.documents]
 
     def documents_below(self, limit: int) -> dict[int, tuple[str, bytes]]:
         """Id and fingerprint of who was remembered before ordinal *limit*."""

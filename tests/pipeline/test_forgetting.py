@@ -1,0 +1,137 @@
+"""Verdicts of an index that forgets by id, held to the sequential model."""
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+from streamfilter.index.identity import Identity
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.opening import open_index
+from streamfilter.index.options import MIB, Memory
+from streamfilter.index.protocol import WINDOWS_MAX, Changes, Progress
+from streamfilter.matching.batch import Prepared, Rules, decide
+from streamfilter.matching.forgetting import removals_of
+from streamfilter.matching.pipeline import MatchPolicy
+from streamfilter.matching.retention import Extent
+from streamfilter.model import BatchMark, Reason, Source, Span, Unjudged, Verdict, Window
+from streamfilter.similarity.sketch import Sketches
+from tests.pipeline.test_sequential_model import SEED, SKETCHER, batch_of, flood, plain, stream
+from tests.support.model import SequentialModel
+
+STORIES = int(os.environ.get("STORIES", "60"))
+"""For more of them: ``STORIES=5000 pytest tests/pipeline/test_forgetting.py``."""
+IDS = 25
+"""So few that several documents have one, and some tombstones meet nobody."""
+
+
+class Story:
+    """Random texts, batches, windows, horizons and tombstones, judged by the model beside it."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = random.Random(seed)
+        self.cap, self.most = rng.randint(1, 8), rng.randint(1, WINDOWS_MAX)
+        self.policy = MatchPolicy(max_candidates=rng.choice((1, 2, 8)), short_text="exact_only")
+        texts = (flood if rng.random() < 0.5 else stream)(rng, rng.randint(20, 90))
+        self.sketches = SKETCHER.sketch([" ".join(text.split()[:80]) for text in texts])
+        self.ids = [f"d{rng.randrange(IDS)}" for _ in texts]
+        self.model = SequentialModel(max_candidates=self.policy.max_candidates, cap=self.cap)
+        self.share = rng.choice((0.1, 0.5))
+        self.unheard = self.forgotten = 0
+
+    def batch(self, index, size: int):
+        """Decide by chance what the next batch is, and let the model judge it: what it says."""
+        rng, progress = self.rng, index.progress
+        extent = self.extent(index)
+        others, rows, verdicts, row = {}, [], [], 0
+        first = progress.next_ordinal
+        while len(rows) < size:
+            if rng.random() < self.share:
+                ids = (f"d{rng.randrange(IDS + 5)}",) if rng.random() < 0.9 else ()
+                others[row] = Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, ids)
+                gone = sum(map(self.model.forget_id, ids))
+                self.forgotten += gone
+                self.unheard += not gone
+            else:
+                at = first + len(rows)
+                verdicts.append(self.model.judge(self.ids[at], self.sketches, at))
+                rows.append(row)
+            row += 1
+        self.model.end_batch()
+        chosen = np.arange(first, first + size)
+        batch = batch_of([self.ids[at] for at in chosen], chosen)
+        sketches = Sketches(self.sketches.contents.at(chosen), self.sketches.keys[chosen])
+        return Prepared([None] * row, others, rows, batch, sketches), extent, verdicts
+
+    def extent(self, index) -> Extent:
+        rng, progress = self.rng, index.progress
+        horizon, opens = progress.horizon, None
+        if rng.random() < 0.2:
+            horizon = rng.randint(horizon, progress.next_ordinal)
+        alive = [w for w in index.windows[1:] if w.first_ordinal > horizon]
+        if 1 + len(alive) < self.most and rng.random() < 0.4:
+            number = index.windows[-1].number + 1
+            opens = Window(number, progress.next_ordinal, progress.next_batch)
+        self.model.forget(horizon, opens=opens is not None)
+        return Extent(horizon, opens)
+
+    def run(self, *indexes) -> list[tuple]:
+        """Judge all of it with the first index, write to all; return (wanted, got) pairs."""
+        pairs, done, number = [], 0, 0
+        index = indexes[0]
+        rules = Rules(self.policy, lambda p, o: Source("t", p, o))
+        while done < len(self.ids):
+            size = min(self.rng.choice((1, 3, 10, 30)), len(self.ids) - done)
+            prepared, extent, verdicts = self.batch(index, size)
+            decided = decide(
+                prepared, index, rules, number=number, first_ordinal=done, reread=False,
+                extent=extent,
+            )  # fmt: skip
+            got = [decided.outcomes[row] for row in prepared.rows]
+            pairs += zip(verdicts, got, strict=True)
+            self.unheard -= decided.forgotten.unknown
+            self.forgotten -= decided.forgotten.own + len(decided.forgotten.stored)
+            done, number = done + size, number + 1
+            mark = BatchMark(number - 1, done - size, done, (Span(0, done - size, done),))
+            progress = Progress(positions={0: done}, next_batch=number, next_ordinal=done,
+                                horizon=extent.horizon)  # fmt: skip
+            removals = removals_of(decided.forgotten.stored, index, SKETCHER.keys_of)
+            additions = decided.judgement.additions
+            for each in indexes:
+                each.apply(Changes(progress, additions, (mark,), removals, extent.opens))
+        return pairs
+
+
+def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batches():
+    kinds, counted = set(), 0
+    for seed in range(STORIES):
+        story = Story(seed)
+        index = MemoryIndex(slots=128, bucket_cap=story.cap, ids=True)
+        pairs = story.run(index)
+        for i, (want, got) in enumerate(pairs):
+            assert plain(got) == (want.verdict, want.matches, want.truncated), (seed, i)
+        if not index.progress.horizon:  # else the model does not know what still is on the disk
+            assert (story.forgotten, story.unheard) == (0, 0)
+            counted += 1
+        kinds |= {want.verdict for want, _ in pairs}
+        living = [o for o in story.model.documents if o >= index.progress.horizon]
+        assert len(index) == len(living)
+        assert index.fetch(np.array(living, np.int64)).ordinals.tolist() == living
+    assert kinds == {"unique", "near_duplicate", "exact_duplicate"}
+    assert counted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_index_on_disk_forgets_the_same(tmp_path, seed):
+    story = Story(seed)
+    memory = MemoryIndex(slots=128, bucket_cap=story.cap, ids=True)
+    scheme = SKETCHER.scheme
+    identity = Identity.new(
+        scheme=scheme.as_json(), fingerprint=scheme.fingerprint, created=0, seed=SEED
+    )
+    bounds = Memory(cache_bytes=4 * MIB, memtable_bytes=4 * MIB)
+    rocks = open_index(tmp_path, identity, bucket_cap=story.cap, memory=bounds, ids=True)
+    story.run(rocks, memory)
+    assert list(rocks.dump()) == list(memory.dump())
+    rocks.close()
