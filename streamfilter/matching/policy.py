@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from streamfilter.matching.comparers import COMPARERS, Comparer
 from streamfilter.similarity.columns import F64, I64
+from streamfilter.similarity.minhash import independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 CONTAINED = ("shorter", "arriving")
@@ -122,8 +123,15 @@ class MatchPolicy:
         if self.containment is not None:
             inside, outside = self._roles(ours, theirs)
             least = np.minimum(least, _jaccard_of(self.containment, inside, outside))
-        reach = np.sqrt(np.maximum(least * (1.0 - least), 0.0) / slots)
-        hopeful: NDArray[np.bool_] = estimated >= least - deviations * reach
+        spread = np.sqrt(np.maximum(least * (1.0 - least), 0.0))
+        hopeful: NDArray[np.bool_] = estimated >= least - deviations * spread / np.sqrt(slots)
+        # Of small sets slots tell more than as many independent ones: behind a flood of variants
+        # that spares most of the comparisons that find nothing.
+        asked = np.flatnonzero(hopeful)
+        least, spread = (np.broadcast_to(each, len(estimated))[asked] for each in (least, spread))
+        unions = (ours[asked] + theirs[asked]) / (1.0 + least)
+        trials = independent_trials(slots, slots=slots, unions=unions)
+        hopeful[asked] = estimated[asked] >= least - deviations * spread / np.sqrt(trials)
         return hopeful
 
     def containments(self, jaccard: F64, ours: I64, theirs: I64) -> F64 | None:

@@ -31,9 +31,6 @@ WORD = 8
 LANES = np.uint64(0x0101010101010101)
 """Times this, the top byte of a word is the sum of its bytes."""
 
-NO_SIZES: I64 = np.zeros(1, np.int64)
-"""For the policies that do not ask."""
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -224,9 +221,7 @@ class Verifier:
         )  # fmt: skip
 
     def _sizes(self, rows: I64, at: I64) -> tuple[I64, I64]:
-        """Return the sizes of both sets of each pair, if the policy asks for them."""
-        if not self.policy.by_size:
-            return NO_SIZES, NO_SIZES
+        """Return the sizes of both sets of each pair."""
         return self._ours.set_sizes[rows], self._all.set_sizes[at]
 
     def _positions(self, ordinals: I64) -> tuple[I64, Flags]:

@@ -8,6 +8,7 @@ import pytest
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.model import Source, Verdict
+from streamfilter.similarity.minhash import MinHasher, estimate
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
@@ -114,6 +115,24 @@ def test_the_line_from_short_to_long_is_straight_and_ends_at_the_threshold():
     assert 0.8 < wanted[3] < 0.81
     assert wanted[4:].tolist() == [0.8, 0.8, 0.8]
     assert (wanted == policy.wanted(np.full(7, 10_000), sizes)).all()
+
+
+def hopeful(common: int, *, size: int = 100, pairs: int = 2_000) -> float:
+    """The share of *pairs* of sets with so many *common* tokens whose sets would be compared."""
+    tokens = np.random.default_rng(5).integers(
+        0, 2**64, (pairs, 2 * size - common), dtype=np.uint64
+    )
+    both = np.concatenate((tokens[:, :size], tokens[:, :common], tokens[:, size:]), axis=1)
+    signed = MinHasher(128, seed=SEED).sign(both.reshape(-1), np.arange(2 * pairs + 1) * size)
+    equal = (signed[0::2] == signed[1::2]).sum(axis=1)
+    sizes = np.full(pairs, size)
+    return float(MatchPolicy().hopeful(estimate(equal, 128), sizes, sizes, slots=128).mean())
+
+
+def test_pairs_at_the_threshold_are_compared_and_those_well_below_it_are_not():
+    """Of 100 shingles the signatures know more than 128 coin flips would: .24 were compared."""
+    assert hopeful(89) >= 0.998  # J = 89/111
+    assert hopeful(79) <= 0.05  # J = 79/121, two variants of one text in a flood
 
 
 @pytest.mark.parametrize(("agree", "of"), [(90, 100), (60, 64), (128, 128), (1, 1)])

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import sqrt
 
+import numpy as np
+
+from streamfilter.similarity.minhash import independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 ROUND = 12
@@ -237,5 +240,8 @@ class SequentialModel:
             if common <= outside:
                 least = min(least, common / (inside + outside - common))
         if self.method == "exact":
-            least -= 3.5 * sqrt(least * (1 - least) / len(me.signature))
+            union = (me.set_size + other.set_size) / (1 + least)
+            slots = len(me.signature)
+            (worth,) = independent_trials(slots, slots=slots, unions=np.array([union]))
+            least -= 3.5 * sqrt(least * (1 - least) / float(worth))
         return estimated >= least
