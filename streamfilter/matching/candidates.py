@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from streamfilter.index.levels import Level
 from streamfilter.index.longer import WEIGHTS
-from streamfilter.similarity.columns import I64, U32, Flags, slices
+from streamfilter.similarity.columns import I64, U32, Flags, distinct, places_of, slices
 
 TALLIES_MAX = 1 << 20
 """Counters in a table: at most 4 MiB; of one flood far less, its documents meet the same ones."""
@@ -116,7 +116,8 @@ class _Met:
         band = np.array(WEIGHTS, np.uint32)[depths] << _WEIGHT_SHIFT | np.uint32(1)
         worth = np.where(at == columns - 1, _SAME_TEXT, band)
         pool = np.concatenate([level.pool for level in levels])
-        ordinals, places = np.unique(pool, return_inverse=True)
+        ordinals = distinct(pool)
+        places = places_of(pool, ordinals)
         return cls(rows[order], starts[order], counts[order], worth[order], ordinals, places)
 
     def parts(self) -> Iterator[slice]:

@@ -122,9 +122,9 @@ def _ranked(candidates: Candidates) -> tuple[I64, I64]:
 
 def _before(keys: I64, candidates: Candidates, side: Literal["left", "right"]) -> I64:
     """Return how many of the rising *keys* stand before each pair in its row."""
-    row = candidates.rows << _WEIGHT_BITS
-    wanted = row | (_HEAVIEST - candidates.weights)
-    return np.searchsorted(keys, wanted, side) - np.searchsorted(keys, row)
+    wanted = candidates.rows << _WEIGHT_BITS | (_HEAVIEST - candidates.weights)
+    firsts = np.searchsorted(keys, np.arange(candidates.rows.max(initial=-1) + 1) << _WEIGHT_BITS)
+    return np.searchsorted(keys, wanted, side) - firsts[candidates.rows]
 
 
 def ranks(rows: I64) -> I64:

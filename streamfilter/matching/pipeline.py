@@ -138,8 +138,10 @@ def judge(
     if extent.opens is not None:
         buckets = buckets.aged()
     met = meetings(buckets.levels, columns=sketches.keys.shape[1])
-    met = (part.where(part.ordinals >= horizons[part.rows]) for part in met)
-    met = (part.where(forgetting.meets(part)) for part in met)
+    if horizons.any():
+        met = (part.where(part.ordinals >= horizons[part.rows]) for part in met)
+    if len(forgetting.ordinals):
+        met = (part.where(forgetting.meets(part)) for part in met)
     if as_of is not None:
         met = (part.where(_earlier(part, index, batch, as_of)) for part in met)
     crowd = Crowd.of(met, documents=len(batch.ids), most=policy.estimated)

@@ -18,7 +18,7 @@ from streamfilter.matching.comparers import Compare
 from streamfilter.matching.crowds import most_similar
 from streamfilter.matching.finding import Fate, Finding
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.similarity.columns import F64, I64, Contents, Flags
+from streamfilter.similarity.columns import F64, I64, Contents, Flags, places_of
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
 
 __all__ = ["MatchPolicy", "Outcome", "Verifier"]
@@ -227,7 +227,7 @@ class Verifier:
     def _positions(self, ordinals: I64) -> tuple[I64, Flags]:
         """Return each candidate's row among stored + own documents, and whether it is there."""
         stored = len(self._stored)
-        at = np.searchsorted(self._stored.ordinals, ordinals).astype(np.int64)
+        at = places_of(ordinals, self._stored.ordinals)
         own = ordinals >= self._first
         inside = np.minimum(at, max(stored - 1, 0))
         known = own.copy()

@@ -29,16 +29,39 @@ def slices(starts: I64, counts: I64) -> I64:
     return np.repeat(starts - before, counts) + np.arange(counts.sum())
 
 
+_DENSE = 4
+"""A table of all integers between the least and the highest is made if it has at most so many
+times the entries of what is asked for: an entry costs 2 ns, a sort or a search 30 to 60."""
+
+
 def distinct(values: NDArray[Number]) -> NDArray[Number]:
     """Return the distinct *values*, rising.
 
     Three to ten times as fast as `numpy.unique`, which hashes them before it sorts them, and
     asks at its first call whether they are masked: that imports `numpy.ma`, 15 ms at every start.
     """
+    if values.size and values.dtype == np.int64:
+        least = values.min()
+        if (span := int(values.max()) - int(least) + 1) <= _DENSE * values.size:
+            there = np.zeros(span, np.bool_)
+            there[values - least] = True
+            near: NDArray[Number] = np.flatnonzero(there) + least
+            return near
     ordered = np.sort(values, axis=None)
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+def places_of(values: I64, rising: I64) -> I64:
+    """Return how many of the distinct, *rising* integers each of *values* is above."""
+    if not len(rising) or (span := int(rising[-1]) - int(rising[0]) + 1) > _DENSE * len(values):
+        return np.searchsorted(rising, values).astype(np.int64)
+    below = np.zeros(span + 1, np.int32)
+    below[rising - rising[0] + 1] = 1
+    np.cumsum(below, out=below)
+    places: I64 = below[np.clip(values - rising[0], 0, span)].astype(np.int64)
+    return places
 
 
 @dataclass(frozen=True, slots=True)
