@@ -2,8 +2,9 @@
 
 Unicode's forms compose marks with what stands before them and put marks in order. Almost no
 text needs that: each of its code points becomes the same, wherever it stands. These go through
-one table, filled a page of 256 at a time when a text first needs it; a text with any other code
-point is normalised as a whole by Python's own tables, which are the definition.
+one table, filled a page of 256 at a time when a text first needs it; around any other code
+point, what stands between two spaces is normalised by Python's own tables, the definition: a
+space composes with nothing, and no mark passes it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from threading import Lock
 
 import numpy as np
 
-from streamfilter.similarity.columns import I64, U32, distinct
+from streamfilter.similarity.columns import I64, U32, distinct, slices
 from streamfilter.similarity.ordering import Form, normal_form
 from streamfilter.similarity.scheme import Normalisation
 
@@ -41,6 +43,34 @@ FORMS: dict[str, tuple[Form, Form]] = {"NFKC": ("NFKC", "NFKD"), "NFC": ("NFC", 
 """Each form's composed and decomposed variant."""
 PLAIN_PAGES = range(0x34, 0xD7)
 """Pages of Chinese and Hangul syllables, most of which change nothing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """Stretches of an array, and what comes in their places."""
+
+    starts: I64
+    """(n,) rising; no stretch reaches into the next one."""
+    sizes: I64
+    """(n,) how long they are."""
+    lengths: I64
+    """(n,) how long they become."""
+    points: U32
+    """What they become, one after the other."""
+
+    def of(self, values: U32, bounds: I64) -> tuple[U32, I64]:
+        """Return *values* with these edits, and the moved bounds; none lies inside a stretch."""
+        if not len(self.starts):
+            return values, bounds
+        kept = np.ones(len(values), np.bool_)
+        kept[slices(self.starts, self.sizes)] = False
+        growth = np.concatenate(([0], np.cumsum(self.lengths - self.sizes)))
+        edited = np.empty(len(values) + int(growth[-1]), np.uint32)
+        old = np.ones(len(edited), np.bool_)
+        old[slices(self.starts + growth[:-1], self.lengths)] = False
+        edited[old] = values[kept]
+        edited[~old] = self.points
+        return edited, bounds + growth[np.searchsorted(self.starts, bounds)]
 
 
 class Folding:
@@ -68,20 +98,20 @@ class Folding:
                 self._fill(page)
         return self._table.take(points) if unknown.size else values
 
-    def unfolded(self, values: U32) -> tuple[U32, I64]:
-        """Return the code points behind *values*, and how many each of them became."""
-        special = np.flatnonzero(values >= SPECIAL)
-        counts = np.ones(len(values), np.int64)
-        several = special[values[special] >= SEVERAL]
-        which = values[several] & ~np.uint32(SEVERAL)
-        counts[several] = self._lengths[which]
-        counts[special[values[special] == NOTHING]] = 0
-        points = np.repeat(values & np.uint32(MARK - 1), counts)
-        starts = (np.cumsum(counts) - counts)[several]
-        for place in range(int(self._lengths[which].max(initial=0))):
-            longer = self._lengths[which] > place
-            points[starts[longer] + place] = self._several[which[longer], place]
-        return points, counts
+    def unfolding(self, values: U32) -> Edits:
+        """Return what is left to do to *values*, whose marks become code points at once."""
+        places = np.flatnonzero(values >= SPECIAL)
+        found = values[places]
+        marks = (found & np.uint32(MARK)) != 0
+        values[places[marks]] = found[marks] & np.uint32(MARK - 1)
+        places, found = places[~marks], found[~marks]
+        which = found[found >= SEVERAL] & ~np.uint32(SEVERAL)
+        lengths = np.zeros(len(places), np.int64)
+        lengths[found >= SEVERAL] = sizes = self._lengths[which]
+        longest = int(sizes.max(initial=0))
+        rows = self._several[which, :longest]
+        points = rows[np.arange(longest) < sizes[:, None]]
+        return Edits(places, np.ones(len(places), np.int64), lengths, points)
 
     def _fill(self, page: int) -> None:
         """Work out one page of the table."""
@@ -140,7 +170,7 @@ def folding(how: Normalisation) -> Folding:
 
 
 def needs_context(values: U32) -> I64:
-    """Return the places of *values* whose text must be normalised as a whole, rising."""
+    """Return the places of *values* that must be normalised with their neighbours, rising."""
     special = np.flatnonzero(values >= SPECIAL)
     found = values[special]
     hard = found == CONTEXT

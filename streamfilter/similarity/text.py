@@ -11,18 +11,18 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
-from streamfilter.similarity.columns import I64, U8, U32, distinct
+from streamfilter.similarity.columns import I64, U8, U32, distinct, slices
 from streamfilter.similarity.folding import (
     LONG_MAX,
     NOTHING,
     SPACE,
     SPECIAL,
-    Folding,
+    Edits,
     folding,
     needs_context,
 )
@@ -94,7 +94,7 @@ class Normaliser:
         points = points_of(separator + separator.join(texts) + separator)
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         bounds = np.concatenate(([1], 1 + np.cumsum(lengths + 1)))
-        points, bounds = self._folded(points, bounds, texts)
+        points, bounds = self._folded(points, bounds, ord(separator))
         if self._how.whitespace:
             points, bounds = _collapsed(points, bounds)
         if separator != "\0":
@@ -104,41 +104,44 @@ class Normaliser:
         buffer = text.encode("utf-8", "surrogatepass")
         return Chunk(buffer + SPARE, first_bytes(buffer)[bounds - 1] + 1, points)
 
-    def _folded(self, points: U32, bounds: I64, texts: Sequence[str]) -> tuple[U32, I64]:
-        """Take all steps but white space's: by the table, or a text as a whole if it must be."""
+    def _folded(self, points: U32, bounds: I64, separator: int) -> tuple[U32, I64]:
+        """Take all steps but white space's: by the table, and by Python's where it must be."""
         values = self._folding.values(points)
         if values.max() < SPECIAL:
             return values, bounds
-        hard = distinct(np.searchsorted(bounds, needs_context(values), "right") - 1).tolist()
-        if not hard:
-            return _unfolded(self._folding, values, bounds)
-        # A text with such a code point is cut out of the table's way and put back in whole.
-        for i in hard:
-            values[bounds[i] : bounds[i + 1] - 1] = NOTHING
-        points, bounds = _unfolded(self._folding, values, bounds)
-        wholes = [self._whole(texts[i]) for i in hard]
-        lengths = np.zeros(len(texts), np.int64)
-        lengths[hard] = [len(whole) for whole in wholes]
-        places = np.repeat(bounds[hard], lengths[hard])
-        points = np.insert(points, places, np.concatenate(wholes))
-        return points, bounds + np.concatenate(([0], np.cumsum(lengths)))
+        context = needs_context(values)
+        if context.size:
+            edits = self._between_spaces(points, bounds, context, separator)
+            values, bounds = edits.of(values, bounds)
+        return self._folding.unfolding(values).of(values, bounds)
+
+    def _between_spaces(self, points: U32, bounds: I64, places: I64, separator: int) -> Edits:
+        """Return what the stretches around *places* become by Python's own tables."""
+        parting = points == separator
+        if parting.sum() > len(bounds):  # one text that holds them all: it is one stretch
+            stops = bounds - 1
+        else:
+            stops = np.flatnonzero(parting | (points == SPACE))
+        ends = distinct(np.searchsorted(stops, places))
+        starts = stops[ends - 1] + 1
+        sizes = stops[ends] - starts
+        raw = points[slices(starts, sizes + 1)]
+        raw[np.cumsum(sizes + 1) - 1] = separator
+        whole = self._whole(raw.tobytes().decode("utf-32-le", "surrogatepass"))
+        parted = np.flatnonzero(whole == separator) if len(starts) > 1 else [len(whole) - 1]
+        lengths = np.diff(parted, prepend=-1) - 1
+        return Edits(starts, sizes, lengths, np.delete(whole, parted))
 
     def _whole(self, text: str) -> U32:
         """Return *text* normalised with Python's own tables, but for white space."""
-        return self._cleaning.unfolded(self._cleaning.values(points_of(self._folding.text(text))))[
-            0
-        ]
+        points = self._cleaning.values(points_of(self._folding.text(text)))
+        kept: U32 = points[points != NOTHING]
+        return kept
 
 
 def points_of(text: str) -> U32:
     """Return the code points of *text*, lone surrogates included."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-
-
-def _unfolded(table: Folding, values: U32, bounds: I64) -> tuple[U32, I64]:
-    """Return the code points behind *values*, and the moved bounds."""
-    points, counts = table.unfolded(values)
-    return points, np.concatenate(([0], np.cumsum(counts)))[bounds]
 
 
 def first_bytes(buffer: bytes) -> I64:
@@ -150,12 +153,12 @@ def _separator(texts: Sequence[str]) -> str:
     """Return a character that stands in none of *texts* and that normalisation leaves alone.
 
     NUL, unless a text has it; then a private-use character. There are more of these than
-    characters in a chunk of several texts; a single text needs no telling apart.
+    characters in a chunk of several texts; a single text that has them all needs no telling apart.
     """
-    if len(texts) == 1:
+    if not any("\0" in text for text in texts):
         return "\0"
-    used = frozenset().union(*texts) if any("\0" in text for text in texts) else frozenset()
-    return next(c for c in chain("\0", map(chr, PRIVATE_USE)) if c not in used)
+    used = frozenset().union(*texts)
+    return next((c for c in map(chr, PRIVATE_USE) if c not in used), "\0")
 
 
 def _collapsed(units: Units, bounds: I64) -> tuple[Units, I64]:

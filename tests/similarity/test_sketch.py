@@ -9,9 +9,10 @@ import pytest
 from streamfilter.similarity.columns import Samples
 from streamfilter.similarity.doubt import chance_below
 from streamfilter.similarity.exact import jaccard
+from streamfilter.similarity.folding import Folding
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.similarity.text import Normaliser
+from streamfilter.similarity.text import PRIVATE_USE, Normaliser
 from tests.support.columns import same_columns
 
 SEED = bytes(range(16))
@@ -53,11 +54,37 @@ def test_normalisation_is_that_of_unicode_on_any_mixture(seed, form):
     rng = random.Random(seed)
     blocks = rng.sample(MIXTURES, 1 + seed % 4)
     texts = ["".join(rng.choice(rng.choice(blocks)) for _ in range(20)) for _ in range(40)]
+    wanted = [" ".join(unicodedata.normalize(form, text).casefold().split()) for text in texts]
     normaliser = Normaliser(Normalisation(form, invisible=False))
-    chunk = normaliser.chunk(texts, ascii_only=False)
-    assert [bytes(text).decode("utf-8", "surrogatepass") for text in chunk.texts()] == [
-        " ".join(unicodedata.normalize(form, text).casefold().split()) for text in texts
-    ]
+    for company in (40, 3, 1):  # alone, a text may hold the separator
+        for begin in range(0, 40, company):
+            rows = slice(begin, begin + company)
+            chunk = normaliser.chunk(texts[rows], ascii_only=False)
+            found = [bytes(text).decode("utf-8", "surrogatepass") for text in chunk.texts()]
+            assert found == wanted[rows]
+
+
+def test_a_text_that_holds_every_separator_is_normalised_as_a_whole():
+    text = "e\u0301 \0" + "".join(map(chr, PRIVATE_USE)) + " a\u0323\u0301\ufb01 \0 \u0bc7\u0bbe"
+    assert Normaliser(Normalisation())(text) == unicodedata.normalize("NFKC", text).encode()
+
+
+def test_only_words_beside_what_composes_cost_pythons_tables(monkeypatch):
+    """One mark in a long text made all of it slow: an eighth of Arabic news has such a mark."""
+    sent: list[str] = []
+    python = Folding.text
+
+    def watched(self, text):
+        sent.append(text)
+        return python(self, text)
+
+    monkeypatch.setattr(Folding, "text", watched)
+    texts = [f"{'كلمة أخرى ' * 200}سَلّٰم {'… ' * 50}", "x" * 99 + "é y", "e\u0301 \u0bc7\u0bbe"]
+    normaliser = Normaliser(Normalisation())
+    normaliser.chunk(texts, ascii_only=False)  # the table's pages are filled
+    sent.clear()
+    normaliser.chunk(texts, ascii_only=False)
+    assert [text.strip("\0").split("\0") for text in sent] == [["سَلّٰم", "e\u0301", "\u0bc7\u0bbe"]]
 
 
 def test_each_step_of_normalisation_is_a_switch():
