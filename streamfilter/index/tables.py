@@ -74,12 +74,15 @@ class WindowTables:
 
     def stored(self, start: int, end: int) -> int:
         """Count the documents from ordinal *start* on and before *end*: reads all their keys."""
-        begin = max(start, self.window.first_ordinal).to_bytes(8, "big")
-        last, count, ended = end.to_bytes(8, "big"), 0, False
-        while not ended and begin < last:
-            names, ended = self._store.keys(self.families.documents, begin, COUNTED_KEYS)
-            count += sum(name < last for name in names)
-            begin = names[-1] + b"\0" if names else last
+        begin, count, ended = max(start, self.window.first_ordinal), 0, False
+        while begin < end and not ended:
+            # No more keys than there may be ordinals: each write that forgets waits for this.
+            most = min(COUNTED_KEYS, end - begin)
+            family = self.families.documents
+            names, ended = self._store.keys(family, begin.to_bytes(8, "big"), most)
+            ordinals = [int.from_bytes(name, "big") for name in names]
+            count += sum(ordinal < end for ordinal in ordinals)
+            begin = ordinals[-1] + 1 if ordinals else end
         return count
 
     def highest(self) -> int:

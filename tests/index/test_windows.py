@@ -105,6 +105,23 @@ def test_what_the_horizon_has_passed_is_not_counted_and_goes_with_its_window(
     assert len(index.fetch(np.arange(5 * SIZE, 7 * SIZE))) == 2 * SIZE
 
 
+def test_a_write_reads_no_more_documents_than_its_horizon_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, read, keys = lived(opened(tmp_path / "index"), 26), list[int](), Database.keys
+
+    def counted(self: Database, family: str, start: bytes, count: int) -> Any:
+        found, ended = keys(self, family, start, count)
+        read.extend([len(found)] * family.startswith("documents"))
+        return found, ended
+
+    monkeypatch.setattr(Database, "keys", counted)
+    applied = index.apply(changes(26))  # the window holds four batches more
+    index.close()
+    assert applied.expired == SIZE
+    assert read == [SIZE]
+
+
 @pytest.mark.parametrize("together", [1, 3])
 @pytest.mark.parametrize("batches", [37, 40, 63])
 def test_an_index_rebuilt_from_the_oldest_windows_beginning_is_the_same_to_the_byte(
