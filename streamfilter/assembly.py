@@ -23,8 +23,8 @@ def reader_for(config: Config) -> Reader:
     """Return what reads records as *config* says."""
     return Reader(
         config.input.format,
-        text_pointer=config.input.text,
-        id_pointer=config.input.id,
+        text=config.input.text,
+        id=config.input.id,
         fields=tuple(config.input.fields),
         held_out=config.input.held_out,
         limits=Limits(

@@ -100,7 +100,7 @@ def _copy(rng: random.Random, text: str, vocabulary: Sequence[str]) -> str:
 
 def texts_of(path: Path, *, count: int) -> list[str]:
     """Return the ``text`` fields of the first *count* lines of a JSON Lines file."""
-    reader = Reader(text_pointer="/text", id_pointer=None)
+    reader = Reader(text="/text", id=None)
     readings = map(reader.read, records_of([str(path)]))
     return [each.text for each in islice((r for r in readings if isinstance(r, Document)), count)]
 

@@ -121,7 +121,7 @@ def command(
     INPUT are the files that the run was given, in their order.
     """
     _check_usage(inputs, topics, others)
-    config = config_of(others)
+    config = config_of(others, over_files=not topics)
     low, high = (0.76, 0.84) if pairs else (config.similarity.threshold,) * 2
     recall_from = high if recall_from is None else recall_from
     precision_from = low if precision_from is None else precision_from

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from streamfilter.commands.options import config_options, load
-from streamfilter.config.configuration import Config
+from streamfilter.config.configuration import Config, ConfigError, Problem
 from streamfilter.index.seeds import numbered, read_seed
 
 SEED_MAX = 2**64 - 1
@@ -17,7 +18,12 @@ SEED_MAX = 2**64 - 1
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--text", metavar="POINTER", help="JSON Pointer to the text [/text]."),
+    click.option(
+        "--text",
+        multiple=True,
+        metavar="POINTER",
+        help="JSON Pointer to the text [/text]; given again, each that is there is a line of it.",
+    ),
     click.option(
         "--id", "id_", metavar="POINTER", help="JSON Pointer to the id [/id]; none: its position."
     ),
@@ -48,14 +54,19 @@ def similarity_options(command: Command) -> Command:
     return command
 
 
-def config_of(given: dict[str, Any]) -> Config:
+def config_of(given: dict[str, Any], *, over_files: bool = True) -> Config:
     """Return the configuration that the options stand for; the short names win over ``--set``.
 
     Raises:
         ConfigError: with every problem found.
     """
     files: tuple[Path, ...] = given["files"]
-    return load(files, (*given["overrides"], *_overrides(given)))
+    config = load(files, (*given["overrides"], *_overrides(given)))
+    id_ = config.input.id
+    if over_files and id_ is not None and not id_.startswith("/"):
+        cure = "point at a field (--id /id), or use none: the line's number"
+        raise ConfigError([Problem("input.id", f"got {id_}; a line has no key and headers", cure)])
+    return config
 
 
 def seed_of(given: dict[str, Any], config: Config) -> bytes:
@@ -67,8 +78,9 @@ def seed_of(given: dict[str, Any], config: Config) -> bytes:
 
 def _overrides(given: dict[str, Any]) -> list[str]:
     overrides = []
-    if given["text"] is not None:
-        overrides.append(f"input.text={given['text']}")
+    if given["text"]:
+        texts = given["text"]
+        overrides.append(f"input.text={texts[0] if len(texts) == 1 else json.dumps(texts)}")
     if given["id_"] is not None:
         overrides.append(f"input.id={'null' if given['id_'] == 'none' else given['id_']}")
     if given["threshold"] is not None:

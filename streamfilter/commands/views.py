@@ -13,8 +13,9 @@ import click
 import numpy as np
 
 from streamfilter.commands.options import config_options, load, output_option, text_of
+from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.record_fields import FieldsReader
-from streamfilter.documents.strict_json import Unreadable
+from streamfilter.documents.strict_json import parse_json
 from streamfilter.files.sources import FILE, Sources
 from streamfilter.index.errors import FormatError, IndexFault
 from streamfilter.index.places import indexes_in
@@ -156,7 +157,7 @@ def as_sketched(scheme: Scheme, text: str) -> str:
         return text
     pointers = [field.rpartition(" ")[0] for field in named]
     try:
-        joined, _ = FieldsReader(pointers, id_pointer=None).read(text.encode())
+        joined, _ = FieldsReader(pointers, id_pointer=None).read(parse_json(text.encode()))
     except Unreadable as trouble:
         example = ", ".join(f'"{pointer[1:]}": "..."' for pointer in pointers)
         raise Stop(

@@ -77,10 +77,33 @@ def _topics(config: Config) -> Iterator[Problem]:
 
 
 def _format(config: Config) -> Iterator[Problem]:
-    if config.input.format == "json" and config.input.text == config.input.id:
-        yield Problem("input.id", f"{config.input.id} is also input.text",
-                      "point at a field of its own, or use null: the source position")  # fmt: skip
+    if config.input.format == "json":
+        yield from _overlaps(config)
     yield from _records(config)
+
+
+def _overlaps(config: Config) -> Iterator[Problem]:
+    """A pointer that leads through another one: only one of them can be a string."""
+    texts, id_ = config.input.text, config.input.id
+    for at, text in enumerate(texts):
+        if any(_overlap(text, other) for other in texts[:at]):
+            yield Problem("input.text", f"{text} is within another text, or holds one",
+                          "name different fields")  # fmt: skip
+        if id_ is None or not id_.startswith("/"):
+            continue
+        if text == "value":
+            yield Problem("input.id", f"the whole value is the text, and has no field {id_}",
+                          "use key, header:NAME, or null: the source position")  # fmt: skip
+        elif _overlap(text, id_):
+            how = "also" if text == id_ else f"within, or holds, {text}, which is"
+            cure = "point at a field of its own, or use null: the source position"
+            yield Problem("input.id", f"{id_} is {how} input.text", cure)
+
+
+def _overlap(one: str, other: str) -> bool:
+    if "value" in (one, other):
+        return True
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def _records(config: Config) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from streamfilter.config.types import Pointer, Section, Topic
+from streamfilter.config.types import IdPlace, Pointer, Section, Texts, Topic
 
 
 class InputSection(Section):
@@ -30,13 +30,17 @@ class InputSection(Section):
         description="With format fields: a number or date that takes no part and is closer for "
         "records of one entity, such as /created. The share of true matches is estimated by it.",
     )
-    text: Pointer = Field(
-        default="/text", description="JSON Pointer to the text, through objects only."
+    text: Texts = Field(
+        default=("/text",),
+        description="JSON Pointer to the text; a list such as [/title, /body] makes a line of "
+        "each that is there. /paragraphs/*/text: of each element of an array. value: the whole "
+        "value.",
     )
-    id: Pointer | None = Field(
+    id: IdPlace | None = Field(
         default="/id",
-        description="JSON Pointer to the document's id. null: its source position is its id; "
-        "so it is with format text.",
+        description="JSON Pointer to the document's id, key (the record's), or header:NAME (the "
+        "last of that name). null: its source position is its id; so it is with format text "
+        "where a pointer is given.",
     )
     start: Literal["earliest", "latest"] | AwareDatetime = Field(
         default="earliest",

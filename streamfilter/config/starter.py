@@ -27,7 +27,7 @@ class StarterFile:
 
     topic: str = Config().input.topic
     format: str = Config().input.format
-    text: str = Config().input.text
+    text: str = Config().input.text[0]
     id: str | None = Config().input.id
     group: str = Config().kafka.group
     brokers: str = str(Config().kafka.common["bootstrap.servers"])

@@ -107,15 +107,42 @@ def check_pointer(value: str) -> str:
     """Return *value* if it is a JSON Pointer through objects only.
 
     An array index would make the text depend on an order that producers change freely; and
-    ``/0`` may as well be a key called "0". So both are refused rather than guessed.
+    ``/0`` may as well be a key called "0". So both are refused rather than guessed. ``*`` means
+    every element of an array.
     """
     if not value.startswith("/"):
         raise ValueError("expected a JSON Pointer, such as /text or /article/body")
     if re.search(r"~(?![01])", value):
         raise ValueError("expected '~0' for '~' and '~1' for '/' inside a JSON Pointer")
     if any(_ARRAY_INDEX.fullmatch(step) for step in value.split("/")[1:]):
-        raise ValueError("expected a JSON Pointer without array indexes: they are not supported")
+        raise ValueError("expected a JSON Pointer without array indexes; /items/*/text means all")
     return value
+
+
+def check_text(value: str) -> str:
+    """Return *value* if it says where a text is: a pointer, or ``value``."""
+    return value if value == "value" else check_pointer(value)
+
+
+def check_id(value: str) -> str:
+    """Return *value* if it says where an id is: a pointer, ``key`` or ``header:NAME``."""
+    if value == "key" or (value.startswith("header:") and value != "header:"):
+        return value
+    if not value.startswith("/"):
+        raise ValueError("expected a JSON Pointer such as /id, key, header:NAME, or null")
+    if "*" in value.split("/"):
+        raise ValueError("expected an id that is there once, not one for each element of an array")
+    return check_pointer(value)
+
+
+def _as_list(value: object) -> object:
+    if value == []:
+        raise ValueError("expected at least one JSON Pointer")
+    return [value] if isinstance(value, str) else value
+
+
+def _as_written(value: tuple[str, ...]) -> str | list[str]:
+    return value[0] if len(value) == 1 else list(value)
 
 
 def hide_secrets(value: object) -> object:
@@ -157,6 +184,15 @@ Size = Annotated[
 Ratio = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Topic = Annotated[str, AfterValidator(check_topic), _spelled(TOPIC)]
 Pointer = Annotated[str, AfterValidator(check_pointer), _spelled(re.compile("/.*"))]
+_TEXT = {"type": "string", "pattern": "^(/.*|value)$"}
+Texts = Annotated[
+    tuple[Annotated[str, AfterValidator(check_text)], ...],
+    BeforeValidator(_as_list),
+    PlainSerializer(_as_written),
+    WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}),
+]
+"""One place of a text, or a list of them."""
+IdPlace = Annotated[str, AfterValidator(check_id), _spelled(re.compile("/.*|key|header:.+"))]
 Property = bool | int | float | str | SecretStr
 Properties = Annotated[
     dict[str, Property],

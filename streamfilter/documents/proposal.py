@@ -13,16 +13,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from streamfilter.documents.strict_json import (
-    Integer,
-    Path,
-    Unreadable,
-    check_depth,
-    decode_utf8,
-    parse_object,
-    parse_pointer,
-    pointer_of,
-)
+from streamfilter.documents.pointers import Integer, Path, Unreadable, parse_pointer, pointer_of
+from streamfilter.documents.strict_json import check_depth, decode_utf8, parse_json
 
 DEPTH = 64
 MOST = 0.8
@@ -111,9 +103,10 @@ def _id(found: dict[str, _Seen], records: int) -> str | None:
 def _object(value: bytes) -> dict[str, Any] | None:
     try:
         check_depth(value, DEPTH)
-        return parse_object(value)
+        root = parse_json(value)
     except Unreadable:
         return None
+    return root if isinstance(root, dict) else None
 
 
 def _is_text(value: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Reading a record's fields: from a JSON object to the joined record that is sketched.
+"""Reading a record's fields: from a decoded object to the joined record that is sketched.
 
 A field that is missing, null, a text or a number is a value; an object or a list in its place is
 a dead letter. The held-out field becomes a number: a number as it is, a date or a time as days.
@@ -12,17 +12,15 @@ from datetime import UTC, datetime
 from math import isfinite, nan
 from typing import Any
 
-from streamfilter.documents.strict_json import (
-    Integer,
+from streamfilter.documents.pointers import (
     Path,
     Unreadable,
     checked_string,
     field_at,
-    kind,
-    parse_object,
     parse_pointer,
-    pointer_of,
+    wrong_type,
 )
+from streamfilter.documents.selecting import Fields, id_at
 from streamfilter.model import ErrorCode
 from streamfilter.similarity.records import join_fields
 
@@ -31,7 +29,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FieldsReader:
-    """Takes a record's fields, and its id, out of the bytes of a JSON object."""
+    """Takes a record's fields, and its id, out of a decoded object."""
 
     def __init__(
         self, pointers: Sequence[str], *, id_pointer: str | None, held_out: str | None = None
@@ -47,22 +45,21 @@ class FieldsReader:
         self._id_path = None if id_pointer is None else parse_pointer(id_pointer)
         self._held_out = None if held_out is None else parse_pointer(held_out)
 
-    def read(self, value: bytes) -> tuple[str, str | int | None]:
+    def read(self, root: Any) -> Fields:
         """Return the joined record ("" if all fields are missing) and its id.
 
         Raises:
             Unreadable: it is no such record; names the code.
         """
-        root = parse_object(value)
         values = [_value(root, path) for path in self._paths]
-        id_ = None if self._id_path is None else _id(root, self._id_path)
+        id_ = None if self._id_path is None else id_at(root, self._id_path)
         if not any(value.strip() for value in values):
             return "", id_
         held_out = "" if self._held_out is None else _number(root, self._held_out)
         return join_fields(values, held_out), id_
 
 
-def _found(root: dict[str, Any], path: Path) -> Any:
+def _found(root: Any, path: Path) -> Any:
     """Return what is at *path*, None if nothing is."""
     try:
         return field_at(root, path, missing=ErrorCode.MISSING_TEXT)
@@ -72,27 +69,16 @@ def _found(root: dict[str, Any], path: Path) -> Any:
         raise
 
 
-def _value(root: dict[str, Any], path: Path) -> str:
+def _value(root: Any, path: Path) -> str:
     found = _found(root, path)
     if found is None:
         return ""
     if isinstance(found, Mapping | list | bool):
-        message = f"{pointer_of(path)} is {kind(found)}; it must be a string, a number or null"
-        raise Unreadable(ErrorCode.WRONG_TYPE, message)
+        raise wrong_type(path, found, "a string, a number or null")
     return checked_string(str(found), path)
 
 
-def _id(root: dict[str, Any], path: Path) -> str | int:
-    found = field_at(root, path, missing=ErrorCode.MISSING_ID)
-    if isinstance(found, Integer):
-        return int(found)
-    if not isinstance(found, str):
-        message = f"{pointer_of(path)} is {kind(found)}; it must be a string or an integer"
-        raise Unreadable(ErrorCode.WRONG_TYPE, message)
-    return checked_string(found, path)
-
-
-def _number(root: dict[str, Any], path: Path) -> str:
+def _number(root: Any, path: Path) -> str:
     """Return the held-out field as the digits of a number, "" if it is none."""
     found = _found(root, path)
     if found is None or isinstance(found, Mapping | list | bool):

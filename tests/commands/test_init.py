@@ -69,7 +69,7 @@ def test_text_and_id_are_proposed_from_the_records_of_the_topic(broker, tmp_path
     assert "90 records of articles: text at /article/body (45 words at the median" in said
     assert "id at /article/articleId" in said
     config = load_config([tmp_path / "news.yaml"], {})
-    assert (config.input.text, config.input.id) == ("/article/body", "/article/articleId")
+    assert (config.input.text, config.input.id) == (("/article/body",), "/article/articleId")
     assert config.kafka.properties("common")["bootstrap.servers"] == broker
     assert config.output.unique == "articles.unique"
 

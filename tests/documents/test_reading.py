@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamfilter.documents.reader import ID_BYTES_MAX, Limits, Reader, is_blank
+from streamfilter.documents.reader import Limits, Reader, is_blank
+from streamfilter.documents.selecting import ID_BYTES_MAX
 from streamfilter.model import (
     Document,
     ErrorCode,
@@ -112,7 +113,7 @@ def test_odd_but_valid_json_is_a_document(value: bytes, id_: str, text: str) -> 
 
 
 def test_pointers_lead_through_objects_and_unescape_their_keys() -> None:
-    reader = Reader(text_pointer="/a~1b/m~0n", id_pointer="/a~1b/key")
+    reader = Reader(text="/a~1b/m~0n", id="/a~1b/key")
     assert reader.read(record(b'{"a/b":{"m~n":"t","key":5}}')) == Document("5", "t")
     assert code_of(reader, b'{"a/b":{"key":5}}') is ErrorCode.MISSING_TEXT
     assert code_of(reader, b'{"a/b":{"m~n":"t"}}') is ErrorCode.MISSING_ID
@@ -121,28 +122,28 @@ def test_pointers_lead_through_objects_and_unescape_their_keys() -> None:
 
 
 def test_keys_that_the_fast_decoder_cannot_name_are_read_all_the_same() -> None:
-    reader = Reader(text_pointer='/a"b', id_pointer="/c\\d")
+    reader = Reader(text='/a"b', id="/c\\d")
     assert reader.read(record(b'{"a\\"b":"t","c\\\\d":"i"}')) == Document("i", "t")
 
 
 @pytest.mark.parametrize(
     "pointer", ["", "text", "/0", "/items/12/text", "/-", "/a~2", "/a~", "$.text"]
 )
-def test_pointers_into_arrays_or_misspelt_ones_are_refused(pointer: str) -> None:
+def test_pointers_at_one_element_or_misspelt_ones_are_refused(pointer: str) -> None:
     with pytest.raises(ValueError, match=r"JSON Pointer|array|~"):
-        Reader(text_pointer=pointer)
+        Reader(text=pointer)
 
 
 @pytest.mark.parametrize(("text", "id_"), [("/a", "/a"), ("/a", "/a/b"), ("/a/b", "/a")])
 def test_a_text_inside_the_id_is_refused(text: str, id_: str) -> None:
     with pytest.raises(ValueError, match="overlap"):
-        Reader(text_pointer=text, id_pointer=id_)
+        Reader(text=text, id=id_)
 
 
 def test_without_an_id_pointer_the_position_is_the_id() -> None:
     expected = Document("docs-2-17", "a")
-    assert Reader(id_pointer=None).read(record(b'{"text":"a"}')) == expected
-    assert Reader(id_pointer=None).read(record(b'\xef\xbb\xbf{"text":"a"}')) == expected
+    assert Reader(id=None).read(record(b'{"text":"a"}')) == expected
+    assert Reader(id=None).read(record(b'\xef\xbb\xbf{"text":"a"}')) == expected
     assert Reader("text").read(record(b"a")) == expected
 
 

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.reader import Limits, Reader
-from streamfilter.documents.strict_json import Unreadable, check_depth
+from streamfilter.documents.strict_json import check_depth
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
 
 LIMITS = Limits(document_bytes=5_000, text_characters=500, depth=5)
-READER = Reader(text_pointer="/a/text", id_pointer="/id", limits=LIMITS)
+READER = Reader(text="/a/text", id="/id", limits=LIMITS)
 PLAIN = Reader("text", limits=LIMITS)
 PIECES = [b'{"a":{"text":"', b'"},"id":', b"}", b"{", b"[", b"]", b'"', b",", b":", b"\\", b"\\u",
           b"d800", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"1", b"-", b"e9", b"NaN", b"null",

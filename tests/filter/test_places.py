@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter.cli import main
 from tests.documents.json_schema import violations
 from tests.documents.test_envelope import SCHEMA
 from tests.filter.conftest import Desk
@@ -34,6 +35,33 @@ def test_every_line_is_in_exactly_one_place_byte_for_byte(desk: Desk) -> None:
     assert sorted(unique + withheld) == sorted(line for line in lines if line not in BROKEN)
     assert unique == [line for line in lines if line in set(unique)], "their order is kept"
     assert withheld, "the stories must have duplicates"
+
+
+def test_a_text_in_two_fields_is_judged_as_the_one_that_they_make(desk: Desk) -> None:
+    told = stories(300)
+    assert desk.run(write(desk.path / "in", lines_of(told))) == 0
+    whole = [_without_payload(record) for record in desk.records(desk.duplicates)]
+    desk.clear()
+    parts = []
+    for story in told:
+        title, _, body = story["text"].partition(" ")
+        parts.append({"title": title, "id": story["id"], "body": body})
+    arguments = desk.arguments(write(desk.path / "in", lines_of(parts)))
+    assert main([*arguments, "--text", "/title", "--text", "/body"]) == 0
+    assert [_without_payload(record) for record in desk.records(desk.duplicates)] == whole
+    assert whole
+
+
+def _without_payload(record: dict[str, object]) -> dict[str, object]:
+    return {name: each for name, each in record.items() if name != "payload"}
+
+
+@pytest.mark.parametrize("place", ["key", "header:ce_id"])
+def test_an_id_beside_the_value_is_refused_for_lines(
+    desk: Desk, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run(write(desk.path / "in", lines_of(stories(3))), id=place) == 78
+    assert f"input.id: got {place}; a line has no key and headers" in capsys.readouterr().err
 
 
 def test_in_shadow_mode_every_readable_line_is_forwarded_and_the_verdicts_stay(desk: Desk) -> None:

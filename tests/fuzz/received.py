@@ -20,9 +20,9 @@ def reader(**settings: str) -> Reader:
     return Reader(limits=LIMITS, empty_text="exact_only", **settings)  # type: ignore[arg-type]
 
 
-FAST = reader(text_pointer="/a/text", id_pointer="/id")
-SLOW = reader(text_pointer="/a/text", id_pointer="/id")
-SLOW._fast = None  # only the standard library's way: the definition
+FAST = reader(text="/a/text", id="/id")
+SLOW = reader(text="/a/text", id="/id")
+SLOW._shortcut = None  # only the standard library's way: the definition
 PLAIN = reader(format="text")
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from streamfilter.config.configuration import Config, read_config
 from streamfilter.config.sources import PREFIX, read_settings
 from streamfilter.config.yaml_file import YamlError, parse_yaml
+from streamfilter.documents.pointers import parse_pointer, pointer_of
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.strict_json import parse_pointer, pointer_of
 from tests.fuzz.pieces import Target, cut, joined
 
 FILE = Path(tempfile.mkdtemp(prefix="streamfilter-fuzz-")) / "config.yaml"
@@ -56,7 +56,7 @@ def read_pointer(data: bytes) -> None:
     except ValueError:
         return
     assert pointer_of(path) == text
-    Reader(text_pointer=text, id_pointer=None)
+    Reader(text=text, id=None)
 
 
 CONFIG = b"""input: {topic: news, text: /text}

@@ -1,0 +1,152 @@
+"""JSON Pointers into a decoded value: objects, arrays, strings and numbers, whatever its format.
+
+A pointer names keys of objects, as RFC 6901 has it. Where an array is met, the step ``*`` means
+each of its elements, in their order; no step names one element, for producers change their order
+freely. In an object ``*`` is a key like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from streamfilter.model import ErrorCode, Malformed
+
+Path = tuple[str, ...]
+"""The keys that a JSON Pointer names, outermost first; none: the whole value."""
+
+EACH = "*"
+"""The step through an array."""
+WHOLE = "value"
+"""What stands in a pointer's place for the whole value."""
+
+_ESCAPE = re.compile(r"~([01]?)")
+_ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-")
+
+
+class Unreadable(Exception):
+    """Carries a `Malformed` reading out of nested calls."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.reading = Malformed(code, message)
+
+
+class Integer(str):
+    """The digits of a JSON integer, unconverted: Python refuses more than 4,300 of them."""
+
+    __slots__ = ()
+
+
+def parse_pointer(pointer: str) -> Path:
+    """Return the keys of an RFC 6901 *pointer*, such as ``/body/text``.
+
+    Raises:
+        ValueError: if it is no pointer to a field of an object; the message names the cure.
+    """
+    if not pointer.startswith("/"):
+        raise ValueError(f"{pointer!r} is no JSON Pointer to a field; write it like '/text'")
+    keys = pointer[1:].split("/")
+    for key in keys:
+        if _ARRAY_INDEX.fullmatch(key):
+            raise ValueError(
+                f"{pointer!r} points at one element of an array ({key!r}); '*' means all of them"
+            )
+    return tuple(_ESCAPE.sub(lambda match: _unescape(match[1], pointer), key) for key in keys)
+
+
+def _unescape(digit: str, pointer: str) -> str:
+    if not digit:
+        raise ValueError(f"{pointer!r} has a '~' that is neither '~0' (for ~) nor '~1' (for /)")
+    return "/" if digit == "1" else "~"
+
+
+def pointer_of(path: Path) -> str:
+    """Return *path* as a JSON Pointer."""
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
+
+
+def name_of(path: Path) -> str:
+    """Return how a message calls what *path* leads to."""
+    return pointer_of(path) or "the value"
+
+
+def overlap(one: Path, other: Path) -> bool:
+    """Return whether one of the two leads through the other."""
+    return one[: len(other)] == other or other[: len(one)] == one
+
+
+def field_at(root: Any, path: Path, *, missing: ErrorCode) -> Any:
+    """Return what *path* leads to, or raise *missing*, or WRONG_TYPE on a way through no object."""
+    here: Any = root
+    for level, key in enumerate(path):
+        if not isinstance(here, dict):
+            raise no_object(path[:level], here)
+        if key not in here:
+            raise Unreadable(missing, f"there is no {pointer_of(path[: level + 1])}")
+        here = here[key]
+    return here
+
+
+def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
+    """Return the strings that *path* leads to from *level* on; None if nothing is there, or null.
+
+    Of an array that has no elements these are none; of one in which nothing is found, nothing.
+
+    Raises:
+        Unreadable: something else is there.
+    """
+    here = root
+    for at in range(level, len(path)):
+        if here is None:
+            return None
+        if path[at] == EACH and isinstance(here, list):
+            found = [strings_at(each, path, at + 1) for each in here]
+            if here and not any(each is not None for each in found):
+                return None
+            return [text for each in found if each is not None for text in each]
+        if not isinstance(here, dict):
+            raise no_object(path[:at], here)
+        here = here.get(path[at])
+    return None if here is None else [string_of(here, path)]
+
+
+def string_of(found: Any, path: Path) -> str:
+    """Return *found*, which is at *path*, if it is a string.
+
+    Raises:
+        Unreadable: WRONG_TYPE, or BAD_UTF8.
+    """
+    if type(found) is not str:
+        raise wrong_type(path, found, "a string")
+    return checked_string(found, path)
+
+
+def checked_string(text: str, path: Path) -> str:
+    """Return *text*, or raise BAD_UTF8 if it has a lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        message = f"{name_of(path)} has a lone surrogate"
+    else:
+        return text
+    raise Unreadable(ErrorCode.BAD_UTF8, message)
+
+
+def no_object(path: Path, value: Any) -> Unreadable:
+    """Return the trouble of a way that leads on through *value*."""
+    message = f"{name_of(path)} is {kind(value)}, not an object"
+    return Unreadable(ErrorCode.WRONG_TYPE, message)
+
+
+def wrong_type(path: Path, value: Any, wanted: str) -> Unreadable:
+    """Return the trouble of a *value* that is not as *wanted*."""
+    message = f"{name_of(path)} is {kind(value)}; it must be {wanted}"
+    return Unreadable(ErrorCode.WRONG_TYPE, message)
+
+
+def kind(value: Any) -> str:
+    """Return what *value* is, in JSON's words."""
+    names = {bool: "a boolean", Integer: "an integer", float: "a number", str: "a string",
+             list: "an array", dict: "an object"}  # fmt: skip
+    return names.get(type(value), "null")

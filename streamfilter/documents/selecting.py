@@ -1,0 +1,139 @@
+"""Selecting: from a decoded value, and what comes beside it, to the text and the id.
+
+Nothing here knows a format. Several texts are joined by a newline, those that are missing left
+out, unless all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from streamfilter.documents.pointers import (
+    EACH,
+    WHOLE,
+    Integer,
+    Path,
+    Unreadable,
+    checked_string,
+    field_at,
+    name_of,
+    overlap,
+    parse_pointer,
+    pointer_of,
+    string_of,
+    strings_at,
+    wrong_type,
+)
+from streamfilter.documents.strict_json import decode_utf8
+from streamfilter.model import ErrorCode, Record
+
+ID_BYTES_MAX = 1_024
+"""Longest id in bytes of UTF-8: ids are stored in the index and travel in headers."""
+KEY = "key"
+"""What stands in a pointer's place for the record's key."""
+HEADER = "header:"
+"""What stands in a pointer's place for one of its headers, before the header's name."""
+
+Fields = tuple[str, str | int | None]
+"""Text and id as decoded."""
+
+
+class TextSelection:
+    """Takes a text, and an id if it stands in the value, out of a decoded value."""
+
+    def __init__(self, texts: Sequence[str], id_pointer: str | None) -> None:
+        """Prepare to read *texts*, in this order.
+
+        Raises:
+            ValueError: for what is no pointer, or leads through another; names the cure.
+        """
+        if not texts:
+            raise ValueError("input.text names no text; use a JSON Pointer, such as /text")
+        self.texts = [() if text == WHOLE else parse_pointer(text) for text in texts]
+        self.id = None if id_pointer is None else parse_pointer(id_pointer)
+        _check_overlaps(self.texts, self.id)
+        self._only = self.texts[0] if len(texts) == 1 and EACH not in self.texts[0] else None
+
+    def __call__(self, root: Any) -> Fields:
+        """Return text and id.
+
+        Raises:
+            Unreadable: there is none; names the code.
+        """
+        if self._only is not None:
+            text = string_of(field_at(root, self._only, missing=ErrorCode.MISSING_TEXT), self._only)
+        else:
+            text = self._joined(root)
+        return text, None if self.id is None else id_at(root, self.id)
+
+    def _joined(self, root: Any) -> str:
+        found = [strings_at(root, path) for path in self.texts]
+        parts = [part for each in found if each is not None for part in each]
+        if not parts and all(each is None for each in found):
+            names = ", no ".join(map(name_of, self.texts))
+            raise Unreadable(ErrorCode.MISSING_TEXT, f"there is no {names}")
+        return "\n".join(parts)
+
+
+def _check_overlaps(texts: Sequence[Path], id_: Path | None) -> None:
+    """Refuse pointers of which one leads through the other: one of them cannot be a string."""
+    for at, text in enumerate(texts):
+        for other in texts[:at]:
+            if overlap(text, other):
+                raise ValueError(
+                    f"{name_of(other)!r} and {name_of(text)!r} (texts) overlap; "
+                    "use different fields"
+                )
+        if id_ is not None and overlap(text, id_):
+            raise ValueError(
+                f"{name_of(text)!r} (text) and {pointer_of(id_)!r} (id) overlap; "
+                "use two different fields"
+            )
+
+
+def id_at(root: Any, path: Path) -> str | int:
+    """Return the id at *path*.
+
+    Raises:
+        Unreadable: there is none; names the code.
+    """
+    found = field_at(root, path, missing=ErrorCode.MISSING_ID)
+    if isinstance(found, Integer):
+        check_size("the id", len(found), "bytes", ID_BYTES_MAX)
+        return int(found)
+    if type(found) is int:
+        return found
+    if not isinstance(found, str):
+        raise wrong_type(path, found, "a string or an integer")
+    return checked_string(found, path)
+
+
+def id_beside(where: str | None) -> Callable[[Record], str] | None:
+    """Return what takes the id from beside the value; None if *where* says that it is inside."""
+    if where == KEY:
+        return _key
+    if where is not None and where.startswith(HEADER):
+        return partial(_header, where.removeprefix(HEADER))
+    return None
+
+
+def _key(record: Record) -> str:
+    if record.key is None:
+        raise Unreadable(ErrorCode.MISSING_ID, "the record has no key")
+    return decode_utf8(record.key, "the key is ")
+
+
+def _header(name: str, record: Record) -> str:
+    """Return the header's content; the last one of that name wins, as for other consumers."""
+    content = next((each for known, each in reversed(record.headers) if known == name), None)
+    if content is None:
+        raise Unreadable(ErrorCode.MISSING_ID, f"the record has no header {name}")
+    return decode_utf8(content, f"header {name} is ")
+
+
+def check_size(what: str, size: int, unit: str, limit: int) -> None:
+    """Raise TOO_LARGE if *size* is beyond *limit*."""
+    if size > limit:
+        raise Unreadable(ErrorCode.TOO_LARGE, f"{what} has {size} {unit}; the limit is {limit}")

@@ -1,0 +1,120 @@
+"""Several texts, texts in arrays, ids beside the value: for every format, by the slow way and the
+fast one alike."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamfilter.documents.reader import Reader
+from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record, Source, Unjudged
+
+SOURCE = Source("docs", 2, 17)
+PARTS = ["/title", "/body/text", "/paragraphs/*/text"]
+
+
+def read(reader: Reader, value: object, **beside: Any) -> Reading:
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    key = beside.pop("key", None)
+    return reader.read(Record(SOURCE, key, data, **beside))
+
+
+def code_of(reading: Reading) -> ErrorCode:
+    assert isinstance(reading, Malformed), reading
+    return reading.code
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"title": "a", "body": {"text": "b"}, "paragraphs": [{"text": "c"}, {"text": "d"}]},
+         "a\nb\nc\nd"),
+        ({"paragraphs": [{"text": "c"}], "title": "a"}, "a\nc"),
+        ({"body": {"text": "b"}, "title": None}, "b"),
+        ({"body": None, "title": "a", "paragraphs": [{}, {"text": None}, {"text": "d"}]}, "a\nd"),
+        ({"paragraphs": {"*": {"text": "a key like any other"}}}, "a key like any other"),
+    ],
+)  # fmt: skip
+def test_texts_that_are_there_are_lines_of_one(value, text):
+    assert read(Reader(text=PARTS, id=None), value) == Document("docs-2-17", text)
+
+
+def test_texts_that_are_all_empty_are_an_empty_text_and_no_text_is_a_dead_letter():
+    reader = Reader(text=PARTS, id=None)
+    assert isinstance(read(reader, {"title": ""}), Unjudged)
+    assert isinstance(read(reader, {"paragraphs": []}), Unjudged)
+    for nothing in ({}, {"title": None}, {"paragraphs": [{}, {"txet": "a"}]}, {"body": {}}):
+        reading = read(reader, nothing)
+        message = "there is no /title, no /body/text, no /paragraphs/*/text"
+        assert reading == Malformed(ErrorCode.MISSING_TEXT, message)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"title": 7}, {"title": "a", "body": "b"}, {"paragraphs": "c"}, {"paragraphs": ["c"]},
+     {"title": "a", "paragraphs": [{"text": ["d"]}]}, [], "a"],
+)  # fmt: skip
+def test_what_is_no_text_among_several_is_a_dead_letter(value):
+    assert code_of(read(Reader(text=PARTS, id=None), value)) is ErrorCode.WRONG_TYPE
+
+
+def test_the_whole_value_is_a_text_where_it_is_a_string():
+    reader = Reader(text="value", id=None)
+    assert read(reader, "a story") == Document("docs-2-17", "a story")
+    assert code_of(read(reader, {"text": "a story"})) is ErrorCode.WRONG_TYPE
+
+
+def test_an_id_comes_from_the_key():
+    for reader in (Reader(id="key"), Reader("text", id="key")):
+        assert read(reader, {"text": "a"}, key="ü".encode()).id == "ü"
+        assert code_of(read(reader, {"text": "a"})) is ErrorCode.MISSING_ID
+        assert code_of(read(reader, {"text": "a"}, key=b"\xff")) is ErrorCode.BAD_UTF8
+        assert code_of(read(reader, {"text": "a"}, key=b"x" * 1025)) is ErrorCode.TOO_LARGE
+
+
+def test_an_id_comes_from_the_last_header_of_its_name():
+    reader = Reader(id="header:ce_id")
+    headers = (("ce_id", b"old"), ("ce_id", b"new"), ("id", b"other"))
+    assert read(reader, {"text": "a"}, headers=headers) == Document("new", "a")
+    for without in ((), (("CE_ID", b"x"),), (("ce_id", b"x"), ("ce_id", None))):
+        assert code_of(read(reader, {"text": "a"}, headers=without)) is ErrorCode.MISSING_ID
+    reading = read(reader, {"text": "a"}, headers=(("ce_id", b"\xff"),))
+    assert reading == Malformed(ErrorCode.BAD_UTF8, "header ce_id is not UTF-8 at byte 0")
+
+
+@pytest.mark.parametrize(
+    ("text", "id_"),
+    [(["/a", "/a"], None), (["/a", "/a/b"], None), (["/a/*/b", "/a/*"], None),
+     (["/b", "/a/b"], "/a"), ("value", "/id"), ([], None)],
+)  # fmt: skip
+def test_pointers_that_lead_through_each_other_are_refused(text, id_):
+    with pytest.raises(ValueError, match=r"overlap|names no text"):
+        Reader(text=text, id=id_)
+
+
+leaves = st.none() | st.integers() | st.text(max_size=4) | st.just("words")
+values = st.dictionaries(
+    st.sampled_from(["title", "body", "paragraphs", "id"]),
+    st.recursive(
+        leaves,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["text", "*"]), inner, max_size=2)
+        ),
+        max_leaves=8,
+    ),
+    max_size=4,
+)
+
+
+@given(values)
+@settings(max_examples=400, deadline=None)
+def test_the_fast_way_reads_what_the_slow_way_reads(value):
+    fast, slow = Reader(text=PARTS), Reader(text=PARTS)
+    assert fast._shortcut is not None
+    slow._shortcut = None
+    assert read(fast, value) == read(slow, value)
