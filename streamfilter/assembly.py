@@ -71,7 +71,13 @@ def showcase_for(config: Config) -> Showcase:
 def shown_of(config: Config) -> Shown:
     """Return what the status tells of *config*."""
     output, http = config.output, config.http
-    return Shown(config.similarity.threshold, output.mode, http.show_payloads)
+    return Shown(
+        config.input.topic,
+        config.kafka.group,
+        config.similarity.threshold,
+        output.mode,
+        http.show_payloads,
+    )
 
 
 def note_policy(index: RocksIndex, policy: MatchPolicy) -> list[str]:

@@ -9,8 +9,6 @@ operator may not touch is `config.checks.REFUSED_PROPERTIES`.
 from __future__ import annotations
 
 import logging
-import os
-import socket
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.kafka import unreachable
+from streamfilter.process.instance import instance
 from streamfilter.stops import Problem
 
 logger = logging.getLogger("streamfilter.kafka")
@@ -43,6 +42,9 @@ tell which reports belong to which."""
 COOPERATIVE = "cooperative-sticky"
 _CLASSIC_ONLY = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 _OF_THE_MEMBER = (*_CLASSIC_ONLY, "group.protocol", "group.instance.id", "group.remote.assignor")
+
+OWNER = "owner"
+"""Who is in the group: its name there is this and the instance's."""
 
 Properties = dict[str, Any]
 
@@ -74,9 +76,14 @@ def _noticed(error: KafkaError) -> None:
     _librdkafka.warning("%s: %s", error.name(), error.str())
 
 
+def client_name(role: str, process: str) -> str:
+    """Return what brokers call a client of *process*."""
+    return f"streamfilter-{role}-{process}"
+
+
 def _base(config: Config, role: str) -> Properties:
     mine: Properties = {
-        "client.id": f"streamfilter-{role}-{socket.gethostname()}-{os.getpid()}",
+        "client.id": client_name(role, instance()),
         "error_cb": _noticed,
         "logger": _librdkafka,
         "allow.auto.create.topics": False,
@@ -105,7 +112,7 @@ def ownership_properties(config: Config) -> Properties:
         theirs.setdefault("partition.assignment.strategy", COOPERATIVE)
     else:
         theirs = {name: value for name, value in theirs.items() if name not in _CLASSIC_ONLY}
-    return {**theirs, **_base(config, "owner"), **mine}
+    return {**theirs, **_base(config, OWNER), **mine}
 
 
 def _reading_properties(config: Config, role: str) -> Properties:

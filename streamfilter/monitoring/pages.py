@@ -14,6 +14,7 @@ import streamfilter
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase, Shown
 from streamfilter.process.health import Health
+from streamfilter.process.instance import instance
 from streamfilter.process.logs import MASKER
 
 Answer = tuple[int, str, bytes]
@@ -86,7 +87,11 @@ class Pages:
             "uptime_seconds": round(self.health.uptime_seconds, 1),
             "scheme": status.scheme,
             "index_id": status.index_id,
+            "topic": self.shown.topic,
+            "group": self.shown.group,
+            "instance": instance(),
             "tasks": list(status.tasks),
+            "owners": list(status.owners),
             "positions": dict(status.positions),
             "lag": dict(status.lag),
             "verdicts": self.metrics.verdicts(),

@@ -29,6 +29,8 @@ Read = Callable[[Record], str | None]
 class Shown:
     """What the status tells of the configuration."""
 
+    topic: str = ""
+    group: str = ""
     threshold: float = 0.8
     mode: str = "divert"
     """``divert`` or ``shadow``."""

@@ -7,7 +7,8 @@ When the task becomes ours, the tail ends first, and its index goes open into th
 which asks every question again: a standby is a way to have read most already, nothing else.
 
 A refusal ends a standby as it would end an owner, for then it could not take over. What passes
-(a broker that is away, a directory that another process holds) is waited for.
+(a broker that is away, a directory that another process holds) is waited for. Who waits for a
+directory is not ready: if that is the owner's, nobody stands by.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Standby:
         self._keeper = Keeper(plan, log, observer, store, None)
         self._script = self._run()
         self._again_at = 0.0
+        self._shut_out = ""
+        """Who holds our directory, in words; empty while we have it, or have not tried."""
         self.state, self.detail = State.STANDBY, ""
         self.busy = False
         """True while there is more to read at once."""
@@ -58,20 +61,34 @@ class Standby:
         if self._clock.monotonic() < self._again_at:
             return
         try:
-            doing, self.detail = next(self._script)
+            doing, detail = next(self._script)
+            self._show(State.PAUSED_DISK if doing is State.PAUSED_DISK else State.STANDBY, detail)
         except Denied:
             raise
         except IndexDamaged as error:
             self._keeper.wipe(str(error))
-            doing, self.detail = State.STANDBY, str(error)
-            self._again_at = self._clock.monotonic() + AGAIN_SECONDS
-            self._script = self._run()
-        except (LogError, IndexLocked) as error:
+            self._begin_again(str(error))
+        except IndexLocked as error:
+            if self._shut_out != str(error):
+                self._observer.loudly(f"{self._plan.label} cannot stand by: {error}")
+            self._shut_out = str(error)
+            self._begin_again(str(error))
+        except LogError as error:
             self._observer.note(f"{self._plan.label} stands by, and tries again: {error}")
-            doing, self.detail = State.STANDBY, str(error)
-            self._again_at = self._clock.monotonic() + AGAIN_SECONDS
-            self._script = self._run()
-        self.state = State.PAUSED_DISK if doing is State.PAUSED_DISK else State.STANDBY
+            self._begin_again(str(error))
+
+    def _show(self, state: State, detail: str) -> None:
+        """Show what is done; who was shut out of its directory is, until it has opened it."""
+        if self._keeper.index is not None:
+            self._shut_out = ""
+        self.state, self.detail = state, detail
+        if self._shut_out:
+            self.state, self.detail = State.STARTING, self._shut_out
+
+    def _begin_again(self, why: str) -> None:
+        self._show(State.STANDBY, why)
+        self._again_at = self._clock.monotonic() + AGAIN_SECONDS
+        self._script = self._run()
 
     def _run(self) -> Script[None]:
         """Open the index as a start does, then follow the changelog."""

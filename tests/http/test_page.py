@@ -58,7 +58,7 @@ def pages():
     showcase = Showcase(read)
     records = [record(0, ORIGINAL), record(1, COPY)]
     showcase.batch(records, decisions, lambda row: f"doc-{row} {HOSTILE}")
-    return Pages(health, metrics, showcase, Shown(0.8, "shadow", payloads=True))
+    return Pages(health, metrics, showcase, Shown("docs", "news", 0.8, "shadow", payloads=True))
 
 
 def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stays_text(

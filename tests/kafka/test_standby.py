@@ -53,9 +53,12 @@ def test_a_standby_has_read_everything_before_it_takes_over_and_judges_as_one_pr
     worker, waiting = one_and_another(stage)
     stage.drain(worker)
     wait_until_abreast(worker, waiting)
+    at_work = [worker.status()["instance"]]
+    waiting.wait_for(lambda s: s["owners"] == at_work, what="the name of who works")
     assert worker.terminate() == 0
     stage.produce(thirds[1])
     stage.drain(waiting)
+    assert waiting.status()["owners"] == []
     # The record that it knows, and the markers behind it: nothing else was left to read.
     assert restored(waiting)[0] <= 3, waiting.told("had not read the changelog before")
     third = stage.start(state="third", **SETTINGS)
@@ -81,15 +84,19 @@ def test_a_standbys_index_is_the_workers_byte_for_byte(stage: Stage) -> None:
     assert index_of(stage, "one") == index_of(stage, "another")
 
 
-def test_a_standby_whose_directory_is_in_use_waits_and_says_by_whom(stage: Stage) -> None:
+def test_a_second_process_on_one_directory_says_so_once_and_is_not_ready(stage: Stage) -> None:
     stage.produce(records(texts(random.Random(SEED + 2), 20)))
     worker = stage.start(state="one", **SETTINGS)
     stage.drain(worker)
     careless = stage.start(state="one", **SETTINGS)
-    status = careless.wait_for(
-        lambda s: s.get("state") == "standby" and s["detail"], what="the standby's reason"
-    )
-    assert f"process {worker.child.pid} has this index open" in status["detail"]
+    status = careless.wait_for(lambda s: "open" in s.get("detail", ""), what="the standby's reason")
+    said = f"process {worker.child.pid} has this index open"
+    assert (status["state"], status["ready"]) == ("starting", False)
+    assert said in status["detail"]
+    careless.wait_for(lambda s: s["uptime_seconds"] > status["uptime_seconds"] + 3, what="time")
+    log = careless.log.read_text()
+    assert log.count("cannot stand by") == 1, careless.told("does not warn once")
+    assert log.count(said) == 2, careless.told("repeats itself")  # the warning, and the state
     assert worker.terminate() == 0
     careless.wait_for_state("running")
     assert careless.terminate() == 0

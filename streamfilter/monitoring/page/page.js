@@ -226,7 +226,9 @@ function showLatest(pairs, payloads) {
 function show(status) {
   at("state").textContent = status.state;
   at("state").className = "state " + (status.ready && status.live ? "good" : "bad");
-  at("detail").textContent = status.detail;
+  const others = status.owners.length ? `${status.owners.join(" and ")} at work` : "";
+  at("detail").textContent = [others, status.detail].filter(Boolean).join("; ");
+  at("where").textContent = `topic ${status.topic} · group ${status.group} · ${status.instance}`;
   at("about").textContent = `version ${status.version}, up ${Math.round(status.uptime_seconds)} s`;
   showTraffic(status);
   showQuality(status.quality);
