@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy import runbooks
+from deploy.kubernetes import __main__ as kubernetes
 from tests.deploy.promql import selectors
 from tests.deploy.test_dashboards import exposed_names
 from tests.deploy.tools import accepted, tool
@@ -54,8 +56,31 @@ def test_an_alert_says_how_bad_it_is_and_where_its_runbook_is(alert):
     assert alert["labels"]["severity"] in {"page", "ticket"}
     assert alert["annotations"]["summary"]
     name = alert["alert"].lower()
-    assert alert["annotations"]["runbook"] == f"deploy/README.md#{name}"
+    assert alert["annotations"]["runbook_url"] == f"{runbooks.BASE}#{name}"
     assert f'<a id="{name}"></a>' in TEXTS["deploy/README.md"]
+
+
+def test_all_alerts_link_to_the_page_that_an_operator_names(tmp_path, monkeypatch):
+    rules, manifest = tmp_path / "rules.yml", tmp_path / "prometheusrule.yaml"
+    rules.write_text(RULES.read_text())
+    for module in (runbooks, kubernetes):
+        monkeypatch.setattr(module, "RULES", rules)
+    monkeypatch.setattr(runbooks, "MANIFEST", manifest)
+    base = "https://wiki.example/display/OPS/streamfilter?page=1"
+    assert runbooks.main([base]) == 0
+    promtool("check", "rules", str(rules))
+    spec = yaml.safe_load(manifest.read_text())["spec"]
+    for groups in (yaml.safe_load(rules.read_text())["groups"], spec["groups"]):
+        links = [
+            rule["annotations"]["runbook_url"]
+            for group in groups
+            for rule in group["rules"]
+            if "alert" in rule
+        ]
+        assert links == [f"{base}#{alert['alert'].lower()}" for alert in ALERTS]
+    assert runbooks.main([runbooks.BASE]) == 0
+    assert rules.read_text() == RULES.read_text(), "and back"
+    assert runbooks.main(["https://wiki.example/#page"]) == 64
 
 
 def test_the_readme_has_no_runbook_without_an_alert():
