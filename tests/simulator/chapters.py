@@ -16,7 +16,7 @@ from streamfilter.model import BatchMark
 from tests.simulator.broker import Partition, Txn
 from tests.simulator.history import BATCH, HEADER, WRITER_BYTES, read_batches
 from tests.simulator.log import CHANGELOG, INPUT
-from tests.simulator.process import CAP, DEAD, DUPLICATES, UNIQUE
+from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
 from tests.simulator.world import Failure
 
 if TYPE_CHECKING:
@@ -271,7 +271,8 @@ def changelog_of_another_group(story: Story, p: int) -> Repair | None:
 
 def changelog_of_other_buckets(story: Story, p: int) -> Repair | None:
     """The changelog becomes that of an index with another bucket_cap."""
-    have, other = (f'"bucket_cap":{cap}'.encode() for cap in (CAP, CAP + 1))
+    cap = story.shape.cap
+    have, other = (f'"bucket_cap":{each}'.encode() for each in (cap, cap + 1))
     return _changed(story, p, HEADER, lambda value: value.replace(have, other))
 
 

@@ -162,7 +162,10 @@ class SimIndex:
             raise DiskFull(f"{self._disk.name}: full")
         self._owed = None
         self._world.checks.written(self._disk.name, changes)
-        return self._disk.write(changes)
+        applied = self._disk.write(changes)
+        if applied.longer:
+            self._world.tell(self._life.name, f"goes on under {applied.longer} longer keys")
+        return applied
 
     def prepare(self) -> None:
         self._port("index.prepare").prepare()

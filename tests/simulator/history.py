@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.simulator.broker import Partition
-from tests.simulator.process import CANDIDATES, CAP, DEAD, DUPLICATES, UNIQUE
+from tests.simulator.process import CANDIDATES, DEAD, DUPLICATES, UNIQUE
 from tests.simulator.texts import THRESHOLD, Input, sketch_of
-from tests.simulator.world import FAR_FUTURE, Failure
+from tests.simulator.world import FAR_FUTURE, Failure, Shape
 from tests.support.model import SequentialModel
 
 HEADER, DOCUMENT, BATCH = 1, 2, 3
@@ -55,15 +55,11 @@ class Expected:
 class History:
     """One task's whole life, as it should have been."""
 
+    model: SequentialModel
     batches: list[Told] = field(default_factory=list)
     expected: dict[Place, Expected] = field(default_factory=dict)
     known: dict[int, int] = field(default_factory=dict)
     """Next offset that was never judged."""
-    model: SequentialModel = field(
-        default_factory=lambda: SequentialModel(
-            threshold=THRESHOLD, max_candidates=CANDIDATES, cap=CAP
-        )
-    )
 
 
 def read_batches(changelog: Partition) -> list[Told]:
@@ -99,7 +95,7 @@ def relive(
     changelog: Partition,
     inputs: Mapping[int, list[Input]],
     skipped: Mapping[tuple[int, int], int],
-    strict: Sequence[str] = (),
+    shape: Shape,
 ) -> History:
     """Return what should have come of *inputs* in the committed order.
 
@@ -107,15 +103,16 @@ def relive(
         changelog: of one task.
         inputs: the records by partition, in order of offset.
         skipped: (partition, from) → to, where an operator accepted a jump.
-        strict: outputs that refuse a record of the far future.
+        shape: of the world; some of its outputs may refuse a record of the far future.
     """
-    history = History(batches=read_batches(changelog))
+    model = SequentialModel(threshold=THRESHOLD, max_candidates=CANDIDATES, cap=shape.cap)
+    history = History(model, read_batches(changelog))
     for count, batch in enumerate(history.batches):
         if batch.number != count:
             raise Failure("changelog", f"batch {batch.number} where {count} was to come")
         if batch.first_ordinal != history.model.next_ordinal:
             raise Failure("changelog", f"batch {count} begins with ordinal {batch.first_ordinal}")
-        _judge(history, batch, inputs, skipped, strict)
+        _judge(history, batch, inputs, skipped, shape.strict)
         if batch.next_ordinal != history.model.next_ordinal:
             raise Failure("changelog", f"batch {count} ends with ordinal {batch.next_ordinal}")
         stored = [o for o in history.model.documents if o >= batch.first_ordinal]

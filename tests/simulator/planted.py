@@ -21,7 +21,9 @@ from streamfilter.engine import (
 from streamfilter.engine.ports import Entry, Outgoing, Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.transactor import StepResult
+from streamfilter.index import longer, memory
 from streamfilter.index.errors import DiskFull, IndexMismatch
+from streamfilter.matching import overlay
 from streamfilter.tasks import restore, standby, starting, store
 from tests.simulator import world
 from tests.simulator.disk import SimIndex
@@ -315,6 +317,30 @@ def a_batch_is_ours_by_its_number(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restore.Replay, "_refuse_stranger", lambda self, entry, batch: None)
 
 
+def longer_keys_are_not_restored(patch: pytest.MonkeyPatch) -> None:
+    """What the changelog tells is listed under the shortest keys alone: full buckets only count."""
+    real = restore.Replay._write
+
+    def write(self: Any) -> Iterator[str]:
+        steps = real(self)
+        while True:
+            memory.DEPTH = 0
+            try:
+                waiting = next(steps)
+            except StopIteration:
+                return
+            finally:
+                memory.DEPTH = longer.DEPTH
+            yield waiting
+
+    patch.setattr(restore.Replay, "_write", write)
+
+
+def a_batch_knows_no_longer_keys(patch: pytest.MonkeyPatch) -> None:
+    """Documents of one batch do not meet under the keys that its full buckets send them to."""
+    patch.setattr(overlay, "DEPTH", 0)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -345,5 +371,7 @@ PLANTED = tuple(
         (undelivered_batches_keep_their_size, "stuck"),
         (nobody_looks_whose_records_lie_between, "refusal"),
         (a_batch_is_ours_by_its_number, "refusal"),
+        (longer_keys_are_not_restored, "state"),
+        (a_batch_knows_no_longer_keys, "misjudged"),
     )
 )

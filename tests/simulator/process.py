@@ -49,7 +49,7 @@ from tests.simulator.world import (
 T = TypeVar("T")
 
 UNIQUE, DUPLICATES, DEAD = OUTPUTS
-CAP, CANDIDATES = 3, 3
+CANDIDATES = 3
 AUDITED = Rates(arrivals=0.5, time=1.0)
 """The audit has all the time it asks for, and may change nothing by it."""
 LATENCY = 0.02
@@ -115,7 +115,9 @@ class Process:
 
     def __post_init__(self) -> None:
         tasks = range(self.world.shape.tasks)
-        self.disks = [Disk(f"{self.name}/{n}", slots=SCHEME.slots, cap=CAP) for n in tasks]
+        self.disks = [
+            Disk(f"{self.name}/{n}", slots=SCHEME.slots, cap=self.world.shape.cap) for n in tasks
+        ]
 
     @property
     def up(self) -> bool:
@@ -224,7 +226,7 @@ class Process:
             names=self._names(number),
             partitions=tuple(range(self.world.partitions)) if whole else (number,),
             scheme=SCHEME,
-            bucket_cap=CAP,
+            bucket_cap=self.world.shape.cap,
             start="earliest",
             accept_positions=life.accept_positions,
             new_identity=lambda: _identity(self.world.rng),

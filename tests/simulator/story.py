@@ -226,7 +226,7 @@ class Story:
         self.watcher.check_prefix()
         for task in range(self.shape.tasks):
             changelog = self.world.broker.topics[CHANGELOG][task]
-            history = relive(changelog, self.inputs, self.skipped, self.shape.strict)
+            history = relive(changelog, self.inputs, self.skipped, self.shape)
             for p in self.partitions_of(task):
                 oracle.judge_outputs(self.world, history, p, self._segments(p))
             for process in self.processes:

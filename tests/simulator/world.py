@@ -93,6 +93,8 @@ class Shape:
     """Those outputs."""
     thin: int | None
     """So many records pass to the broker in a transaction's time; None: any number."""
+    cap: int
+    """Of a bucket; with 1, buckets split as soon as two unlike documents share a band."""
 
 
 def draw_shape(rng: random.Random, seed: int) -> Shape:
@@ -107,6 +109,7 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
         odd=limits.choice((0.05, 0.3, 1.0)) if picky else 0.0,
         strict=limits.choice((OUTPUTS, OUTPUTS[:2])) if picky else (),
         thin=limits.choice((3, 4, 6)) if limits.random() < 0.15 else None,
+        cap=1 if limits.random() < 0.3 else 3,
         partitions=partitions,
         tasks=partitions if partitions > 1 and rng.random() < 0.2 else 1,
         processes=rng.choice((1, 2, 2, 3)),
