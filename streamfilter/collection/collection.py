@@ -170,7 +170,7 @@ class Collection:
     def _grouped(
         self, sketches: Sketches, own: Documents | None, asked: Flags, policy: MatchPolicy
     ) -> list[list[Likeness]]:
-        candidates = candidates_of(self.index, sketches.contents, sketches.keys)
+        candidates = candidates_of(self.index, sketches)
         wanted = asked[candidates.rows]
         if own is not None:
             wanted &= own.ordinals[candidates.rows] != candidates.ordinals

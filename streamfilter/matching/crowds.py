@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from streamfilter.matching.candidates import Candidates, joined
+from streamfilter.matching.candidates import Candidates, joined, merge
 from streamfilter.similarity.columns import F64, I64, Flags
 
 _WEIGHT_BITS = 16
@@ -57,18 +57,19 @@ class Crowd:
         places, keys = _ranked(candidates)
         return cls(most, met, candidates, places, keys)
 
-    def beside(self, known: Candidates, places: I64, own: Candidates) -> tuple[Flags, Flags]:
+    def with_own(self, known: Candidates, places: I64, own: Candidates) -> Candidates:
         """Return who of *known*, in these *places*, and of the batch's *own* are looked at.
 
         *known* are some of ``candidates``; the batch's own are younger than all of them.
         """
         met = self.met + np.bincount(own.rows, minlength=len(self.met))
-        if met[own.rows].max(initial=0) <= self.most:
-            return np.ones(len(known), np.bool_), np.ones(len(own), np.bool_)
-        own_places, own_keys = _ranked(own)
-        places = places + _before(own_keys, known, "left")
-        own_places = own_places + _before(self._keys, own, "right")
-        return (places < self.most) | known.same_text, (own_places < self.most) | own.same_text
+        if met[own.rows].max(initial=0) > self.most:
+            own_places, own_keys = _ranked(own)
+            places = places + _before(own_keys, known, "left")
+            own_places = own_places + _before(self._keys, own, "right")
+            known = known.where((places < self.most) | known.same_text)
+            own = own.where((own_places < self.most) | own.same_text)
+        return merge(known, own)
 
 
 def foremost(candidates: Candidates, met: I64, most: int) -> Candidates:

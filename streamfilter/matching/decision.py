@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.matching.finding import Fate
-from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.verification import Outcome
 from streamfilter.model import Decision, Match, Reason, Source, Verdict
-from streamfilter.similarity.columns import Contents
+from streamfilter.similarity.columns import Flags
 
-NONE: NDArray[np.int64] = np.zeros(0, np.int64)
+NOBODY: Flags = np.zeros(0, np.bool_)
 
 Describe = Callable[[NDArray[np.int64]], Sequence[tuple[str, Source]]]
 """Ordinals of confirmed candidates → the id of each, and where it came from."""
@@ -31,24 +30,16 @@ SHORT = {
 """By the policy's ``short_text``: of a text that has nothing to be judged by."""
 
 
-def keys_that_count(contents: Contents, columns: int, policy: MatchPolicy) -> NDArray[np.bool_]:
-    """Return (n, *columns*): a short text has only its fingerprint, the last, or nothing."""
-    signed = contents.set_sizes > 0
-    present = np.repeat(signed[:, None], columns, axis=1)
-    present[:, -1] = signed | (policy.short_text == "exact_only")
-    return present
-
-
 def decide(
     outcome: Outcome,
     stands: NDArray[np.bool_],
     *,
     describe: Describe,
-    skipped: NDArray[np.int64] = NONE,
+    skipped: Flags = NOBODY,
 ) -> Iterator[tuple[int, Decision]]:
     """Yield (row, decision) for each duplicate among the pairs that *stand*.
 
-    *skipped* counts for each row the candidates that were left out before.
+    *skipped* tells of each row whether candidates were left out before.
     """
     pairs = outcome.candidates
     kept = np.flatnonzero(outcome.confirmed & stands)

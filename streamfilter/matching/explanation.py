@@ -18,7 +18,7 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, Progress
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.crowds import Crowd
-from streamfilter.matching.decision import SHORT, UNIQUE, decide, keys_that_count
+from streamfilter.matching.decision import SHORT, UNIQUE, decide
 from streamfilter.matching.finding import Fate, Finding
 from streamfilter.matching.pipeline import Batch, Locate, described, judge
 from streamfilter.matching.policy import MatchPolicy
@@ -92,7 +92,7 @@ def explain(
     locate: Locate = NOWHERE,
 ) -> Explanation:
     """Explain the one document in *sketches* against what is remembered *before* an ordinal."""
-    present = keys_that_count(sketches.contents, sketches.keys.shape[1], policy)
+    present = sketches.keys_that_count(short=policy.judges_short)
     buckets = index.probe(sketches.keys, present, sketches.contents.signatures)
     since = index.progress.horizon
     met_in = _met_in(buckets, range(since, before))
@@ -247,7 +247,7 @@ def one_after_the_other(
     first, second = sketcher.sketch([one]), sketcher.sketch([other])
     stored = _as_stored(first, policy)
     index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=bucket_cap)
-    remembered = bool(keys_that_count(first.contents, first.keys.shape[1], policy).any())
+    remembered = bool(first.keys_that_count(short=policy.judges_short).any())
     if remembered:
         index.apply(Changes(Progress(next_batch=1, next_ordinal=1), stored))
     return PairExplanation(

@@ -70,6 +70,11 @@ class MatchPolicy:
             raise ValueError(f"the method {self.method} knows no sizes of sets; use method exact")
 
     @property
+    def judges_short(self) -> bool:
+        """Return whether a text shorter than one shingle is held against equal ones."""
+        return self.short_text == "exact_only"
+
+    @property
     def estimated(self) -> int:
         """Return how many candidates of a document are looked at."""
         return max(self.max_estimated, self.max_candidates)

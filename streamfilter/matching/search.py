@@ -57,20 +57,13 @@ BEHIND_ALL = 1 << 62
 """An ordinal behind every stored document: none of them is of the asker's own batch."""
 
 
-def present_keys(contents: Contents, columns: int) -> Flags:
-    """Return (n, *columns*): which keys are looked up; a text without shingles has its last only.
+def candidates_of(index: Readable, sketches: Sketches) -> Candidates:
+    """Return the remembered documents that share a key with each row of *sketches*.
 
     Whatever the policy makes of short texts: a search finds equal ones.
     """
-    present = np.repeat(contents.set_sizes[:, None] > 0, columns, axis=1)
-    present[:, -1] = True
-    return present
-
-
-def candidates_of(index: Readable, contents: Contents, keys: U64) -> Candidates:
-    """Return the remembered documents that share a key with each row of *contents*."""
-    present = present_keys(contents, keys.shape[1])
-    buckets = index.probe(keys, present, contents.signatures)
+    keys = sketches.keys
+    buckets = index.probe(keys, sketches.keys_that_count(short=True), sketches.contents.signatures)
     found = collect(buckets.levels, columns=keys.shape[1])
     return found.where(found.ordinals >= index.progress.horizon)
 
@@ -85,7 +78,7 @@ def compared(
 
 def search(index: Readable, sketches: Sketches, *, policy: MatchPolicy) -> list[list[SearchHit]]:
     """Return for each row its candidates: most similar first, then the oldest."""
-    candidates = candidates_of(index, sketches.contents, sketches.keys)
+    candidates = candidates_of(index, sketches)
     stored = index.fetch(distinct(candidates.ordinals))
     outcome = compared(sketches.contents, candidates, stored, policy=policy)
     found: list[list[SearchHit]] = [[] for _ in range(len(sketches))]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Applied
-from streamfilter.matching.pipeline import Counts
+from streamfilter.matching.counts import Counts
 from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
 
 Values = NDArray[np.float64]

@@ -22,7 +22,7 @@ import streamfilter
 from streamfilter.entities.held_out import NO_POOLS, valid_share
 from streamfilter.matching.audit_sample import DOUBTS, doubts_of
 from streamfilter.matching.audit_scan import Round
-from streamfilter.matching.pipeline import Counts
+from streamfilter.matching.counts import Counts
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import (

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from streamfilter.similarity.bands import Bander
-from streamfilter.similarity.columns import I64, U8, U32, U64, Contents, Samples
+from streamfilter.similarity.columns import I64, U8, U32, U64, Contents, Flags, Samples
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.records import RecordSketcher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
@@ -40,6 +40,13 @@ class Sketches:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def keys_that_count(self, *, short: bool) -> Flags:
+        """Return (n, columns): a *short* text has its fingerprint, the last, if at all."""
+        signed = self.contents.set_sizes > 0
+        count = np.repeat(signed[:, None], self.keys.shape[1], axis=1)
+        count[:, -1] = signed | short
+        return count
 
     def to_bytes(self) -> bytes:
         """Serialise, so that another process can judge what this one sketched."""

@@ -19,7 +19,8 @@ from streamfilter.entities.held_out import (
 )
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
-from streamfilter.matching.pipeline import Batch, Counts, judge
+from streamfilter.matching.counts import Counts
+from streamfilter.matching.pipeline import Batch, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source, Verdict
 from streamfilter.monitoring.batch_report import BatchReport

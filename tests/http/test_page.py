@@ -8,7 +8,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from streamfilter.matching.pipeline import Counts
+from streamfilter.matching.counts import Counts
 from streamfilter.model import Decision, Match, Record, Source, Verdict
 from streamfilter.monitoring.http import POLICY, Server
 from streamfilter.monitoring.metrics import BatchReport, Metrics

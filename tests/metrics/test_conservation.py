@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamfilter.matching import audit_sample
-from streamfilter.matching.pipeline import Counts
+from streamfilter.matching.counts import Counts
 from streamfilter.model import (
     Decision,
     ErrorCode,

@@ -107,10 +107,10 @@ def test_equal_texts_cost_one_candidate_each_and_one_document_of_memory(number):
 def test_texts_of_one_template_fill_buckets_that_count_what_they_leave_out(monkeypatch):
     looked, judged = 0, _Judging.round
 
-    def counted(self, overlay, undecided):
+    def counted(self, undecided):
         nonlocal looked
         looked += int(undecided.sum())
-        return judged(self, overlay, undecided)
+        return judged(self, undecided)
 
     monkeypatch.setattr(_Judging, "round", counted)
     rng = random.Random(2)
@@ -215,9 +215,8 @@ def test_the_foremost_of_a_crowd_share_most_then_are_oldest_and_an_equal_text_st
     assert crowd.candidates.ordinals.tolist() == [3, 8, 9, 3, 7]
     assert crowd.places.tolist() == [1, 0, 2, 1, 0]
     own = Candidates(*(np.array([v]) for v in (0, 20, 1, False, 5)))
-    theirs, ours = crowd.beside(crowd.candidates, crowd.places, own)
-    assert theirs.tolist() == [False, True, True, True, True]
-    assert ours.tolist() == [True]
+    looked_at = crowd.with_own(crowd.candidates, crowd.places, own)
+    assert looked_at.ordinals.tolist() == [8, 9, 20, 3, 7]
 
 
 def test_explain_tells_who_was_outnumbered_as_the_filter_judges(tmp_path):

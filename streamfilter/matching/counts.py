@@ -1,0 +1,68 @@
+"""What happened while a batch was judged, counted once for each document: for the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.entities.held_out import NO_POOLS, HeldOut
+from streamfilter.matching.verification import Outcome, Shortlist
+from streamfilter.model import Decision, Verdict
+from streamfilter.similarity.columns import I64, Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What happened while judging."""
+
+    candidates: I64
+    """(n,) distinct candidates of each document."""
+    confirmed: NDArray[np.float64]
+    """Similarities of the verified pairs that reached the threshold."""
+    rejected: NDArray[np.float64]
+    """Similarities of those that did not: the false positives of the LSH step."""
+    skipped: int = 0
+    """Candidates beyond ``max_candidates``, and those that were outnumbered (`crowds`)."""
+    missing: int = 0
+    """Candidates whose record the index no longer has."""
+    held_out: HeldOut = NO_POOLS
+    """Of records: differences of the field that took no part."""
+
+    @classmethod
+    def of(
+        cls,
+        decisions: Sequence[Decision],
+        outcomes: Sequence[tuple[Outcome, Flags]],
+        shortlist: Shortlist,
+        held_out: HeldOut,
+        *,
+        met: I64,
+        most: int,
+    ) -> Counts:
+        """Count a batch.
+
+        Args:
+            decisions: one for each document.
+            outcomes: of each round, with the pairs that stand.
+            shortlist: who was left out before the rounds.
+            held_out: of records.
+            met: how many candidates each document has met.
+            most: how many of them are looked at.
+        """
+        similar = [o.similarity[s & o.confirmed] for o, s in outcomes]
+        rejected = [o.similarity[s & o.rejected] for o, s in outcomes]
+        asked = np.array([each.verdict is not Verdict.EXACT_DUPLICATE for each in decisions])
+        if len(shortlist.rejected):
+            rejected.append(shortlist.rejected[asked[shortlist.rejected_rows]])
+        skipped = sum(int((s & o.skipped).sum()) for o, s in outcomes)
+        return cls(
+            candidates=met,
+            confirmed=np.concatenate([*similar, np.zeros(0)]),
+            rejected=np.concatenate([*rejected, np.zeros(0)]),
+            skipped=skipped + int(np.maximum(met - most, 0).sum(where=asked)),
+            missing=sum(int((s & o.missing).sum()) for o, s in outcomes),
+            held_out=held_out,
+        )
