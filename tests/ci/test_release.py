@@ -1,0 +1,85 @@
+"""What is released: a version that the texts know, and files that install by themselves."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import streamfilter
+from tests.ci.test_additions import LEFT_OUT
+from tests.support.texts import ROOT, section
+
+VERSION = streamfilter.__version__
+LOCK = ROOT / "deploy/requirements.lock"
+
+
+def run(*command: str | Path, directory: Path) -> str:
+    """Return what a command prints that knows nothing of this environment."""
+    ran = subprocess.run(
+        [str(each) for each in command],
+        cwd=directory,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(directory), **pip_settings()},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def pip_settings() -> dict[str, str]:
+    """Return where pip may ask, and what it keeps: the one thing that is the machine's."""
+    asked = [sys.executable, "-m", "pip", "config", "list"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    pairs = re.findall(r"^[\w:.-]*\.([\w-]+)='(.*)'$", found, re.M)
+    kept = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pairs}
+    cache = subprocess.run(
+        [sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True
+    )
+    return kept | ({"PIP_CACHE_DIR": cache.stdout.strip()} if cache.returncode == 0 else {})
+
+
+@pytest.mark.slow
+def test_what_is_built_installs_into_an_empty_environment_and_passes_the_demo(tmp_path):
+    tree, dist, empty = tmp_path / "tree", tmp_path / "dist", tmp_path / "empty"
+    shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
+    run(sys.executable, "-m", "build", "--outdir", dist, tree, directory=tmp_path)
+    sdist, wheel = sorted(dist.iterdir(), key=lambda path: path.suffix)
+    assert sdist.name == f"streamfilter-{VERSION}.tar.gz"
+    assert wheel.name == f"streamfilter-{VERSION}-py3-none-any.whl"
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "pyproject.toml", "streamfilter/monitoring/page/index.html"} <= names
+    pins = re.findall(r"^[\w.-]+==[^\\\n]+", LOCK.read_text(), re.M)
+    (tmp_path / "pins").write_text("\n".join(pins))
+    run(sys.executable, "-m", "venv", empty, directory=tmp_path)
+    python = empty / "bin/python"
+    run(python, "-m", "pip", "install", "-q", "-c", "pins", wheel, directory=tmp_path)
+    told = run(empty / "bin/streamfilter", "--version", directory=tmp_path)
+    assert told.strip().endswith(VERSION)
+    demo = [empty / "bin/streamfilter", "demo", "--stories", "150", "--rate", "300"]
+    told = run(*demo, directory=tmp_path)
+    assert "every record is in exactly one place" in told
+    assert re.search(r"recall +1\.0000", told), told
+
+
+def test_the_newest_change_is_of_this_version():
+    assert re.findall(r"^### (\S+)", section("Changes"), re.M)[0] == VERSION
+
+
+def test_the_image_is_tagged_with_this_version():
+    for path in ("deploy/README.md", "deploy/Dockerfile"):
+        assert set(re.findall(r"-t streamfilter:(\S+)", (ROOT / path).read_text())) == {VERSION}
+    kustomization = (ROOT / "deploy/kubernetes/base/kustomization.yaml").read_text()
+    assert f"newTag: {VERSION}}}" in kustomization
+
+
+def test_what_is_stable_names_what_holds_it():
+    lines = [line for line in section("What is stable").splitlines() if line.startswith("| ")]
+    rows = [line.split("|")[:4] for line in lines[1:]]
+    assert len(rows) >= 9
+    for _, what, _, held in rows:
+        assert re.search(r"\]\(\.\./(tests|config)/", held), what
