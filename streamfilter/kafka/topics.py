@@ -7,7 +7,8 @@ wrong, with cures, and `check --apply` creates missing outputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from streamfilter.engine.ports import Retriable
 from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.errors import kafka_errors, stops, translated
-from streamfilter.stops import Problem
+from streamfilter.stops import Problem, Temporary
 
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types
 NewTopic: Any = _admin.NewTopic  # type: ignore[attr-defined]
@@ -154,6 +155,22 @@ def create_changelog(
     settings = CHANGELOG_SETTINGS | BROKERS_TIME | {MESSAGE_LIMIT: str(message_bytes)}
     topic = NewTopic(config.changelog_topic, num_partitions=tasks, config=settings)
     _create(admin, topic)
+
+
+LATE = (
+    "brokers make topics slowly where they are busy, and none where a disk is full: look at their "
+    "logs. It may be there by now; run this again, for what is there is not made again"
+)
+
+
+@contextmanager
+def _made_once() -> Iterator[None]:
+    """Turn a `LogError` of a creation into the end of whoever does not try again."""
+    with stops():
+        try:
+            yield
+        except Retriable as error:
+            raise Temporary(f"{error}\n    cure: {LATE}") from error
 
 
 def _create(admin: AdminClient, topic: Any) -> None:
@@ -326,7 +343,7 @@ def create_all(config: Config, partitions: int) -> list[str]:
     """
     admin = admin_client(config)
     missing = config.input.topic not in described(config, admin)
-    with stops():
+    with _made_once():
         if missing:
             _create(admin, NewTopic(config.input.topic, num_partitions=partitions))
     return [config.input.topic] * missing + create_outputs(config)
@@ -348,7 +365,7 @@ def create_outputs(config: Config) -> list[str]:
         "message.timestamp.type": "CreateTime",
         MESSAGE_LIMIT: str(source.message_bytes),
     }
-    with stops():
+    with _made_once():
         for name in missing:
             _create(admin, NewTopic(name, num_partitions=source.partitions, config=settings))
     return missing

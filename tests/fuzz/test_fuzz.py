@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict
@@ -48,18 +49,22 @@ def test_what_the_search_begins_with_keeps_the_promises(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "inputs"), SEARCHED.items())
 def test_a_search_guided_by_coverage_finds_no_input_that_breaks_a_promise(
-    name: str, inputs: int
+    name: str, inputs: int, tmp_path: Path
 ) -> None:
     pytest.importorskip("atheris", reason="Atheris has wheels for Linux only")
-    command = [sys.executable, "-m", "tests.fuzz", name, f"--inputs={inputs}", f"--seed={SEED}"]
+    left = tmp_path / "left"
+    left.mkdir()
+    options = [f"--inputs={inputs}", f"--seed={SEED}", f"--place={tmp_path / 'place'}"]
     ran = subprocess.run(
-        command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=300, check=False
-    )
+        [sys.executable, "-m", "tests.fuzz", name, *options], cwd=ROOT, capture_output=True,
+        stdin=subprocess.DEVNULL, timeout=300, check=False, env=os.environ | {"TMPDIR": str(left)},
+    )  # fmt: skip
     told = ran.stderr.decode(errors="replace")[-4_000:]
     assert ran.returncode == 0, f"seed {SEED}:\n{told}"
     tally = json.loads(ran.stdout.splitlines()[-1])
     assert tally["inputs"] == inputs, tally
     assert tally["branches"] > 0, tally
+    assert list(left.iterdir()) == []
 
 
 def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -13,19 +13,23 @@ from streamfilter.documents.pointers import parse_pointer, pointer_of
 from streamfilter.documents.reader import Reader
 from tests.fuzz.pieces import Target, cut, joined
 
-FILE = Path(tempfile.mkdtemp(prefix="streamfilter-fuzz-")) / "config.yaml"
+FILE = tempfile.TemporaryFile()  # noqa: SIM115  # without a name: nobody is left to remove it
+PATH = Path(f"/dev/fd/{FILE.fileno()}")
 LINES_MAX = 4
 
 
 def read_settings_of(data: bytes) -> None:
     """A file, variables and overrides, as texts of lines: all is said, nothing raises."""
     file, variables, overrides = [*cut(data, 3), b"", b""][:3]
-    FILE.write_bytes(file)
+    FILE.seek(0)
+    FILE.truncate()
+    FILE.write(file)
+    FILE.seek(0)  # which also flushes
     environment = {
         PREFIX + name: value
         for name, _, value in (line.partition("=") for line in _lines(variables))
     }
-    reading = read_config([FILE], environment, _lines(overrides))
+    reading = read_config([PATH], environment, _lines(overrides))
     assert isinstance(reading.config, Config)
     json.dumps(reading.config.masked())
     for problem in reading.problems:

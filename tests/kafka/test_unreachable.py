@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -155,6 +156,26 @@ def test_check_says_which_broker_it_could_not_reach_why_and_what_to_do(
     said = capsys.readouterr().out
     for words in ("127.0.0.1:1/bootstrap", "Connection refused", "nothing listens there"):
         assert words in said
+
+
+def test_check_says_what_to_do_when_brokers_do_not_make_the_outputs_in_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They answer, and CreateTopics does not: slow brokers, or a disk of theirs is full."""
+    late: Future[None] = Future()
+    late.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+
+    def create_topics(wanted: list[Any], *, operation_timeout: float) -> dict[str, Future[None]]:
+        return {topic.topic: late for topic in wanted}
+
+    admin = SimpleNamespace(create_topics=create_topics)
+    monkeypatch.setattr(topics, "admin_client", lambda config: admin)
+    monkeypatch.setattr(topics, "describe", lambda *_, **__: {"a": topics.Topic(1, {})})
+    arguments = ["--set", "kafka.common.bootstrap.servers=127.0.0.1:1", "--set", "input.topic=a"]
+    assert cli.main(["check", "--apply", *arguments]) == 75
+    said = capsys.readouterr().out
+    assert "creating topic a.dead-letter: _TIMED_OUT" in said
+    assert f"cure: {topics.LATE}" in said
 
 
 def test_what_librdkafka_says_again_is_equal_but_for_its_cause() -> None:
