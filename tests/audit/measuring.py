@@ -28,11 +28,12 @@ SHAPES = {"5 x 12": (5, 12), "10 x 10": (10, 10), "16 x 6": (16, 6)}
 THRESHOLD, BATCH, ARRIVALS = 0.8, 100, 0.25
 SHORT_MEMORY = 300
 """Ordinals remembered, for the streams whose name says so."""
+NO_SIZES = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of a stream at or above the threshold: later, earlier, whether equal."""
+    """All pairs of a stream as similar as the policy wants: later, earlier, similarity."""
 
     later: np.ndarray
     earlier: np.ndarray
@@ -42,7 +43,8 @@ class Pairs:
     def of(cls, run: Run, texts: list[str]) -> Pairs:
         sketches = run.sketcher.sketch(texts)
         samples = sketches.contents.samples
-        one, other, similarity = Postings(samples).similar(samples, threshold=THRESHOLD)
+        wanted = float(run.policy.wanted(NO_SIZES, NO_SIZES))  # by sketch it is no threshold
+        one, other, similarity = Postings(samples).similar(samples, threshold=wanted)
         kept = one > other
         return cls(one[kept], other[kept], similarity[kept])
 
@@ -170,9 +172,10 @@ def row(stream: str, shape: str, runs: int) -> dict[str, object]:
     """Return how often each figure of one stream and shape held the truth, and how wide it is."""
     name, _, trouble = stream.partition(", ")
     texts = (MADE | REAL)[name]()
-    pairs = Pairs.of(Run.of(bands=16, rows=6, threshold=THRESHOLD, seed=1), texts)
     found: dict[str, list[tuple[Figure, float]]] = defaultdict(list)
-    more, begun = TROUBLES.get(trouble, {}), time.process_time()
+    more, begun = TROUBLES[trouble] if trouble else {}, time.process_time()
+    method = str(more.get("method", "exact"))
+    pairs = Pairs.of(Run.of(bands=16, rows=6, threshold=THRESHOLD, seed=1, method=method), texts)
     for seed in range(runs):
         for each, figure, truth in measured(texts, pairs, SHAPES[shape], seed, **more):
             found[each].append((figure, truth))
@@ -199,6 +202,8 @@ TROUBLES = {
     "short memory": {"memory": SHORT_MEMORY},
     "short memory, late": {"memory": SHORT_MEMORY, "lag": 500},
     "by signatures": {"method": "signature"},
+    "by sketch": {"method": "sketch"},
 }
 STREAMS = (*REAL, *MADE, "news, short memory", "bursts, short memory, late",
-           "commits, by signatures", "clusters, by signatures")  # fmt: skip
+           "commits, by signatures", "clusters, by signatures",
+           "commits, by sketch", "clusters, by sketch")  # fmt: skip

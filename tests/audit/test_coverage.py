@@ -20,7 +20,7 @@ def check(row: dict, *, least: float) -> None:
 @pytest.mark.parametrize(
     ("stream", "shape"),
     [("clusters", "10 x 10"), ("flood", "5 x 12"), ("templates", "5 x 12"),
-     ("bursts, short memory, late", "10 x 10")],
+     ("bursts, short memory, late", "10 x 10"), ("clusters, by sketch", "10 x 10")],
 )  # fmt: skip
 def test_clusters_floods_templates_and_bursts_do_not_mislead_the_audit(stream, shape):
     row = measuring.row(stream, shape, runs=6)
