@@ -188,6 +188,9 @@ class Window:
     first_ordinal: int = 0
     """Of the documents that are judged from its first batch on."""
     first_batch: int = 0
+    offset: int = 0
+    """Of the changelog record that begins it: what it takes to restore the window is from there on.
+    0 where there is no changelog."""
 
 
 EVER = Window()

@@ -1,10 +1,13 @@
 """The changelog's records as bytes: what an index is rebuilt from.
 
 Every record begins with a version byte and a type byte. `Header` opens a changelog and says
-whose it is: which index's, and which group's. `documents` carry what the index stores of a
+whose it is: which index's, and which group's. It is repeated as the first record of a transaction
+that begins a window, and says which: so a changelog may be cut off there. Where its batches go on,
+the batch record of the same transaction says. `documents` carry what the index stores of a
 document, in the index's own bytes, after its ordinal; band keys are recomputed. A `BatchRecord`
 ends every transaction, also one in which nothing was unique: without it nobody could tell which
-batch judged an offset first. It names its writer, for numbers that follow each other name nobody.
+batch judged an offset first. It names its writer, for numbers that follow each other name nobody,
+and says what was forgotten when the batch was judged: a replay decides nothing.
 Integers are little-endian. Nothing here knows a clock: times in a record were decided before.
 """
 
@@ -26,14 +29,18 @@ from streamfilter.index.format import (
     encode_documents,
 )
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
-from streamfilter.model import BatchMark, Positions, Span
+from streamfilter.model import BatchMark, Positions, Span, Window
 from streamfilter.similarity.sketch import Sketches
 
 VERSION = 1
 NAMED = 2
 """Version of a batch that names its writer; one of `VERSION` names nobody."""
+AGED = 3
+"""Version of a batch of an index that forgets: it says from which ordinal on it remembers. Its
+highest timestamp is the stream time. Who knows only the versions before refuses it: a window's
+header alone, which is of `VERSION`, would be read past."""
 HEADER, DOCUMENT, BATCH = 1, 2, 3
-GROUP, BUCKET_CAP = "group", "bucket_cap"
+GROUP, BUCKET_CAP, WINDOW = "group", "bucket_cap", "window"
 """Names of the header's fields beside those of the identity."""
 KINDS = (HEADER, DOCUMENT, BATCH)
 NUMBER_MAX = (1 << 63) - 1
@@ -47,6 +54,8 @@ FIXED_BYTES = 128
 _ORDINAL = struct.Struct("<Q")
 _BATCH = struct.Struct("<QQQqI")
 _SPAN = struct.Struct("<Iqq")
+_HORIZON = struct.Struct("<Q")
+"""Behind the spans of a batch of version `AGED`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,9 @@ class Header:
     """Who writes it. Empty: a version that did not say so."""
     bucket_cap: int = 0
     """Of the index: with another one a restore would write other buckets. 0: as above."""
+    window: Window | None = None
+    """The one that begins with this record's transaction; its offset is not told, but seen. None:
+    the first of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,8 @@ class BatchRecord:
     """The last record of each transaction: which offsets it judged, and with which numbers."""
 
     mark: BatchMark
-    """With one span for every input partition of the task, empty ones too."""
+    """With one span for every input partition of the task, empty ones too. Its stream time is told
+    by `highest_timestamp`, of an index that forgets; otherwise it has none, and no horizon."""
     highest_timestamp: int
     """The highest record timestamp the task has seen, clamped when it was recorded; -1: none."""
     writer: bytes = b""
@@ -93,6 +106,7 @@ class BatchRecord:
             next_batch=self.mark.number + 1,
             next_ordinal=self.mark.next_ordinal,
             highest_timestamp=self.highest_timestamp,
+            horizon=self.mark.horizon,
         )
 
 
@@ -107,7 +121,7 @@ def record_hash(value: bytes) -> bytes:
     Of a batch that names its writer it is one that a version from before the names does not find:
     that would go on in an index of ours, and write batches that nobody here may believe.
     """
-    person = b"named" if value[:1] == bytes([NAMED]) else b""
+    person = b"" if value[:1] == bytes([VERSION]) else b"named"
     return hashlib.blake2b(value, digest_size=16, person=person).digest()
 
 
@@ -120,13 +134,13 @@ def kind_of(value: bytes) -> int:
     if len(value) < _PREFIX.size:
         raise FormatError("a changelog record is too short to say what it is")
     version, kind = _PREFIX.unpack_from(value)
-    if version not in (VERSION, NAMED):
+    if version not in (VERSION, NAMED, AGED):
         raise FormatError(
-            f"a changelog record of version {version}; this streamfilter reads up to {NAMED}"
+            f"a changelog record of version {version}; this streamfilter reads up to {AGED}"
         )
     if kind not in KINDS:
         raise FormatError(f"a changelog record of unknown type {kind}")
-    if version == NAMED and kind != BATCH:
+    if version != VERSION and kind != BATCH:
         raise FormatError(f"a changelog record of type {kind} has no version {version}")
     return int(kind)
 
@@ -138,11 +152,13 @@ def _body(value: bytes, kind: int) -> bytes:
 
 
 def encode_header(header: Header) -> bytes:
-    """Return the record that opens a changelog.
+    """Return the record that opens a changelog, or a window.
 
-    Group and cap stand among the identity's fields: who does not know them reads past them.
+    What is ours stands among the identity's fields: who does not know it reads past it.
     """
-    ours = {GROUP: header.group, BUCKET_CAP: header.bucket_cap}
+    ours: dict[str, object] = {GROUP: header.group, BUCKET_CAP: header.bucket_cap}
+    if (window := header.window) is not None:
+        ours[WINDOW] = [window.number, window.first_ordinal, window.first_batch]
     fields = json.loads(header.identity) | ours
     body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     return _PREFIX.pack(VERSION, HEADER) + body
@@ -164,7 +180,19 @@ def decode_header(value: bytes) -> Header:
     cap = fields.get(BUCKET_CAP, 0)
     if type(cap) is not int or not 0 <= cap <= BUCKET_CAP_MAX:
         raise FormatError(f"a header record has the bucket_cap {cap!r}")
-    return Header(body, str(fields.get(GROUP, "")), cap)
+    return Header(body, str(fields.get(GROUP, "")), cap, _decoded_window(fields.get(WINDOW)))
+
+
+def _decoded_window(told: object) -> Window | None:
+    if told is None:
+        return None
+    if not isinstance(told, list) or len(told) != 3 or any(type(each) is not int for each in told):
+        raise FormatError(f"a header record has the window {told!r}")
+    number, ordinal, batch = told
+    fits = max(number, batch) <= NUMBER_MAX and ordinal <= ORDINAL_MAX + 1
+    if not fits or min(number - 1, ordinal, batch) < 0:
+        raise FormatError(f"a header record has the window {told!r}")
+    return Window(number, ordinal, batch)
 
 
 def encode_changelog_documents(documents: Documents) -> list[bytes]:
@@ -215,8 +243,10 @@ def encode_batch(batch: BatchRecord) -> bytes:
         len(mark.spans),
     )
     spans = b"".join(_SPAN.pack(each.partition, each.start, each.end) for each in mark.spans)
-    version = NAMED if batch.writer else VERSION
-    return _PREFIX.pack(version, BATCH) + batch.writer + head + spans
+    aged = mark.stream_time >= 0
+    version = AGED if aged else NAMED if batch.writer else VERSION
+    tail = _HORIZON.pack(mark.horizon) if aged else b""
+    return _PREFIX.pack(version, BATCH) + batch.writer + head + spans + tail
 
 
 def decode_batch(value: bytes) -> BatchRecord:
@@ -226,21 +256,29 @@ def decode_batch(value: bytes) -> BatchRecord:
         FormatError: it is truncated, too long, or contradicts itself.
     """
     body = _body(value, BATCH)
-    named = WRITER_BYTES if value[0] == NAMED else 0
+    named = 0 if value[0] == VERSION else WRITER_BYTES
     writer, body = body[:named], body[named:]
+    aged = value[0] == AGED
     if len(body) < _BATCH.size:
         raise FormatError("a batch's changelog record is truncated")
     number, first, after, highest, count = _BATCH.unpack_from(body)
-    if len(body) != _BATCH.size + count * _SPAN.size:
+    end = _BATCH.size + count * _SPAN.size
+    if len(body) != end + aged * _HORIZON.size:
         raise FormatError("a batch's changelog record has not the length that it says")
-    spans = tuple(Span(*fields) for fields in _SPAN.iter_unpack(body[_BATCH.size :]))
+    spans = tuple(Span(*fields) for fields in _SPAN.iter_unpack(body[_BATCH.size : end]))
+    (horizon,) = _HORIZON.unpack_from(body, end) if aged else (0,)
     if number > NUMBER_MAX or after > NUMBER_MAX:
         raise FormatError("a batch's changelog record has impossible numbers")
     if first > after or any(not 0 <= span.start <= span.end for span in spans):
         raise FormatError("a batch's changelog record counts backwards")
     if len({span.partition for span in spans}) != len(spans):
         raise FormatError("a batch's changelog record names a partition twice")
-    return BatchRecord(BatchMark(number, first, after, spans), highest, writer)
+    if horizon > first or (aged and highest < 0):
+        raise FormatError("a batch's changelog record forgets what was not judged, or at no time")
+    stream_time = highest if aged else -1
+    return BatchRecord(
+        BatchMark(number, first, after, spans, horizon, stream_time), highest, writer
+    )
 
 
 def values_of(additions: Additions | None, batch: BatchRecord | None) -> list[bytes]:

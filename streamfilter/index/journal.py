@@ -32,7 +32,7 @@ _RECALL = struct.Struct("<Qq")
 """Behind a mark's spans: its horizon and stream time, where it has either."""
 _REACH = struct.Struct("<QI")
 """Behind the positions: the horizon and the number of windows, of an index that forgets."""
-_WINDOW = struct.Struct("<QQQ")
+_WINDOW = struct.Struct("<QQQQ")
 
 
 def fact_key(name: str) -> bytes:

@@ -4,6 +4,8 @@ The reader begins AT the record that the index applied last, to see that it is s
 record. Then whole transactions are applied, many in one write; each write leaves the index as
 it was after some batch. Band keys are computed again from signatures: the changelog does not
 carry them. A record that is known already adds nothing, so a replay may be interrupted anywhere.
+A header begins a window, and with it a write of its own: a replay decides neither what is forgotten
+nor when a window begins, it is told.
 
 A batch is ours if it bears our name. Its number alone may be a stranger's: a transaction of another
 group that is open when a start asks for the end is read as soon as it is committed. Batches of a
@@ -14,6 +16,7 @@ version that named nobody are believed until the first that bears a name.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from streamfilter.engine import changelog
 from streamfilter.engine.beginning import (
@@ -26,7 +29,7 @@ from streamfilter.engine.ports import ChangelogReader, Entry
 from streamfilter.index.errors import DiskFull, FormatError
 from streamfilter.index.protocol import Additions, Changes, Index
 from streamfilter.killpoints import kill_point
-from streamfilter.model import BatchMark
+from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.sketch import Sketcher
 
 READ_RECORDS = 5_000
@@ -72,10 +75,12 @@ class Replay:
         """Documents whose batch record has not come yet."""
         self._documents: list[bytes] = []
         self._marks: list[BatchMark] = []
+        self._opens: Window | None = None
         self._last: tuple[Entry, changelog.BatchRecord] | None = None
         progress = index.progress
         self._next = progress.next_batch if progress.changelog_offset >= 0 else None
         """Number of the batch that must come next; None: any, the changelog may be trimmed."""
+        self._horizon = progress.horizon
 
     @property
     def position(self) -> int:
@@ -94,6 +99,7 @@ class Replay:
         """
         while not self._reader.done:
             for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
+                yield from self._before(entry)
                 self._take(entry)
                 if max(len(self._documents), len(self._marks)) >= WRITE_ROWS:
                     yield from self._write()
@@ -113,17 +119,25 @@ class Replay:
         """
         while True:
             for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
+                yield from self._before(entry)
                 self._take(entry)
             yield from self._write()
             yield ""
 
+    def _before(self, entry: Entry) -> Iterator[str]:
+        """Write what was taken if *entry* begins a window: nothing of before belongs into it."""
+        if entry.value[1:2] == bytes([changelog.HEADER]):
+            yield from self._write()
+
     def _take(self, entry: Entry) -> None:
-        if self._unchecked:
-            self._check(entry)
-            return
         try:
+            if self._unchecked:
+                self._check(entry)
+                return
             kind = changelog.kind_of(entry.value)
-            if kind == changelog.DOCUMENT:
+            if kind == changelog.HEADER:
+                self._begin_window(entry, changelog.decode_header(entry.value).window)
+            elif kind == changelog.DOCUMENT:
                 self._unfinished.append(entry.value)
             elif kind == changelog.BATCH:
                 self._end_batch(entry, changelog.decode_batch(entry.value))
@@ -145,6 +159,18 @@ class Replay:
         if batch.writer:
             self._writers = {batch.writer}
 
+    def _begin_window(self, entry: Entry, window: Window | None) -> None:
+        """Let the next write begin *window*, if the index does not know it: all else is written."""
+        progress, newest = self._index.progress, self._index.windows[-1]
+        if window is None or window.number <= newest.number:
+            return
+        if self._next is None:
+            self._next = window.first_batch
+        elif window != Window(newest.number + 1, progress.next_ordinal, progress.next_batch):
+            why = f"window {window.number} does not follow what was judged before it"
+            raise refuse_broken(self._names, entry.offset, why)
+        self._opens = replace(window, offset=entry.offset)
+
     def _end_batch(self, entry: Entry, batch: changelog.BatchRecord) -> None:
         """Make a batch's documents ready to be written; batches come without gaps."""
         self._refuse_stranger(entry, batch)
@@ -152,7 +178,10 @@ class Replay:
         if self._next is not None and number != self._next:
             why = f"batch {number} where batch {self._next} must come"
             raise refuse_broken(self._names, entry.offset, why)
-        self._next = number + 1
+        if batch.mark.horizon < self._horizon:
+            why = f"batch {number} remembers what was forgotten before it"
+            raise refuse_broken(self._names, entry.offset, why)
+        self._next, self._horizon = number + 1, batch.mark.horizon
         self._marks.append(batch.stored_mark)
         self._documents += self._unfinished
         self._unfinished = []
@@ -165,14 +194,14 @@ class Replay:
         kill_point("restore.read")
         (entry, batch), marks = self._last, tuple(self._marks)
         progress = batch.progress(entry.offset, entry.value)
-        changes = Changes(progress, self._additions(entry.offset), marks)
+        changes = Changes(progress, self._additions(entry.offset), marks, opens=self._opens)
         while True:
             try:
                 self._index.apply(changes)
                 break
             except DiskFull as error:
                 yield str(error)
-        self._documents, self._marks, self._last = [], [], None
+        self._documents, self._marks, self._last, self._opens = [], [], None, None
         kill_point("restore.applied")
 
     def _additions(self, offset: int) -> Additions | None:

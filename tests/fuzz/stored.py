@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,7 +43,7 @@ from streamfilter.index.journal import (
 )
 from streamfilter.index.protocol import Progress
 from streamfilter.kafka.membership import MAGIC, parse_member
-from streamfilter.model import BatchMark, Span
+from streamfilter.model import BatchMark, Span, Window
 from tests.fuzz.pieces import Target, cut, joined
 from tests.index import samples
 
@@ -139,7 +140,7 @@ def _batch(value: bytes) -> None:
     mark = batch.stored_mark
     np.array([mark.number, mark.first_ordinal, mark.next_ordinal], np.int64)  # what judging needs
     span_entries(mark)
-    progress = Progress(0, b"", batch.positions, mark.number + 1, mark.next_ordinal)
+    progress = batch.progress(0, b"h")
     assert decode_standing(encode_standing(StoredProgress(progress, 1))).progress == progress
 
 
@@ -153,6 +154,7 @@ def read_member(data: bytes) -> None:
 
 SAMPLE = samples.documents([3, 4, 5, 6], unsigned=[4])
 MARK = BatchMark(7, 10, 14, (Span(0, 5, 9), Span(1, 0, 3)))
+AGED_MARK = replace(MARK, horizon=9, stream_time=1_700)
 STANDING = StoredProgress(Progress(12, b"h" * 16, {0: 9, 1: 3}, 8, 14, 1_700), 9)
 BUCKETS = encode_buckets(
     Lists(np.array([2, 1, 1]), np.array([1, 9, 4, 2**40 - 1]), np.array([3, 0, 0]))
@@ -176,9 +178,11 @@ TARGETS = {
         read_changelog,
         (
             encode_header(Header(IDENTITY, "group", 8)),
+            encode_header(Header(IDENTITY, "group", 8, Window(2, 30, 7))),
             joined(*encode_changelog_documents(samples.documents([1, 2, 3]))),
             encode_batch(BatchRecord(MARK, 1_700)),
             encode_batch(BatchRecord(MARK, 1_700, b"w" * WRITER_BYTES)),
+            encode_batch(BatchRecord(AGED_MARK, 1_700, b"w" * WRITER_BYTES)),
         ),
     ),
     "member": Target(read_member, (MAGIC + b"\x05\0\0\0group\0member\0tail",), (MAGIC,)),

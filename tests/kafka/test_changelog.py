@@ -14,7 +14,7 @@ from streamfilter.engine.changelog import BatchRecord, Header
 from streamfilter.index.errors import FormatError
 from streamfilter.index.identity import decode_identity
 from streamfilter.index.protocol import Documents
-from streamfilter.model import BatchMark, Span
+from streamfilter.model import BatchMark, Span, Window
 from streamfilter.similarity.columns import Contents, Samples
 from tests.index.samples import identity
 from tests.support.columns import same_columns
@@ -64,10 +64,19 @@ OURS = changelog.writer_of("ab" * 16, "ours")
 writers = st.sampled_from((b"", OURS))
 
 
-@given(numbers, numbers, numbers, spans, st.integers(-1, 2**62), writers)
-def test_a_batch_is_read_back_as_it_was_written(number, one, other, some, highest, writer) -> None:
-    batch = BatchRecord(BatchMark(number, min(one, other), max(one, other), some), highest, writer)
+@given(numbers, numbers, numbers, spans, st.integers(-1, 2**62), writers, st.data())
+def test_a_batch_is_read_back_as_it_was_written(
+    number, one, other, some, highest, writer, data
+) -> None:
+    first, following = min(one, other), max(one, other)
+    batch = BatchRecord(BatchMark(number, first, following, some), highest, writer)
     assert changelog.decode_batch(changelog.encode_batch(batch)) == batch
+    if writer and highest >= 0:
+        horizon = data.draw(st.integers(0, first))
+        mark = BatchMark(number, first, following, some, horizon, highest)
+        aged = replace(batch, mark=mark)
+        assert changelog.decode_batch(changelog.encode_batch(aged)) == aged
+        assert aged.progress(1, b"").horizon == horizon
 
 
 def test_a_batch_of_before_is_the_same_bytes_still_and_names_nobody() -> None:
@@ -80,6 +89,20 @@ def test_a_batch_of_before_is_the_same_bytes_still_and_names_nobody() -> None:
     assert named == bytes([2, changelog.BATCH]) + OURS + value[2:]
     others = {changelog.writer_of("ab" * 16, "other"), changelog.writer_of("cd" * 16, "ours")}
     assert len(others | {OURS}) == 3
+
+
+def test_a_batch_of_an_index_that_forgets_says_so_behind_the_bytes_of_before() -> None:
+    mark = BatchMark(3, 5, 6, (Span(1, 4, 9),))
+    named = changelog.encode_batch(BatchRecord(mark, 7, OURS))
+    aged = BatchRecord(replace(mark, horizon=4, stream_time=7), 7, OURS)
+    value = changelog.encode_batch(aged)
+    assert value == bytes([3]) + named[1:] + (4).to_bytes(8, "little")
+    assert changelog.record_hash(value) != blake2b(value, digest_size=16).digest()
+    impossible = (6, 7, named), (4, -1, changelog.encode_batch(BatchRecord(mark, -1, OURS)))
+    for horizon, highest, before in impossible:
+        assert changelog.decode_batch(before).highest_timestamp == highest
+        with pytest.raises(FormatError, match="forgets what was not judged, or at no time"):
+            changelog.decode_batch(bytes([3]) + before[1:] + horizon.to_bytes(8, "little"))
 
 
 def test_a_version_that_names_nobody_does_not_find_its_last_record_in_ours() -> None:
@@ -112,6 +135,27 @@ def test_a_header_of_before_is_read_and_says_neither() -> None:
     assert (told.group, told.bucket_cap) == ("", 0)
 
 
+def test_a_header_that_begins_a_window_says_which_and_is_otherwise_that_of_before() -> None:
+    first = changelog.encode_header(Header(identity().encode(), "ours", 5))
+    window = Window(3, 70, 9)
+    value = changelog.encode_header(Header(identity().encode(), "ours", 5, window))
+    assert value != first
+    told = changelog.decode_header(value)
+    assert decode_identity(told.identity) == identity()
+    assert (told.group, told.bucket_cap, told.window) == ("ours", 5, window)
+    assert changelog.decode_header(first).window is None
+
+
+@pytest.mark.parametrize(
+    "window", ["7", "[]", "[1,2]", "[1,2,3,4]", "[0,0,0]", "[1,-1,0]", "[1,0,-1]", "[1,0,true]",
+               "[1,0,1.5]", "[1,0,9223372036854775808]", "[1,1099511627777,0]", '{"1":2}']
+)  # fmt: skip
+def test_a_header_with_an_impossible_window_is_refused(window: str) -> None:
+    body = f'{{"window":{window}}}'.encode()
+    with pytest.raises(FormatError, match="a header record has the window"):
+        changelog.decode_header(bytes([1, changelog.HEADER]) + body)
+
+
 @pytest.mark.parametrize("cap", ["256", "-1", "true", '"8"', "1e999", "null"])
 def test_a_header_with_an_impossible_cap_is_refused(cap: str) -> None:
     body = f'{{"bucket_cap":{cap}}}'.encode()
@@ -126,7 +170,7 @@ def test_garbage_is_refused_and_never_anything_but_a_format_error(value: bytes) 
             read(value)
         except FormatError:
             continue
-        assert value[0] in (changelog.VERSION, changelog.NAMED)
+        assert value[0] in (changelog.VERSION, changelog.NAMED, changelog.AGED)
     try:
         changelog.decode_changelog_documents([value], slots=SLOTS)
     except FormatError:
@@ -135,8 +179,8 @@ def test_garbage_is_refused_and_never_anything_but_a_format_error(value: bytes) 
 
 
 def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
-    for writer in (b"", OURS):
-        batch = BatchRecord(BatchMark(1, 2, 3, (Span(0, 1, 2),)), 4, writer)
+    for writer, age in ((b"", (0, -1)), (OURS, (0, -1)), (OURS, (1, 4))):
+        batch = BatchRecord(BatchMark(1, 2, 3, (Span(0, 1, 2),), *age), 4, writer)
         value = changelog.encode_batch(batch)
         for cut in range(len(value)):
             with pytest.raises(FormatError):
@@ -151,10 +195,11 @@ def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
 
 def test_another_version_is_named_in_the_refusal() -> None:
     value = changelog.encode_batch(BatchRecord(BatchMark(0, 0, 0), -1))
-    with pytest.raises(FormatError, match="version 3; this streamfilter reads"):
-        changelog.kind_of(b"\x03" + value[1:])
-    with pytest.raises(FormatError, match="type 1 has no version 2"):
-        changelog.kind_of(bytes([2, changelog.HEADER]) + value[2:])
+    with pytest.raises(FormatError, match="version 4; this streamfilter reads"):
+        changelog.kind_of(b"\x04" + value[1:])
+    for version in (2, 3):
+        with pytest.raises(FormatError, match=f"type 1 has no version {version}"):
+            changelog.kind_of(bytes([version, changelog.HEADER]) + value[2:])
     with pytest.raises(FormatError, match="unknown type 9"):
         changelog.kind_of(value[:1] + b"\x09" + value[2:])
 

@@ -3,18 +3,27 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from streamfilter.engine.beginning import Names, Refusal
-from streamfilter.engine.changelog import BatchRecord, encode_batch, writer_of
+from streamfilter.engine.changelog import (
+    BatchRecord,
+    Header,
+    encode_batch,
+    encode_changelog_documents,
+    encode_header,
+    writer_of,
+)
 from streamfilter.engine.ports import Entry
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes
-from streamfilter.model import BatchMark, Span
+from streamfilter.model import EVER, BatchMark, Span, Window
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks import restore
 from streamfilter.tasks.restore import Replay
+from tests.index.samples import documents, identity
 
 BATCHES = 3 * restore.WRITE_ROWS + 7
 SCHEME = Scheme(bands=16, rows=6)
@@ -60,9 +69,11 @@ def test_batches_without_documents_are_written_in_bounded_pieces() -> None:
     assert index.progress.next_batch == BATCHES
 
 
-def replay_of(index: MemoryIndex, entries: Iterable[Entry], *, known: bool = False) -> Replay:
+def replay_of(
+    index: MemoryIndex, entries: Iterable[Entry], *, known: bool = False, scheme: Scheme = SCHEME
+) -> Replay:
     names = Names("ours", "t", "c/0", "w")
-    sketcher = Sketcher(SCHEME, seed=bytes(16))
+    sketcher = Sketcher(scheme, seed=bytes(16))
     return Replay(index, sketcher, Reader(entries), names, writer=OURS, from_known=known)
 
 
@@ -103,3 +114,67 @@ def test_what_the_index_has_applied_last_says_whether_batches_are_named(last: by
     else:
         assert not any(replay_of(index, again, known=True).run())
     assert index.progress.next_batch == (2 if last else 3)
+
+
+BATCH_DOCUMENTS = 3
+AGING = Scheme(bands=4, rows=4, slots=16)
+
+
+def aging(count: int, *, every: int) -> Iterator[bytes]:
+    """Yield a changelog of which the last 2 * *every* batches are remembered, window by window."""
+    for number in range(count):
+        first = BATCH_DOCUMENTS * number
+        if number % every == 0:
+            window = Window(number // every, first, number) if number else None
+            yield encode_header(Header(identity().encode(), "ours", 8, window))
+        ordinals = list(range(first, first + BATCH_DOCUMENTS))
+        yield from encode_changelog_documents(documents(ordinals))
+        horizon = max(0, first - 2 * every * BATCH_DOCUMENTS)
+        spans = (Span(0, first, first + BATCH_DOCUMENTS),)
+        mark = BatchMark(number, first, first + BATCH_DOCUMENTS, spans, horizon, 1_000 * number)
+        yield encode_batch(BatchRecord(mark, 1_000 * number, OURS))
+
+
+def dumped(
+    entries: Sequence[Entry], *, pieces: Sequence[int] = ()
+) -> list[tuple[str, bytes, bytes]]:
+    """Return what an index holds that read *entries*, stopped and begun again at *pieces*."""
+    index, begin = MemoryIndex(slots=AGING.slots), 0
+    for end in (*pieces, len(entries)):
+        known = begin > 0
+        some = entries[begin - 1 if known else 0 : end]
+        assert not any(replay_of(index, some, known=known, scheme=AGING).run())
+        begin = end
+    return list(index.dump())
+
+
+def test_an_index_that_forgets_is_the_same_however_it_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In one write or many, from the beginning or from the oldest window that is alive."""
+    entries = [Entry(n, value) for n, value in enumerate(aging(40, every=4))]
+    batch_ends = [n + 1 for n, entry in enumerate(entries) if entry.value[1] == 3]
+    whole = dumped(entries)
+    monkeypatch.setattr(restore, "WRITE_ROWS", 2)
+    assert dumped(entries) == whole
+    assert dumped(entries, pieces=batch_ends[:-1]) == whole
+    index = MemoryIndex(slots=AGING.slots)
+    assert not any(replay_of(index, entries, scheme=AGING).run())
+    oldest, *_ = index.windows
+    assert [window.number for window in index.windows] == [7, 8, 9]
+    assert entries[oldest.offset].value[1] == 1, "a window tells where it begins"
+    assert dumped(entries[oldest.offset :]) == whole
+    assert len(index) == np.ptp([index.progress.horizon, index.progress.next_ordinal])
+
+
+def test_windows_that_do_not_follow_and_a_horizon_that_falls_are_refused_at_their_offset() -> None:
+    entries = [Entry(n, value) for n, value in enumerate(aging(12, every=4))]
+    (_, second, third) = [n for n, entry in enumerate(entries) if entry.value[1] == 1]
+    missing = [*entries[:second], *entries[third:]]
+    with pytest.raises(Refusal, match=f"offset {third}: window 2 does not follow"):
+        list(replay_of(MemoryIndex(slots=AGING.slots), missing, scheme=AGING).run())
+    older = BatchMark(12, 36, 36, (Span(0, 36, 36),), 8, 12_000)
+    falls = Entry(len(entries), encode_batch(BatchRecord(older, 12_000, OURS)))
+    with pytest.raises(Refusal, match=f"offset {falls.offset}: batch 12 remembers what was forg"):
+        list(replay_of(MemoryIndex(slots=AGING.slots), [*entries, falls], scheme=AGING).run())
+    assert MemoryIndex(slots=AGING.slots).windows == (EVER,)
