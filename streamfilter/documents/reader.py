@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamfilter.documents.fast_json import shortcut
@@ -20,6 +20,7 @@ from streamfilter.documents.selecting import (
     TextSelection,
     check_size,
     id_beside,
+    id_of_tombstone,
 )
 from streamfilter.documents.strict_json import check_depth, decode_utf8, parse_json
 from streamfilter.model import (
@@ -96,7 +97,8 @@ class Reader:
             held_out: for records, where the field is that takes no part, or None.
             limits: sizes beyond which a record is a dead letter.
             empty_text: ``forward``, ``drop``, or ``exact_only`` to judge empty texts too.
-            tombstones: ``forward`` or ``drop`` records without a value.
+            tombstones: ``forward`` or ``drop`` records without a value; or ``forget`` the documents
+                whose id is their key, and forward them.
 
         Raises:
             ValueError: for anything not listed above; the message names the cure.
@@ -112,6 +114,8 @@ class Reader:
             raise ValueError("tombstones is 'exact_only', but they have no text; use forward")
         self.limits = limits or Limits()
         self._empty = _policy("empty_text", empty_text, Reason.EMPTY)
+        self._forgotten_id = id_of_tombstone(id) if tombstones == "forget" else None
+        tombstones = "forward" if tombstones == "forget" else tombstones
         self._tombstone = _policy("tombstones", tombstones, Reason.TOMBSTONE)
         self._decode = formats[format]
         self._id_beside = id_beside(id)
@@ -142,7 +146,7 @@ class Reader:
         if record.headers_error is not None:
             raise Unreadable(ErrorCode.BAD_HEADER, record.headers_error)
         if value is None:
-            return self._tombstone or Malformed(ErrorCode.INTERNAL, "no policy for tombstones")
+            return self._without_value(record)
         check_size("the value", len(value), "bytes", self.limits.document_bytes)
         text, id_ = self._fields(value)
         check_size("the text", len(text), "characters", self.limits.text_characters)
@@ -153,6 +157,19 @@ class Reader:
         name = position_id(record.source) if id_ is None else str(id_)
         check_size("the id", len(name.encode()), "bytes", ID_BYTES_MAX)
         return Document(name, text)
+
+    def _without_value(self, record: Record) -> Reading:
+        """Return what a tombstone asks for: to forget the id that its key is, as text."""
+        if self._tombstone is None:
+            return Malformed(ErrorCode.INTERNAL, "no policy for tombstones")
+        if self._forgotten_id is None:
+            return self._tombstone
+        try:
+            name = self._forgotten_id(record)
+        except Unreadable:  # nobody's: what is no error of a document is none of a tombstone
+            return replace(self._tombstone, forgets=())
+        fits = len(name.encode()) <= ID_BYTES_MAX
+        return replace(self._tombstone, forgets=(name,) if fits else ())
 
     def _fields(self, value: bytes) -> Fields:
         """Take text and id out of *value*, the fast way if it will do."""

@@ -119,6 +119,11 @@ def id_beside(where: str | None) -> Callable[[Record], str] | None:
     return None
 
 
+def id_of_tombstone(where: str | None) -> Callable[[Record], str]:
+    """Return what takes the id whose documents a record without a value is about."""
+    return id_beside(where) or _key
+
+
 def _key(record: Record) -> str:
     if record.key is None:
         raise Unreadable(ErrorCode.MISSING_ID, "the record has no key")

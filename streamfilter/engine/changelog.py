@@ -4,10 +4,11 @@ Every record begins with a version byte and a type byte. `Header` opens a change
 whose it is: which index's, and which group's. It is repeated as the first record of a transaction
 that begins a window, and says which: so a changelog may be cut off there. Where its batches go on,
 the batch record of the same transaction says. `documents` carry what the index stores of a
-document, in the index's own bytes, after its ordinal; band keys are recomputed. A `BatchRecord`
-ends every transaction, also one in which nothing was unique: without it nobody could tell which
-batch judged an offset first. It names its writer, for numbers that follow each other name nobody,
-and says what was forgotten when the batch was judged: a replay decides nothing.
+document, in the index's own bytes, after its ordinal; band keys are recomputed. `FORGET` names
+earlier documents that the batch's tombstones forget: they leave before its own are added. A
+`BatchRecord` ends every transaction, also one in which nothing was unique: without it nobody could
+tell which batch judged an offset first. It names its writer, for numbers that follow each other
+name nobody, and says what was forgotten when the batch was judged: a replay decides nothing.
 Integers are little-endian. Nothing here knows a clock: times in a record were decided before.
 """
 
@@ -28,8 +29,9 @@ from streamfilter.index.format import (
     decode_documents,
     encode_documents,
 )
-from streamfilter.index.protocol import Additions, Changes, Documents, Progress
+from streamfilter.index.protocol import Additions, Changes, Documents, Progress, Removals
 from streamfilter.model import BatchMark, Positions, Span, Window
+from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketches
 
 VERSION = 1
@@ -39,14 +41,16 @@ AGED = 3
 """Version of a batch of an index that forgets: it says from which ordinal on it remembers. Its
 highest timestamp is the stream time. Who knows only the versions before refuses it: a window's
 header alone, which is of `VERSION`, would be read past."""
-HEADER, DOCUMENT, BATCH = 1, 2, 3
+HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 GROUP, BUCKET_CAP, WINDOW = "group", "bucket_cap", "window"
 """Names of the header's fields beside those of the identity."""
-KINDS = (HEADER, DOCUMENT, BATCH)
+KINDS = (HEADER, DOCUMENT, BATCH, FORGET)
 NUMBER_MAX = (1 << 63) - 1
 """Highest number of a batch or an ordinal: columns that judge by them are signed."""
 
 WRITER_BYTES = 16
+FORGET_ORDINALS_MAX = 1_000
+"""Of one record: whatever topic it is, it takes 8 KB."""
 
 _PREFIX = struct.Struct("<BB")
 FIXED_BYTES = 128
@@ -183,15 +187,15 @@ def decode_header(value: bytes) -> Header:
     return Header(body, str(fields.get(GROUP, "")), cap, _decoded_window(fields.get(WINDOW)))
 
 
-def _decoded_window(told: object) -> Window | None:
-    if told is None:
+def _decoded_window(field: object) -> Window | None:
+    if field is None:
         return None
-    if not isinstance(told, list) or len(told) != 3 or any(type(each) is not int for each in told):
-        raise FormatError(f"a header record has the window {told!r}")
-    number, ordinal, batch = told
+    if not isinstance(field, list) or len(field) != 3 or any(type(n) is not int for n in field):
+        raise FormatError(f"a header record has the window {field!r}")
+    number, ordinal, batch = field
     fits = max(number, batch) <= NUMBER_MAX and ordinal <= ORDINAL_MAX + 1
     if not fits or min(number - 1, ordinal, batch) < 0:
-        raise FormatError(f"a header record has the window {told!r}")
+        raise FormatError(f"a header record has the window {field!r}")
     return Window(number, ordinal, batch)
 
 
@@ -230,6 +234,31 @@ def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Docume
         raise FormatError("a document's changelog record has an impossible ordinal")
     stored = [body[_ORDINAL.size :] for body in bodies]
     return decode_documents(ordinals.astype(np.int64), stored, slots)
+
+
+def encode_forgotten(ordinals: I64) -> list[bytes]:
+    """Return records that name the documents of the rising *ordinals*."""
+    prefix = _PREFIX.pack(VERSION, FORGET)
+    starts = range(0, len(ordinals), FORGET_ORDINALS_MAX)
+    return [
+        prefix + ordinals[start : start + FORGET_ORDINALS_MAX].astype("<u8").tobytes()
+        for start in starts
+    ]
+
+
+def decode_forgotten(value: bytes) -> I64:
+    """Return whom a record names that `encode_forgotten` wrote.
+
+    Raises:
+        FormatError: it is truncated, names nobody, or not in rising order.
+    """
+    body = _body(value, FORGET)
+    if not body or len(body) % _ORDINAL.size:
+        raise FormatError("a changelog record of what is forgotten is truncated")
+    ordinals = np.frombuffer(body, "<u8")
+    if ordinals[-1] > ORDINAL_MAX or (ordinals[1:] <= ordinals[:-1]).any():
+        raise FormatError("a changelog record forgets what cannot be")
+    return ordinals.astype(np.int64)
 
 
 def encode_batch(batch: BatchRecord) -> bytes:
@@ -281,12 +310,15 @@ def decode_batch(value: bytes) -> BatchRecord:
     )
 
 
-def values_of(additions: Additions | None, batch: BatchRecord | None) -> list[bytes]:
+def values_of(
+    additions: Additions | None, batch: BatchRecord | None, removals: Removals | None = None
+) -> list[bytes]:
     """Return a batch's changelog records, its mark last; a re-read batch has none."""
     if batch is None:
         return []
     documents = encode_changelog_documents(additions.documents) if additions else []
-    return [*documents, encode_batch(batch)]
+    forgotten = encode_forgotten(removals.ordinals) if removals else []
+    return [*documents, *forgotten, encode_batch(batch)]
 
 
 def places_of(additions: Additions | None) -> list[tuple[int, int]]:
@@ -298,7 +330,13 @@ def places_of(additions: Additions | None) -> list[tuple[int, int]]:
 
 
 def changes_of(
-    additions: Additions | None, batch: BatchRecord, *, offset: int, value: bytes
+    additions: Additions | None,
+    batch: BatchRecord,
+    removals: Removals | None = None,
+    *,
+    offset: int,
+    value: bytes,
 ) -> Changes:
     """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
-    return Changes(batch.progress(offset, value), additions, (batch.stored_mark,))
+    progress = batch.progress(offset, value)
+    return Changes(progress, additions, (batch.stored_mark,), removals)

@@ -52,6 +52,7 @@ from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.audit import OFF, Audit, Rates
 from streamfilter.matching.batch import Decided, Rules, decide
+from streamfilter.matching.forgetting import removals_of
 from streamfilter.matching.pipeline import accept
 from streamfilter.model import Positions, Record
 from streamfilter.similarity.sketch import Sketcher
@@ -216,7 +217,9 @@ class Transactor:
             reached=self._reached if len(records) == len(self._held) else None,
         )
         additions = decided.judgement.additions if decided.judgement else None
-        values = values_of(additions, batch)
+        forgotten = decided.forgotten.stored
+        removals = removals_of(forgotten, self._index, self._sketcher.keys_of)
+        values = values_of(additions, batch, removals)
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
@@ -238,7 +241,8 @@ class Transactor:
         if batch is None:
             self._parts.observer.moved(moved, Applied())
             return self._moved()
-        self._owed = _Owed(changes_of(additions, batch, offset=offset, value=values[-1]), moved)
+        changes = changes_of(additions, batch, removals, offset=offset, value=values[-1])
+        self._owed = _Owed(changes, moved)
         return self._apply()
 
     def _member(self) -> Member | None:

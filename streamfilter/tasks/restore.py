@@ -3,7 +3,8 @@
 The reader begins AT the record that the index applied last, to see that it is still that
 record. Then whole transactions are applied, many in one write; each write leaves the index as
 it was after some batch. Band keys are computed again from signatures: the changelog does not
-carry them. A record that is known already adds nothing, so a replay may be interrupted anywhere.
+carry them. Whom a batch forgets leaves before what it adds, so a write ends where one begins that
+forgets. A record that is known already adds nothing, so a replay may be interrupted anywhere.
 A header begins a window, and with it a write of its own: a replay decides neither what is forgotten
 nor when a window begins, it is told.
 
@@ -18,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from streamfilter.engine import changelog
 from streamfilter.engine.beginning import (
     Names,
@@ -27,11 +30,15 @@ from streamfilter.engine.beginning import (
 )
 from streamfilter.engine.ports import ChangelogReader, Entry
 from streamfilter.index.errors import DiskFull, FormatError
-from streamfilter.index.protocol import Additions, Changes, Index
+from streamfilter.index.protocol import Additions, Changes, Index, Removals
 from streamfilter.killpoints import kill_point
+from streamfilter.matching.forgetting import removals_of
 from streamfilter.model import BatchMark, Window
+from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher
 
+_ALONE = (bytes([changelog.HEADER]), bytes([changelog.FORGET]))
+"""Types of records before which a write ends."""
 READ_RECORDS = 5_000
 READ_SECONDS = 0.05
 """How long a read may wait: the membership is polled between two."""
@@ -73,6 +80,8 @@ class Replay:
         self._unchecked = from_known
         self._unfinished: list[bytes] = []
         """Documents whose batch record has not come yet."""
+        self._forgotten: list[I64] = []
+        """By the first batch of the write."""
         self._documents: list[bytes] = []
         self._marks: list[BatchMark] = []
         self._opens: Window | None = None
@@ -107,7 +116,7 @@ class Replay:
         yield from self._write()
         if self._unchecked:
             raise refuse_other_record(self._names, self._index.progress.changelog_offset)
-        if self._unfinished:
+        if self._unfinished or (self._forgotten and self._last is None):
             why = "documents without the batch record that ends their transaction"
             raise refuse_broken(self._names, self._reader.position, why)
 
@@ -125,8 +134,11 @@ class Replay:
             yield ""
 
     def _before(self, entry: Entry) -> Iterator[str]:
-        """Write what was taken if *entry* begins a window: nothing of before belongs into it."""
-        if entry.value[1:2] == bytes([changelog.HEADER]):
+        """Write what was taken if *entry* begins a window, or names whom its batch forgets.
+
+        Nothing of before belongs into that window, and the forgotten leave full buckets of before.
+        """
+        if entry.value[1:2] in _ALONE:
             yield from self._write()
 
     def _take(self, entry: Entry) -> None:
@@ -139,6 +151,8 @@ class Replay:
                 self._begin_window(entry, changelog.decode_header(entry.value).window)
             elif kind == changelog.DOCUMENT:
                 self._unfinished.append(entry.value)
+            elif kind == changelog.FORGET:
+                self._forgotten.append(changelog.decode_forgotten(entry.value))
             elif kind == changelog.BATCH:
                 self._end_batch(entry, changelog.decode_batch(entry.value))
         except FormatError as error:
@@ -181,6 +195,9 @@ class Replay:
         if batch.mark.horizon < self._horizon:
             why = f"batch {number} remembers what was forgotten before it"
             raise refuse_broken(self._names, entry.offset, why)
+        if any(each[-1] >= batch.mark.first_ordinal for each in self._forgotten):
+            why = f"batch {number} forgets what was not judged before it"
+            raise refuse_broken(self._names, entry.offset, why)
         self._next, self._horizon = number + 1, batch.mark.horizon
         self._marks.append(batch.stored_mark)
         self._documents += self._unfinished
@@ -194,7 +211,8 @@ class Replay:
         kill_point("restore.read")
         (entry, batch), marks = self._last, tuple(self._marks)
         progress = batch.progress(entry.offset, entry.value)
-        changes = Changes(progress, self._additions(entry.offset), marks, opens=self._opens)
+        removals = self._removals()
+        changes = Changes(progress, self._additions(entry.offset), marks, removals, self._opens)
         while True:
             try:
                 self._index.apply(changes)
@@ -202,7 +220,14 @@ class Replay:
             except DiskFull as error:
                 yield str(error)
         self._documents, self._marks, self._last, self._opens = [], [], None, None
+        self._forgotten = []
         kill_point("restore.applied")
+
+    def _removals(self) -> Removals | None:
+        if not self._forgotten:
+            return None
+        forgotten = np.sort(np.concatenate(self._forgotten))
+        return removals_of(forgotten, self._index, self._sketcher.keys_of)
 
     def _additions(self, offset: int) -> Additions | None:
         if not self._documents:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamfilter.documents.reader import Limits, Reader, is_blank
@@ -167,6 +169,31 @@ def test_tombstones_and_empty_texts_follow_their_policy(policy: str, verdict: Ve
         assert reader.read(record(value)) == Unjudged(verdict, Reason.EMPTY), text
 
 
+@pytest.mark.parametrize(
+    ("key", "ids"),
+    [
+        (b"a", ("a",)),
+        ("語".encode(), ("語",)),
+        (b"42", ("42",)),  # what the number 42 is as an id
+        (b"", ("",)),
+        (b'"a"', ('"a"',)),  # a key as JSON is another text
+        (b"x" * 1_024, ("x" * 1_024,)),
+        (b"x" * 60_000, ()),
+        (b"\xff", ()),
+        (None, ()),
+    ],
+)
+def test_a_tombstone_asks_to_forget_the_id_that_its_key_is_as_text(
+    key: bytes | None, ids: tuple[str, ...]
+) -> None:
+    given = replace(record(None), key=key)
+    wanted = Unjudged(FORWARDED, Reason.TOMBSTONE, ids)
+    assert Reader(tombstones="forget").read(given) == wanted
+    assert Reader(tombstones="forget", id="key").read(given) == wanted
+    headed = replace(record(None), headers=(("id", b"1"), ("id", key)))
+    assert Reader(tombstones="forget", id="header:id").read(headed) == wanted
+
+
 def test_empty_texts_are_judged_when_the_policy_says_so() -> None:
     reader = Reader(empty_text="exact_only")
     assert reader.read(record(b'{"text":" ","id":1}')) == Document("1", " ")
@@ -179,7 +206,7 @@ def test_any_visible_character_makes_a_text(text: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"format": "avro"}, {"empty_text": "keep"}, {"tombstones": "forget"},
+    [{"format": "avro"}, {"empty_text": "keep"}, {"tombstones": "keep"},
      {"tombstones": "exact_only"}],
 )  # fmt: skip
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, str]) -> None:

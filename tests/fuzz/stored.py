@@ -10,15 +10,19 @@ import numpy as np
 from streamfilter.engine.changelog import (
     BATCH,
     DOCUMENT,
+    FORGET,
+    FORGET_ORDINALS_MAX,
     HEADER,
     WRITER_BYTES,
     BatchRecord,
     Header,
     decode_batch,
     decode_changelog_documents,
+    decode_forgotten,
     decode_header,
     encode_batch,
     encode_changelog_documents,
+    encode_forgotten,
     encode_header,
     kind_of,
 )
@@ -103,13 +107,15 @@ def read_changelog(data: bytes) -> None:
     try:
         kinds = {kind_of(value) for value in values}
     except FormatError:
-        kinds = {HEADER, DOCUMENT, BATCH}
+        kinds = {HEADER, DOCUMENT, BATCH, FORGET}
     if kinds & {HEADER}:
         _header(values[0])
     if kinds & {DOCUMENT}:
         _documents(values)
     if kinds & {BATCH}:
         _batch(values[0])
+    if kinds & {FORGET}:
+        _forgotten(values[0])
 
 
 def _header(value: bytes) -> None:
@@ -119,6 +125,14 @@ def _header(value: bytes) -> None:
         return
     assert header.identity == value[2:]
     read_identity(header.identity)
+
+
+def _forgotten(value: bytes) -> None:
+    try:
+        found = decode_forgotten(value)
+    except FormatError:
+        return
+    assert encode_forgotten(found)[0] == value[: 2 + 8 * FORGET_ORDINALS_MAX]
 
 
 def _documents(values: list[bytes]) -> None:
@@ -180,6 +194,7 @@ TARGETS = {
             encode_header(Header(IDENTITY, "group", 8)),
             encode_header(Header(IDENTITY, "group", 8, Window(2, 30, 7))),
             joined(*encode_changelog_documents(samples.documents([1, 2, 3]))),
+            *encode_forgotten(np.array([3, 8])),
             encode_batch(BatchRecord(MARK, 1_700)),
             encode_batch(BatchRecord(MARK, 1_700, b"w" * WRITER_BYTES)),
             encode_batch(BatchRecord(AGED_MARK, 1_700, b"w" * WRITER_BYTES)),

@@ -165,7 +165,8 @@ def test_a_header_with_an_impossible_cap_is_refused(cap: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_and_never_anything_but_a_format_error(value: bytes) -> None:
-    for read in (changelog.kind_of, changelog.decode_batch, changelog.decode_header):
+    readers = (changelog.decode_batch, changelog.decode_header, changelog.decode_forgotten)
+    for read in (changelog.kind_of, *readers):
         try:
             read(value)
         except FormatError:
@@ -191,6 +192,22 @@ def test_every_truncation_and_extension_of_a_record_is_refused() -> None:
     for cut in range(len(value)):
         with pytest.raises(FormatError):
             changelog.decode_changelog_documents([value[:cut]], slots=SLOTS)
+
+
+@pytest.mark.parametrize("count", [1, 2, 1_000, 1_001, 2_500])
+def test_whom_a_batch_forgets_is_read_back_in_records_of_bounded_size(count: int) -> None:
+    ordinals = np.array(sorted(random.Random(count).sample(range(2**40), count)), np.int64)
+    values = changelog.encode_forgotten(ordinals)
+    assert len(values) == -(-count // 1_000)
+    assert max(map(len, values)) <= 8_002
+    assert np.concatenate([*map(changelog.decode_forgotten, values)]).tolist() == ordinals.tolist()
+    assert {changelog.kind_of(value) for value in values} == {changelog.FORGET}
+
+
+@pytest.mark.parametrize("body", ["", "00" * 7, "00" * 9, "01" + "00" * 15, "00" * 16, "ff" * 8])
+def test_a_record_that_forgets_nobody_or_the_impossible_is_refused(body: str) -> None:
+    with pytest.raises(FormatError, match="forg"):
+        changelog.decode_forgotten(bytes([1, changelog.FORGET]) + bytes.fromhex(body))
 
 
 def test_another_version_is_named_in_the_refusal() -> None:

@@ -8,11 +8,15 @@ import pytest
 
 from streamfilter.engine.beginning import Names, Refusal
 from streamfilter.engine.changelog import (
+    FORGET,
     BatchRecord,
     Header,
     encode_batch,
     encode_changelog_documents,
+    encode_forgotten,
     encode_header,
+    kind_of,
+    values_of,
     writer_of,
 )
 from streamfilter.engine.ports import Entry
@@ -24,6 +28,7 @@ from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks import restore
 from streamfilter.tasks.restore import Replay
 from tests.index.samples import documents, identity
+from tests.pipeline.test_forgetting import SKETCHER, Story
 
 BATCHES = 3 * restore.WRITE_ROWS + 7
 SCHEME = Scheme(bands=16, rows=6)
@@ -165,6 +170,62 @@ def test_an_index_that_forgets_is_the_same_however_it_was_read(
     assert entries[oldest.offset].value[1] == 1, "a window tells where it begins"
     assert dumped(entries[oldest.offset :]) == whole
     assert len(index) == np.ptp([index.progress.horizon, index.progress.next_ordinal])
+
+
+class Owner:
+    """What stands beside an index that is written, and notes down what its changelog would hold."""
+
+    def __init__(self, cap: int) -> None:
+        self.entries: list[Entry] = []
+        self._cap = cap
+        self._note(encode_header(Header(identity().encode(), "ours", cap)))
+
+    def _note(self, *values: bytes) -> None:
+        self.entries += [Entry(n, value) for n, value in enumerate(values, len(self.entries))]
+
+    def apply(self, changes: Changes) -> None:
+        if changes.opens is not None:
+            self._note(encode_header(Header(identity().encode(), "ours", self._cap, changes.opens)))
+        (mark,) = changes.marks
+        batch = BatchRecord(mark, mark.stream_time, OURS)
+        self._note(*values_of(changes.additions, batch, changes.removals))
+
+
+def held(index: MemoryIndex) -> list[tuple[str, bytes, bytes]]:
+    return [entry for entry in index.dump() if entry[0] != "progress"]
+
+
+@pytest.mark.parametrize("rows", [1, 7, restore.WRITE_ROWS])
+def test_whom_tombstones_forgot_is_forgotten_by_a_replay_whatever_it_writes_at_once(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the byte: who left a full bucket, and who came into it before and after."""
+    monkeypatch.setattr(restore, "WRITE_ROWS", rows)
+    records = 0
+    for seed in range(10):
+        story = Story(seed)
+        live = MemoryIndex(slots=128, bucket_cap=story.cap, ids=True)
+        owner = Owner(story.cap)
+        story.run(live, owner)
+        index = MemoryIndex(slots=128, bucket_cap=story.cap, ids=True)
+        names, reader = Names("ours", "t", "c/0", "w"), Reader(owner.entries)
+        replay = Replay(index, SKETCHER, reader, names, writer=OURS, from_known=False)
+        assert not any(replay.run())
+        assert held(index) == held(live), seed
+        assert len(index) == len(live)
+        records += sum(kind_of(entry.value) == FORGET for entry in owner.entries)
+    assert records > 10
+
+
+def test_a_record_that_forgets_what_was_not_judged_before_its_batch_is_refused() -> None:
+    header = encode_header(Header(identity().encode(), "ours", 8))
+    batch = encode_batch(BatchRecord(BatchMark(0, 0, 5, (Span(0, 0, 5),)), -1, OURS))
+    values = [header, *encode_forgotten(np.array([0])), batch]
+    entries = [Entry(n, value) for n, value in enumerate(values)]
+    with pytest.raises(Refusal, match="offset 2: batch 0 forgets what was not judged before it"):
+        list(replay_of(MemoryIndex(slots=SCHEME.slots), entries).run())
+    with pytest.raises(Refusal, match="without the batch record"):
+        list(replay_of(MemoryIndex(slots=SCHEME.slots), entries[:2]).run())
 
 
 def test_windows_that_do_not_follow_and_a_horizon_that_falls_are_refused_at_their_offset() -> None:

@@ -93,7 +93,8 @@ class Story:
             self.unheard -= decided.forgotten.unknown
             self.forgotten -= decided.forgotten.own + len(decided.forgotten.stored)
             done, number = done + size, number + 1
-            mark = BatchMark(number - 1, done - size, done, (Span(0, done - size, done),))
+            spans = (Span(0, done - size, done),)
+            mark = BatchMark(number - 1, done - size, done, spans, extent.horizon, number)
             progress = Progress(positions={0: done}, next_batch=number, next_ordinal=done,
                                 horizon=extent.horizon)  # fmt: skip
             removals = removals_of(decided.forgotten.stored, index, SKETCHER.keys_of)

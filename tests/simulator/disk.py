@@ -8,6 +8,7 @@ port is `tasks.store.IndexStore`; a handle dies with its process, and a lock is 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from streamfilter.engine.observer import Usage
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked
@@ -35,7 +36,7 @@ class Disk:
         self._restart([])
 
     def _restart(self, writes: list[Changes]) -> None:
-        self.index = MemoryIndex(slots=self._slots, bucket_cap=self._cap)
+        self.index = MemoryIndex(slots=self._slots, bucket_cap=self._cap, ids=True)
         self.writes: list[Changes] = []
         for changes in writes:
             self.write(changes)
@@ -145,6 +146,13 @@ class SimIndex:
             self._life.rotted = self._disk.damaged = True
             raise IndexDamaged(f"{self._disk.name}: block checksum mismatch")
         return index.probe(keys, present, signatures)
+
+    @property
+    def ids(self) -> bool:
+        return self._disk.index.ids
+
+    def named(self, ids: Sequence[str]) -> list[I64]:
+        return self._paid("index.named").named(ids)
 
     def fetch(self, ordinals: I64) -> Documents:
         return self._paid("index.fetch").fetch(ordinals)

@@ -16,7 +16,7 @@ from tests.simulator.texts import THRESHOLD, Input, sketch_of
 from tests.simulator.world import FAR_FUTURE, Failure, Shape
 from tests.support.model import SequentialModel
 
-HEADER, DOCUMENT, BATCH = 1, 2, 3
+HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 NAMED, WRITER_BYTES = 2, 16
 """Version of a batch that begins with its writer's name, and how long that is."""
 _BATCH, _SPAN = struct.Struct("<QQQqI"), struct.Struct("<Iqq")
@@ -37,6 +37,8 @@ class Told:
     spans: dict[int, tuple[int, int]]
     documents: list[int]
     """Ordinals of the document records before it."""
+    forgotten: list[int]
+    """Those of before that leave with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +62,31 @@ class History:
     expected: dict[Place, Expected] = field(default_factory=dict)
     known: dict[int, int] = field(default_factory=dict)
     """Next offset that was never judged."""
+    inputs: dict[str, Input] = field(default_factory=dict)
+    """What was judged, by its name."""
 
 
 def read_batches(changelog: Partition) -> list[Told]:
     """Return the batches of a changelog partition, in order."""
     batches: list[Told] = []
     documents: list[int] = []
+    forgotten: list[int] = []
     for count, (offset, value) in enumerate(changelog.committed(changelog.start)):
         kind = value[1]
         if (kind == HEADER) != (count == 0):
             raise Failure("changelog", f"offset {offset} holds a record of kind {kind}")
         if kind == DOCUMENT:
             documents.append(struct.unpack_from("<Q", value, 2)[0])
+        elif kind == FORGET:
+            forgotten += struct.unpack(f"<{len(value) // 8}Q", value[2:])
         elif kind == BATCH:
             body = value[2 + WRITER_BYTES * (value[0] == NAMED) :]
             number, first, after, _, count = _BATCH.unpack_from(body)
             tail = body[_BATCH.size :]
             spans = {p: (begin, end) for p, begin, end in _SPAN.iter_unpack(tail)}
             assert len(spans) == count
-            batches.append(Told(number, first, after, spans, documents))
-            documents = []
+            batches.append(Told(number, first, after, spans, documents, forgotten))
+            documents, forgotten = [], []
     if documents:
         raise Failure("changelog", f"documents {documents} without a batch record")
     return batches
@@ -96,6 +103,7 @@ def relive(
     inputs: Mapping[int, list[Input]],
     skipped: Mapping[tuple[int, int], int],
     shape: Shape,
+    until: int | None = None,
 ) -> History:
     """Return what should have come of *inputs* in the committed order.
 
@@ -104,9 +112,10 @@ def relive(
         inputs: the records by partition, in order of offset.
         skipped: (partition, from) → to, where an operator accepted a jump.
         shape: of the world; some of its outputs may refuse a record of the far future.
+        until: so many batches; None: all.
     """
     model = SequentialModel(threshold=THRESHOLD, max_candidates=CANDIDATES, cap=shape.cap)
-    history = History(model, read_batches(changelog))
+    history = History(model, read_batches(changelog)[:until])
     for count, batch in enumerate(history.batches):
         if batch.number != count:
             raise Failure("changelog", f"batch {batch.number} where {count} was to come")
@@ -118,6 +127,10 @@ def relive(
         stored = [o for o in history.model.documents if o >= batch.first_ordinal]
         if batch.documents != stored:
             raise Failure("changelog", f"batch {count} stores {batch.documents}, not {stored}")
+        gone = sorted(ordinal for ordinal in history.model.gone if ordinal < batch.first_ordinal)
+        if batch.forgotten != gone:
+            raise Failure("changelog", f"batch {count} forgets {batch.forgotten}, not {gone}")
+        history.model.end_batch()
     return history
 
 
@@ -145,16 +158,21 @@ def _judge(
 def _expect(
     history: History, each: Input, place: tuple[int, int, int], strict: Sequence[str]
 ) -> Expected:
-    forwarded = each.kind in ("document", "passthrough")
+    forwarded = each.kind in ("document", "passthrough", "tombstone")
     if each.record.timestamp == FAR_FUTURE and (UNIQUE if forwarded else DEAD) in strict:
         return Expected(each, place, DEAD, "refused")  # as if it had never been a document
-    if each.kind == "passthrough":
+    if each.kind == "tombstone":
+        for other in history.inputs.values():
+            if other.id == each.id:
+                history.model.forget_id(other.name)
+    if each.kind in ("passthrough", "tombstone"):
         return Expected(each, place, UNIQUE)
     if each.kind != "document":
         return Expected(each, place, DEAD, each.kind)
-    verdict = history.model.judge(each.id, sketch_of(each.text), 0)
+    history.inputs[each.name] = each
+    verdict = history.model.judge(each.name, sketch_of(each.text), 0)
     if verdict.verdict == "unique":
         return Expected(each, place, UNIQUE)
-    by_id = {known.source.id: at for at, known in history.expected.items()}
-    matches = tuple((id_, sim, bands, by_id[id_]) for id_, sim, bands in verdict.matches)
+    met = ((history.inputs[name], sim, bands) for name, sim, bands in verdict.matches)
+    matches = tuple((other.id, sim, bands, other.place) for other, sim, bands in met)
     return Expected(each, place, DUPLICATES, verdict.verdict, matches)

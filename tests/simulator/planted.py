@@ -23,12 +23,15 @@ from streamfilter.engine.standing import Standing
 from streamfilter.engine.transactor import StepResult
 from streamfilter.index import longer, memory
 from streamfilter.index.errors import DiskFull, IndexMismatch
-from streamfilter.matching import overlay
+from streamfilter.index.protocol import Changes
+from streamfilter.matching import batch, overlay
+from streamfilter.matching.forgetting import Forgetting, removals_of
 from streamfilter.tasks import restore, standby, starting, store
 from tests.simulator import world
 from tests.simulator.disk import SimIndex
 from tests.simulator.log import SimLog, SimReader
 from tests.simulator.oracle import Watcher
+from tests.simulator.texts import keys_of
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -61,9 +64,9 @@ def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     real_values, real_commit = transactor.values_of, transaction.Transactions._commit
     real_send, real_init = transaction.Transactions._send, transactor.Transactor.__init__
 
-    def values(additions: Any, batch: Any) -> list[bytes]:
-        batches["last"] = additions, batch
-        return real_values(additions, batch)
+    def values(additions: Any, batch: Any, removals: Any = None) -> list[bytes]:
+        batches["last"] = additions, batch, removals
+        return real_values(additions, batch, removals)
 
     def init(self: Any, parts: Any, index: Any, *rest: Any) -> None:
         real_init(self, parts, index, *rest)
@@ -71,10 +74,10 @@ def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
     def send(self: Any, load: Any, *rest: Any) -> int:
         offset = real_send(self, load, *rest)
-        additions, batch = batches.pop("last", (None, None))
+        additions, batch, removals = batches.pop("last", (None, None, None))
         if batch is not None:
             value = load.values[-1]
-            changes = transactor.changes_of(additions, batch, offset=offset, value=value)
+            changes = transactor.changes_of(additions, batch, removals, offset=offset, value=value)
             try:
                 self.index.apply(changes)
             except DiskFull:
@@ -90,6 +93,41 @@ def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 def no_restore(patch: pytest.MonkeyPatch) -> None:
     """The changelog's positions are taken over, its documents are not."""
     patch.setattr(restore.Replay, "_additions", lambda self, offset: None)
+
+
+def the_forgotten_come_back_by_replay(patch: pytest.MonkeyPatch) -> None:
+    """A restore adds the documents, and takes nobody away."""
+    patch.setattr(restore.Replay, "_removals", lambda self: None)
+
+
+def the_forgotten_leave_before_what_came_before(patch: pytest.MonkeyPatch) -> None:
+    """A restore writes batches with what the next one forgets: whom it has yet to add, stays."""
+    patch.setattr(restore, "_ALONE", ())
+
+
+def a_tombstone_read_again_forgets_again(patch: pytest.MonkeyPatch) -> None:
+    """Documents that came after it, under the same id, are forgotten, too."""
+    real = transactor.decide
+
+    def decide(prepared: Any, index: Any, *args: Any, reread: bool, **kwargs: Any) -> Any:
+        decided = real(prepared, index, *args, reread=reread, **kwargs)
+        if reread and prepared.tombstones:
+            asked = Forgetting.of(prepared.tombstones, [], index, first_ordinal=1 << 40)
+            removals = removals_of(asked.stored, index, keys_of)
+            index.apply(Changes(index.progress, removals=removals))
+        return decided
+
+    patch.setattr(transactor, "decide", decide)
+
+
+def a_tombstone_forgets_in_its_own_batch_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Only the index is asked for its id: a document that came just before it stays."""
+    real = batch.Forgetting.of
+
+    def of(tombstones: Any, ids: Any, index: Any, **first: Any) -> Any:
+        return real(tombstones, (), index, **first)
+
+    patch.setattr(batch.Forgetting, "of", of)
 
 
 def a_record_is_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -348,6 +386,10 @@ PLANTED = tuple(
         (index_written_before_the_commit, "ahead"),
         (index_written_early_and_nobody_looks, "stop"),
         (no_restore, "state"),
+        (the_forgotten_come_back_by_replay, "state"),
+        (the_forgotten_leave_before_what_came_before, "state"),
+        (a_tombstone_read_again_forgets_again, "state"),
+        (a_tombstone_forgets_in_its_own_batch_nobody, "changelog"),
         (a_record_is_dropped, "lost"),
         (committed_twice, "doubled"),
         (no_seek_after_an_abort, "changelog"),

@@ -275,7 +275,7 @@ def policy() -> MatchPolicy:
 
 @cache
 def _reader() -> Reader:
-    return Reader()
+    return Reader(tombstones="forget")
 
 
 @cache

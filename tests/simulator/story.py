@@ -11,9 +11,10 @@ from tests.simulator.broker import Txn
 from tests.simulator.history import relive
 from tests.simulator.log import CHANGELOG, INPUT
 from tests.simulator.process import DEAD, DUPLICATES, UNIQUE, Process
-from tests.simulator.texts import Input, draw, source
+from tests.simulator.texts import Input, draw, forgetting, source
 from tests.simulator.world import Failure, World
 
+OBLIVION = 1 << 42
 CALM_ROUNDS = 600
 """Turns of every process in which everything has to be done once all faults are over."""
 
@@ -50,6 +51,8 @@ class Story:
         self.accept = self._ending = False
         self.left = self.shape.documents
         self._families = self.world.rng.choice((1, 2, 4, 10))
+        # Of its own: what else befalls a seed stays as it was without it.
+        self._oblivion = random.Random(seed ^ OBLIVION)
 
     @property
     def rng(self) -> random.Random:
@@ -84,6 +87,9 @@ class Story:
         known = self.inputs[p]
         odd = self.shape.odd > 0 and self.rng.random() < self.shape.odd
         one = draw(self.rng, self._families, source(p, partition.end), len(known), odd=odd)
+        if self.shape.forgets:
+            ids = [each.id for q in self.partitions_of(self.task_of(p)) for each in self.inputs[q]]
+            one = forgetting(self._oblivion, one, ids, self.shape.forgets)
         known.append(one)
         partition.append(one.record)
         self.left -= 1
@@ -230,7 +236,12 @@ class Story:
             for p in self.partitions_of(task):
                 oracle.judge_outputs(self.world, history, p, self._segments(p))
             for process in self.processes:
-                oracle.judge_disk(process.disks[task], history)
+                disk = process.disks[task]
+                then = history
+                if self.shape.forgets:  # who was forgotten since is remembered where it stands
+                    stands = disk.index.progress.next_batch
+                    then = relive(changelog, self.inputs, self.skipped, self.shape, stands)
+                oracle.judge_disk(disk, then)
 
     def _segments(self, p: int) -> Iterator[tuple[int, int]]:
         begin = 0

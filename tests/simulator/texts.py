@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from streamfilter.model import Record, Source
+from streamfilter.similarity.columns import U64, Contents
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from tests.simulator.log import INPUT
@@ -30,8 +32,11 @@ class Input:
 
     record: Record
     kind: str
-    """``document``, ``passthrough`` or a dead letter's code."""
+    """``document``, ``passthrough``, ``tombstone`` or a dead letter's code."""
+    name: str
+    """Its own: no other record has it in its header."""
     id: str
+    """Of a document, which may come again; or whose documents are to be forgotten."""
     text: str = ""
 
     @property
@@ -61,6 +66,10 @@ def sketch_of(text: str) -> Sketches:
     return _sketcher().sketch([text])
 
 
+def keys_of(contents: Contents) -> U64:
+    return _sketcher().keys_of(contents)
+
+
 @cache
 def _sketcher() -> Sketcher:
     return Sketcher(SCHEME, seed=SEED)
@@ -72,6 +81,21 @@ def draw(
     """Return the next record of an input partition; an *odd* one has a time of the far future."""
     one = _draw(rng, families, place, f"{place.partition}-{number}")
     return replace(one, record=replace(one.record, timestamp=FAR_FUTURE)) if odd else one
+
+
+def forgetting(rng: random.Random, one: Input, known: Sequence[str], share: float) -> Input:
+    """Return a tombstone of a *known* id in the place of *one*, or *one* under such an id."""
+    kind = rng.random()
+    if not known or kind >= 2 * share:
+        return one
+    id_ = rng.choice(known)
+    if kind < share:
+        tombstone = replace(one.record, key=id_.encode(), value=None)
+        return replace(one, record=tombstone, kind="tombstone", id=id_)
+    if one.kind != "document":
+        return one
+    value = json.dumps({"id": id_, "text": one.text}).encode()
+    return replace(one, record=replace(one.record, value=value), id=id_)
 
 
 def _draw(rng: random.Random, families: int, place: Source, id_: str) -> Input:
@@ -94,7 +118,7 @@ def _draw(rng: random.Random, families: int, place: Source, id_: str) -> Input:
 def _input(place: Source, id_: str, kind: str, value: object, text: str = "") -> Input:
     body = None if value is None else json.dumps(value).encode()
     record = Record(place, id_.encode(), body, (("h", id_.encode()),), 1_000_000)
-    return Input(record, kind, id_, text)
+    return Input(record, kind, id_, id_, text)
 
 
 def source(partition: int, offset: int) -> Source:

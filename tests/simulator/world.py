@@ -95,6 +95,8 @@ class Shape:
     """So many records pass to the broker in a transaction's time; None: any number."""
     cap: int
     """Of a bucket; with 1, buckets split as soon as two unlike documents share a band."""
+    forgets: float
+    """Share of records that are tombstones of an id that came before."""
 
 
 def draw_shape(rng: random.Random, seed: int) -> Shape:
@@ -110,6 +112,7 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
         strict=limits.choice((OUTPUTS, OUTPUTS[:2])) if picky else (),
         thin=limits.choice((3, 4, 6)) if limits.random() < 0.15 else None,
         cap=1 if limits.random() < 0.3 else 3,
+        forgets=limits.choice((0.1, 0.4)) if limits.random() < 0.4 else 0.0,
         partitions=partitions,
         tasks=partitions if partitions > 1 and rng.random() < 0.2 else 1,
         processes=rng.choice((1, 2, 2, 3)),
