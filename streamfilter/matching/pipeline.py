@@ -186,8 +186,11 @@ class _Judging:
         self._known = crowd.candidates.where(self._shortlist.kept)
         self._places = crowd.places[self._shortlist.kept]
         self._undecided: Flags = np.asarray(present.any(axis=1))
-        self._unique = self._undecided & ~self._shortlist.likely
-        """Right of the rows that are settled, a guess of the others: all that look like nobody."""
+        self._unique = self._undecided.copy()
+        """Right of the rows that are settled, a guess of the others: all whom the index alone would
+        not withhold. Its pairs are compared once, for the guess and for all rounds."""
+        guess = self._verifier.verify(self._known)
+        self._unique[guess.candidates.rows[guess.confirmed]] = False
         short = SHORT.get(policy.short_text, UNIQUE)
         self._decisions = [UNIQUE if each else short for each in self._undecided.tolist()]
         self._outcomes: list[tuple[Outcome, Flags]] = []

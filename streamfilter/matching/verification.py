@@ -124,8 +124,6 @@ class Shortlist:
     rejected_rows: I64
     rejected: F64
     """Estimates of the hopeless ones."""
-    likely: Flags
-    """(n,) which rows look like duplicates, by the estimates alone."""
 
 
 class Verifier:
@@ -151,11 +149,8 @@ class Verifier:
         """
         look = self._look(candidates)
         rejected = look.near & ~look.hopeful
-        likely = np.zeros(len(self._ours), np.bool_)
-        alike = look.equal_text | (look.hopeful & (look.estimated >= self.policy.threshold))
-        likely[candidates.rows[alike]] = True
         kept = look.hopeful | look.equal_text | ~look.known
-        return Shortlist(kept, candidates.rows[rejected], look.estimated[rejected], likely)
+        return Shortlist(kept, candidates.rows[rejected], look.estimated[rejected])
 
     def _look(
         self, candidates: Candidates, *, every: bool = False, outnumbered: Flags | None = None
