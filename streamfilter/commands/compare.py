@@ -81,11 +81,12 @@ def command(
 def _fields(found: Comparison | None, pair: PairExplanation) -> dict[str, object]:
     fields = {} if found is None else asdict(found)
     verdict = {**as_verdict(pair.explanation), "reason": _reason(pair)}
-    numbers = {"similarity": pair.step.finding.similarity, "wanted": pair.step.finding.wanted}
+    finding = pair.beside.other.finding
+    numbers = {"similarity": finding.similarity, "wanted": finding.wanted}
     return {
         **{name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()},
         **numbers,
-        "bands": list(pair.step.bands),
+        "bands": list(pair.beside.other.shared),
         **verdict,
     }
 
@@ -110,9 +111,9 @@ def _report(found: Comparison, pair: PairExplanation, scheme: Scheme) -> str:
 
 def _record_report(pair: PairExplanation, scheme: Scheme) -> str:
     """Return the comparison of two records for a person."""
-    equal = [scheme.fields[place].rpartition(" ")[0] for place in pair.step.bands]
+    equal = [scheme.fields[place].rpartition(" ")[0] for place in pair.beside.other.shared]
     lines = [
-        f"score         {pair.step.finding.similarity:.4f}   of all fields",
+        f"score         {pair.beside.other.finding.similarity:.4f}   of all fields",
         f"equal         {len(equal)} of {len(scheme.fields)} fields: {', '.join(equal) or 'none'}",
         _verdict(pair),
     ]
@@ -129,4 +130,4 @@ def _reason(pair: PairExplanation) -> str:
         return pair.explanation.reason
     if not pair.remembered:
         return "A is shorter than one shingle and is not remembered (input.short_text)"
-    return pair.step.why
+    return pair.beside.why

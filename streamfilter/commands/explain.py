@@ -20,7 +20,8 @@ from streamfilter.commands.views import (
     unknown,
     view_options,
 )
-from streamfilter.matching.explanation import CandidateStep, Explanation, beside, explain
+from streamfilter.matching.explanation import Explanation, beside, explain
+from streamfilter.matching.search import Candidate
 from streamfilter.process import standard
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketches
@@ -99,20 +100,20 @@ def _fields(place: OpenIndex, explanation: Explanation) -> dict[str, Any]:
         "sample": explanation.sample,
         "bands": explanation.columns,
         "buckets_hit": [asdict(bucket) for bucket in explanation.buckets],
-        "candidates": [_step(place, step) for step in explanation.candidates],
+        "candidates": [_candidate(place, each) for each in explanation.candidates],
         **as_verdict(explanation),
     }
 
 
-def _step(place: OpenIndex, step: CandidateStep) -> dict[str, Any]:
+def _candidate(place: OpenIndex, found: Candidate) -> dict[str, Any]:
     return {
-        "id": step.id,
-        "ordinal": step.ordinal,
-        "bands": list(step.bands),
-        **as_numbers(step.finding),
-        "confirmed": step.confirmed,
-        "why": step.why,
-        "source": place.source(step.partition, step.offset),
+        "id": found.id,
+        "ordinal": found.ordinal,
+        "bands": list(found.shared),
+        **as_numbers(found.finding),
+        "confirmed": found.confirmed,
+        "why": found.finding.why,
+        "source": place.source(found.partition, found.offset),
     }
 
 
@@ -122,11 +123,11 @@ def _against(place: OpenIndex, sketches: Sketches, against: str) -> dict[str, An
     if stored is None:
         return None
     theirs = place.sketcher.keys_of(stored.contents)
-    step = beside(sketches, stored, theirs, policy=place.policy)
+    pair = beside(sketches, stored, theirs, policy=place.policy)
     scheme = place.sketcher.scheme
     # Records meet if a field is equal: that is no matter of chance.
-    chance = None if scheme.fields else Shape.of(scheme).probability(step.finding.similarity)
-    return {**_step(place, step), "chance_to_meet": chance}
+    chance = None if scheme.fields else Shape.of(scheme).probability(pair.other.finding.similarity)
+    return {**_candidate(place, pair.other), "why": pair.why, "chance_to_meet": chance}
 
 
 def _report(answer: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from streamfilter.commands.views import (
     unknown,
     view_options,
 )
-from streamfilter.matching.search import SearchHit, search
+from streamfilter.matching.search import Candidate, search
 from streamfilter.process import standard
 
 EPILOG = """\b
@@ -37,7 +37,7 @@ Below the threshold that the index was planned for, similar documents meet less 
 def command(text: str | None, id_: str | None, limit: int, output: str, **given: Any) -> None:
     """Find the near-duplicates of TEXT (@path reads a file) in an index, also while it is used."""
     wanted = asked(text, id_)
-    found: list[tuple[OpenIndex, SearchHit]] = []
+    found: list[tuple[OpenIndex, Candidate]] = []
     known = documents = met = 0
     with places(given) as opened:
         for place in opened:
@@ -49,7 +49,7 @@ def command(text: str | None, id_: str | None, limit: int, output: str, **given:
             (answers,) = search(place.view, asked_about.sketches, policy=place.policy)
             others = [each for each in answers if each.ordinal != asked_about.ordinal]
             met += len(others)
-            found += [(place, each) for each in others if each.finding.confirmed]
+            found += [(place, each) for each in others if each.confirmed]
         if not known:
             raise unknown(id_, given["state"])
         found.sort(key=lambda each: (-each[1].finding.similarity, each[1].ordinal))
@@ -64,7 +64,7 @@ def command(text: str | None, id_: str | None, limit: int, output: str, **given:
     standard.answer(as_json(answer) if output == "json" else _report(answer))
 
 
-def _fields(place: OpenIndex, found: SearchHit) -> dict[str, object]:
+def _fields(place: OpenIndex, found: Candidate) -> dict[str, object]:
     return {
         "id": found.id,
         **as_numbers(found.finding),

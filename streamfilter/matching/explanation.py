@@ -19,10 +19,10 @@ from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, 
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, decide
-from streamfilter.matching.finding import Fate, Finding
+from streamfilter.matching.finding import Fate
 from streamfilter.matching.pipeline import Batch, Locate, described, judge
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.search import BEHIND_ALL, Readable
+from streamfilter.matching.search import BEHIND_ALL, Candidate, Readable, candidate_of
 from streamfilter.matching.verification import Outcome, Verifier
 from streamfilter.model import Decision, Source, Verdict
 from streamfilter.similarity.columns import I64, U64, distinct
@@ -47,25 +47,6 @@ class SharedBucket:
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateStep:
-    """One candidate and what became of it."""
-
-    id: str
-    ordinal: int
-    partition: int
-    offset: int
-    bands: tuple[int, ...]
-    finding: Finding
-    why: str
-    """In words: the comparison that decided."""
-
-    @property
-    def confirmed(self) -> bool:
-        """Return whether it is a match."""
-        return self.finding.confirmed
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
     """All steps of one verdict."""
 
@@ -76,7 +57,7 @@ class Explanation:
     columns: int
     """Band keys, without that of the whole text."""
     buckets: tuple[SharedBucket, ...]
-    candidates: tuple[CandidateStep, ...]
+    candidates: tuple[Candidate, ...]
     """The most similar first; the best match of a duplicate before all others."""
     decision: Decision
     reason: str
@@ -156,40 +137,25 @@ def _bands_of(met_in: tuple[list[tuple[int, int]], ...], last: int) -> dict[int,
 
 def _steps(
     outcome: Outcome, stored: Documents, bands: dict[int, tuple[int, ...]]
-) -> tuple[CandidateStep, ...]:
+) -> tuple[Candidate, ...]:
     """Return the candidates that are still there: matches first, as the evidence has them."""
     pairs = outcome.candidates
     order = np.lexsort((pairs.ordinals, -outcome.similarity, ~outcome.confirmed))
     return tuple(
-        _step(stored, int(pairs.ordinals[pair]), bands, outcome.finding(pair))
+        candidate_of(outcome, pair, stored, bands.get(int(pairs.ordinals[pair]), ()))
         for pair in order.tolist()
         if not outcome.missing[pair]
     )
 
 
-def _step(
-    stored: Documents, ordinal: int, bands: dict[int, tuple[int, ...]], finding: Finding
-) -> CandidateStep:
-    row = int(np.searchsorted(stored.ordinals, ordinal))
-    return CandidateStep(
-        id=stored.ids[row],
-        ordinal=ordinal,
-        partition=int(stored.partitions[row]),
-        offset=int(stored.offsets[row]),
-        bands=bands.get(ordinal, ()),
-        finding=finding,
-        why=finding.why,
-    )
-
-
-def _reason(decision: Decision, steps: tuple[CandidateStep, ...], missing: int) -> str:
+def _reason(decision: Decision, steps: tuple[Candidate, ...], missing: int) -> str:
     """Return in words why it is this decision."""
     if decision.reason is not None:
         return "the text is shorter than one shingle and is not judged (input.short_text)"
     if decision.verdict is Verdict.EXACT_DUPLICATE:
         return "an earlier document has the same text"
     if decision.match is not None:
-        return f"of {decision.match.document_id}: {steps[0].why}"
+        return f"of {decision.match.document_id}: {steps[0].finding.why}"
     if not steps and not missing:
         return "no earlier document shares a band"
     reason = f"{len(steps)} documents were met, and none is similar enough"
@@ -201,9 +167,18 @@ def _reason(decision: Decision, steps: tuple[CandidateStep, ...], missing: int) 
     return f"{reason}; {missing} more are no longer in the index" if missing else reason
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One document beside a stored one, met or not."""
+
+    other: Candidate
+    why: str
+    """In words: whether they meet, and the comparison that decided."""
+
+
 def beside(
     sketches: Sketches, stored: Documents, their_keys: U64, *, policy: MatchPolicy
-) -> CandidateStep:
+) -> Beside:
     """Compare the one document in *sketches* with the one in *stored*, met or not."""
     keys = sketches.keys
     shared = tuple(np.flatnonzero(keys[0, :-1] == their_keys[0, :-1]).tolist())
@@ -212,21 +187,22 @@ def beside(
         np.zeros(1, np.int64), stored.ordinals, np.array([len(shared)]),
         keys[:, -1] == their_keys[:, -1], np.array([len(shared)]),
     )  # fmt: skip
-    ordinal = int(stored.ordinals[0])
     # Of a pair that meets we tell what the filter does; of one that does not, what it would be.
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
-    finding = verifier.verify(pair, every=not (signed and shared)).finding(0)
-    step = _step(stored, ordinal, {ordinal: shared if signed else ()}, finding)
+    outcome = verifier.verify(pair, every=not (signed and shared))
+    other = candidate_of(outcome, 0, stored, shared if signed else ())
+    finding = other.finding
     if finding.fate is Fate.SAME_TEXT:
-        return step
+        return Beside(other, finding.why)
+    if signed and shared:
+        return Beside(other, f"they meet; {finding.why}")
     unmet = replace(finding, fate=Fate.UNMET)
     if not signed:
         why = "one of the two is shorter than one shingle: only an equal text would match"
-        return replace(step, finding=replace(unmet, similarity=0.0, estimate=0.0), why=why)
-    if not shared:
+        unmet = replace(unmet, similarity=0.0, estimate=0.0)
+    else:
         why = f"they share no band, so they never meet; {finding.why}"
-        return replace(step, finding=unmet, why=why)
-    return replace(step, why=f"they meet; {finding.why}")
+    return Beside(replace(other, finding=unmet), why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +211,7 @@ class PairExplanation:
 
     remembered: bool
     """False: the first is too short to be judged, and nothing meets it."""
-    step: CandidateStep
+    beside: Beside
     """The two beside each other, met or not."""
     explanation: Explanation
 
@@ -252,7 +228,7 @@ def one_after_the_other(
         index.apply(Changes(Progress(next_batch=1, next_ordinal=1), stored))
     return PairExplanation(
         remembered=remembered,
-        step=beside(second, stored.documents, first.keys, policy=policy),
+        beside=beside(second, stored.documents, first.keys, policy=policy),
         explanation=explain(index, second, policy=policy),
     )
 

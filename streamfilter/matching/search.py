@@ -41,16 +41,23 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHit:
-    """One earlier document that shares a key with the text that was asked for."""
+class Candidate:
+    """One earlier document that shares a key with what was asked for, and what became of it."""
 
     ordinal: int
     id: str
     partition: int
     offset: int
+    finding: Finding
     bands: int
     """Band keys that the two share."""
-    finding: Finding
+    shared: tuple[int, ...] = ()
+    """Which ones, from 0; of a search nobody asks."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Return whether it is a match."""
+        return self.finding.confirmed
 
 
 BEHIND_ALL = 1 << 62
@@ -76,27 +83,31 @@ def compared(
     return verifier.verify(candidates, every=True)
 
 
-def search(index: Readable, sketches: Sketches, *, policy: MatchPolicy) -> list[list[SearchHit]]:
+def search(index: Readable, sketches: Sketches, *, policy: MatchPolicy) -> list[list[Candidate]]:
     """Return for each row its candidates: most similar first, then the oldest."""
     candidates = candidates_of(index, sketches)
     stored = index.fetch(distinct(candidates.ordinals))
     outcome = compared(sketches.contents, candidates, stored, policy=policy)
-    found: list[list[SearchHit]] = [[] for _ in range(len(sketches))]
+    found: list[list[Candidate]] = [[] for _ in range(len(sketches))]
     order = np.lexsort((candidates.ordinals, -outcome.similarity, candidates.rows))
     for pair in order.tolist():
         if not outcome.missing[pair]:
-            found[candidates.rows[pair]].append(_found(outcome, pair, stored))
+            found[candidates.rows[pair]].append(candidate_of(outcome, pair, stored))
     return found
 
 
-def _found(outcome: Outcome, pair: int, stored: Documents) -> SearchHit:
+def candidate_of(
+    outcome: Outcome, pair: int, stored: Documents, shared: tuple[int, ...] = ()
+) -> Candidate:
+    """Return the candidate of one *pair*, which *stored* (rising ordinals) still holds."""
     ordinal = int(outcome.candidates.ordinals[pair])
     row = int(np.searchsorted(stored.ordinals, ordinal))
-    return SearchHit(
+    return Candidate(
         ordinal=ordinal,
         id=stored.ids[row],
         partition=int(stored.partitions[row]),
         offset=int(stored.offsets[row]),
-        bands=int(outcome.candidates.bands[pair]),
         finding=outcome.finding(pair),
+        bands=int(outcome.candidates.bands[pair]),
+        shared=shared,
     )

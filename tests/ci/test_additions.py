@@ -238,7 +238,7 @@ pair = one_after_the_other(
     *texts, Sketcher(config.scheme(), seed=bytes(16)), policy=policy_for(config), bucket_cap=8
 )
 assert pair.explanation.decision.method == "dice", pair
-assert pair.step.why == "they meet; similarity 0.8750 reaches the threshold 0.8", pair.step.why
+assert pair.beside.why == "they meet; similarity 0.8750 reaches the threshold 0.8", pair.beside.why
 """,
     "A place for dead letters": """
 from streamfilter.config.configuration import load_config, read_config

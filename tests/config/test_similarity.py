@@ -4,8 +4,11 @@ import json
 
 import pytest
 
-from streamfilter.assembly import note_policy, policy_for
+from streamfilter.assembly import note_policy, policy_for, reader_for
 from streamfilter.config.configuration import load_config, read_config
+from streamfilter.documents.reader import Limits
+from streamfilter.index.format import BUCKET_CAP
+from streamfilter.index.options import Memory
 from streamfilter.matching.verification import MatchPolicy
 from streamfilter.similarity.scheme import Scheme, Shingling
 
@@ -55,6 +58,14 @@ def test_a_policy_is_what_the_settings_say():
     sketch = ["verify.method=sketch", "verify.agree=60", "verify.of=64"]
     assert policy_for(load_config((), {}, sketch)) == MatchPolicy(method="sketch", agree=60, of=64)
     assert policy_for(load_config((), {})) == MatchPolicy()
+
+
+def test_what_nobody_sets_is_what_the_core_takes_by_itself():
+    config = load_config((), {})
+    assert reader_for(config).limits == Limits()
+    assert config.index.bucket_cap == BUCKET_CAP
+    memory = config.memory
+    assert Memory(memory.index_cache, memory.memtable, memory.miss_filter) == Memory()
 
 
 @pytest.mark.parametrize(

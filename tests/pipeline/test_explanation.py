@@ -116,13 +116,13 @@ def test_explain_says_what_the_filter_does_verdict_evidence_and_reason(kind, giv
         steps = [step for step in told.candidates if step.confirmed]
         assert [step.id for step in steps] == [match.document_id for match in decision.matches]
         for step in told.candidates:
-            check_words(step.why, step.finding.fate)
+            check_words(step.finding.why, step.finding.fate)
         for step, match in zip(steps, decision.matches, strict=True):
             assert step.finding.similarity == match.similarity
         if decision.match is not None:
             assert steps[0].finding.method == decision.method
             assert steps[0].finding.p_false_positive == decision.p_false_positive
-            expected = f"of {decision.match.document_id}: {steps[0].why}"
+            expected = f"of {decision.match.document_id}: {steps[0].finding.why}"
             exact = decision.verdict is Verdict.EXACT_DUPLICATE
             assert told.reason == ("an earlier document has the same text" if exact else expected)
         check_search(index, sketches, policy, decision)
@@ -163,12 +163,12 @@ def test_compare_says_what_the_filter_does_with_two_texts(kind, given_, seed):
             theirs.verdict, theirs.method, theirs.p_false_positive, theirs.reason
         )  # fmt: skip
         if theirs.verdict in DUPLICATES:
-            assert pair.step.confirmed
-            assert pair.step.finding.similarity == theirs.matches[0].similarity
+            assert pair.beside.other.confirmed
+            assert pair.beside.other.finding.similarity == theirs.matches[0].similarity
         elif theirs.verdict is Verdict.UNIQUE and pair.remembered:
-            assert not pair.step.confirmed
-        if pair.step.finding.fate is not Fate.UNMET:
-            check_words(pair.step.why, pair.step.finding.fate)
+            assert not pair.beside.other.confirmed
+        if pair.beside.other.finding.fate is not Fate.UNMET:
+            check_words(pair.beside.why, pair.beside.other.finding.fate)
 
 
 WORDS = [f"word{i}" for i in range(40)]

@@ -249,7 +249,7 @@ def test_explain_tells_who_was_outnumbered_as_the_filter_judges(tmp_path):
     assert len(told.candidates) == POLICY.max_estimated + len(outnumbered) > 200
     assert told.decision.verdict is Verdict.NEAR_DUPLICATE
     assert told.decision.matches_truncated
-    assert outnumbered[0].why.startswith("not compared: 128 others share more keys")
+    assert outnumbered[0].finding.why.startswith("not compared: 128 others share more keys")
 
 
 def test_explain_tells_of_whom_it_met_under_longer_keys(tmp_path):
