@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +108,20 @@ def buckets_of(index: Index, keys: Sequence[int]) -> list[list[int]]:
     return [[next(ordinals) for _ in range(count)] for count in found.counts[0].tolist()]
 
 
+def _files(path: Path) -> set[Path]:
+    return {each.relative_to(path) for each in path.rglob("*")}
+
+
 def as_a_kill_leaves_it(path: Path, copy: Path) -> Path:
-    """Copy the directory of a running index, again if RocksDB deleted a file meanwhile."""
+    """Copy the directory of a running index, again if its files changed meanwhile.
+
+    A copy takes time, a kill none: a MANIFEST that was copied after a flush names a table that was
+    not there when the copy began. So files may neither go nor come.
+    """
     for _ in range(20):
-        try:
-            return Path(shutil.copytree(path, copy))
-        except shutil.Error:
-            shutil.rmtree(copy)
+        with suppress(shutil.Error):
+            shutil.copytree(path, copy)
+            if _files(path) == _files(copy):
+                return copy
+        shutil.rmtree(copy)
     raise AssertionError(f"{path} never holds still")
