@@ -113,6 +113,8 @@ class Database:
         self._database = database
         self.ids = keep_ids(names)
         self._retired: list[str] = []
+        self._unsure = True
+        """Whether a power cut could still bring back what is retired."""
         try:
             self._stamp = self._settled(windows if create else None, writes=notes is None)
         except BaseException:
@@ -177,13 +179,17 @@ class Database:
     def retire(self, number: int) -> None:
         """Give the families of a window that is no longer alive to `drop_retired`."""
         self._retired += self.families(number).names
+        self._unsure = True
 
     def drop_retired(self) -> None:
         """Drop one family of a window that was retired, if there is one: some milliseconds each."""
-        if self._retired:
-            with rocks_errors(self.path):  # what says so must outlive a power cut, too
+        if not self._retired:
+            return
+        if self._unsure:  # what says so must outlive a power cut, too
+            with rocks_errors(self.path):
                 self._database.flush_wal(True)
-            self._drop(self._retired.pop())
+            self._unsure = False
+        self._drop(self._retired.pop())
 
     def _drop(self, name: str) -> None:
         del self._handles[name], self._families[name]

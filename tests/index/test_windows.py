@@ -278,6 +278,19 @@ def test_a_window_that_cannot_go_for_want_of_room_goes_later(tmp_path: Path) -> 
     index.close()
 
 
+def test_a_window_that_goes_waits_once_for_the_disk(tmp_path: Path) -> None:
+    index = lived(opened(tmp_path / "state"), 21)  # the first window is to go
+    store = index._store
+    database, store._database = store._database, FullDisk(store._database, "flush_wal", 1)
+    lived(index, 25)
+    assert not set(Families.of(0).names) & set(stored_families(tmp_path / "state" / "rocksdb"))
+    index.apply(changes(25))
+    with pytest.raises(DiskFull):  # the second one's end has to reach the disk, too
+        index.apply(changes(26))
+    store._database = database
+    index.close()
+
+
 def test_families_that_are_missing_or_older_are_damage(tmp_path: Path) -> None:
     lived(opened(tmp_path / "state"), 12).close()
     store = Database(tmp_path / "state" / "rocksdb", memory=SMALL, create=False)
