@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 
@@ -11,6 +12,12 @@ import numpy as np
 
 from streamfilter.commands.curve_picture import Curve, save_picture
 from streamfilter.commands.options import as_json, config_options, load, output_option
+from streamfilter.commands.plan_capacity import (
+    as_fields,
+    capacity_of,
+    capacity_options,
+    report,
+)
 from streamfilter.config.configuration import Config
 from streamfilter.evaluation.brute_force import all_pairs
 from streamfilter.files.sampling import documents_of, pass_over
@@ -83,15 +90,19 @@ def spread_of(_context: click.Context, _option: click.Parameter, value: str | No
     metavar="FILE.svg",
     help="Draw the S-curve into this file, too.",
 )
+@capacity_options
 @config_options
 @output_option
 def command(
     threshold: float | None, slots: int | None, recall: float | None,
     bands: int | None, rows: int | None, layout: str | None, spread: Spread,
     sample: str | None, plot: Path | None,
+    rate: float | None, retention: timedelta | None, documents: int | None, shingles: int,
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str,
 ) -> None:  # fmt: skip
     """Choose bands and rows for a threshold and a recall, or say what a shape finds.
+
+    And how large a memory becomes, from measured costs: disk, RAM, changelog, time to restore.
 
     \b
     Examples:
@@ -102,6 +113,8 @@ def command(
       streamfilter plan --spread 0.1:1000000,0.5:20    candidates of a document
       streamfilter plan --sample news.jsonl            what it means for these documents
       streamfilter plan --plot curve.svg               the same curve as a picture
+      streamfilter plan --rate 50 --retention 30d      50 documents a second, for a month
+      streamfilter plan --documents 5000000            the last five million
     """
     if (bands is None) is not (rows is None):
         raise click.UsageError("--bands and --rows belong together: give both, or neither")
@@ -115,10 +128,13 @@ def command(
     else:
         shape = _planned(at, width, wanted, how) if planned else Shape.of(config.scheme())
     seen = _seen(shape, at, sample, config) if sample is not None else None
+    takes = capacity_of(
+        shape, config, rate=rate, retention=retention, documents=documents, shingles=shingles
+    )
     if output == "json":
-        standard.answer(as_json(_fields(shape, at, spread, seen)))
+        standard.answer(as_json(_fields(shape, at, spread, seen) | as_fields(takes)))
     else:
-        standard.answer(_report(shape, at, wanted, spread, seen))
+        standard.answer(_report(shape, at, wanted, spread, seen, report(takes)))
     if plot is not None:
         _draw(shape, at, plot)
     if recall is not None:
@@ -233,9 +249,10 @@ def _fields(
 
 
 def _report(
-    shape: Shape, threshold: float, recall: float, spread: Spread, seen: ShapeCounts | None
-) -> str:
-    """Return the plan for a person: numbers, then the curve."""
+    shape: Shape, threshold: float, recall: float, spread: Spread, seen: ShapeCounts | None,
+    takes: list[str],
+) -> str:  # fmt: skip
+    """Return the plan for a person: numbers, what a memory *takes*, then the curve."""
     found, one = shape.probability(threshold), Shape(1, shape.rows, shape.slots, shape.layout)
     contained = ", ".join(f"{shape.contained(CONTAINED, x):.2f} in {x:g} times" for x in RATIOS)
     lines = [
@@ -246,6 +263,7 @@ def _report(
         f"  finds a text of which {CONTAINED:.0%} is in another: {contained} its size",
         f"  disk: about {shape.bytes_per_document() / 1000:.2f} GB per million documents of "
         "170 shingles",
+        *takes,
     ]
     if spread:
         lines.append(f"  candidates per document: {shape.candidates(spread):.3f}")

@@ -93,9 +93,12 @@ class Shape:
 
     def bytes_per_document(self, *, shingles: int = 170, id_bytes: int = 16) -> int:
         """Return about how many bytes the index keeps of a document, on disk."""
-        sample = TOKEN_BYTES * min(shingles, SAMPLE_TOKENS)
         keys = KEY_BYTES * (self.bands + 1)  # and the fingerprint's
-        return keys + RECORD_BYTES + self.slots + id_bytes + sample
+        return keys + self.record_bytes(shingles=shingles, id_bytes=id_bytes)
+
+    def record_bytes(self, *, shingles: int = 170, id_bytes: int = 16) -> int:
+        """Return how many of them are its record: what the changelog keeps of it, too."""
+        return RECORD_BYTES + self.slots + id_bytes + TOKEN_BYTES * min(shingles, SAMPLE_TOKENS)
 
 
 @lru_cache(maxsize=4_096)

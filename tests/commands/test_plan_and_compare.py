@@ -2,11 +2,20 @@
 
 import json
 import random
+from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from streamfilter.bench.indexing import TOKENS, documents_of
 from streamfilter.cli import main
+from streamfilter.index.format import encode_documents
+from streamfilter.index.selection import documents_at
+from streamfilter.matching import capacity
+from streamfilter.similarity.shape import Shape
+
+RUNS = Path(__file__).parents[1] / "bench_runs"
 
 
 def run(capsys, *arguments):
@@ -97,6 +106,54 @@ def test_plan_without_options_is_the_configured_shape(capsys):
     assert (told["bands"], told["rows"]) == (20, 5)
     planned = run_json(capsys, "plan", "--recall", "0.9", *bands)
     assert (planned["bands"], planned["rows"]) != (20, 5)
+
+
+def test_plan_says_how_large_a_memory_becomes(capsys):
+    asked = ("--rate", "50", "--retention", "30d", "--documents", "200000000")
+    told = run_json(capsys, "plan", *asked)["memory"]
+    assert told["documents"] == 50 * 30 * 86_400  # fewer than the most
+    assert told["stored"] == told["documents"] * 5 // 4
+    each = run_json(capsys, "plan")["bytes_per_million_documents"] / 1_000_000
+    assert told["disk_bytes"] == told["stored"] * each
+    assert told["changelog_bytes"] < told["disk_bytes"]
+    assert told["memory_bytes"] == 593 << 20  # flat from five million on
+    fewer = run_json(capsys, "plan", *asked[:4], "--documents", "8000000", "--shingles", "20",
+                     "--set", "memory.miss_filter=292Mi")["memory"]  # fmt: skip
+    assert fewer["stored"] == 10_000_000
+    assert fewer["disk_bytes"] == 10_000_000 * (each - 150 * 4)
+    assert fewer["memory_bytes"] == (593 + 100) << 20
+    assert fewer["restore"] == pytest.approx(10_000_000 / 12_300, abs=1)
+    text = run(capsys, "plan", *asked)[1]
+    assert "remembers 129,600,000 documents" in text
+    assert "restore from it into an empty directory: about 4h" in text
+    assert "remembers" not in run(capsys, "plan")[1]
+
+
+def test_plan_refuses_a_memory_that_has_no_end_or_is_none(capsys):
+    for asked, said in (
+        (("--rate", "5"), "grows for ever"),
+        (("--retention", "30d"), "--retention needs --rate"),
+        (("--rate", "5", "--retention", "0"), "it would remember nothing"),
+        (("--rate", "5", "--retention", "30"), "expected a duration with its unit"),
+        (("--documents", "0"), "--documents"),
+    ):
+        code, _, err = run(capsys, "plan", *asked)
+        assert (code, said in err) == (64, True), asked
+
+
+def test_what_plan_takes_for_measured_is_what_was_measured():
+    """The saved runs, and the bytes themselves."""
+    index = json.loads((RUNS / "index.json").read_text())["benchmarks"]["index"]["tables"]
+    (rows,) = index.values()
+    assert {row["documents"]: round(row["resident MiB"]) for row in rows} == capacity.RESIDENT_MIB
+    filled = json.loads((RUNS / "standby.json").read_text())["filled_seconds"]
+    assert pytest.approx(1_000_000 / filled, rel=0.01) == capacity.RESTORED_A_SECOND
+    shape = Shape(16, 6)
+    (record,) = encode_documents(documents_at(documents_of(0), np.zeros(1, np.intp)))
+    assert shape.record_bytes(shingles=TOKENS, id_bytes=len("document-0000000000")) == len(record)
+    assert rows[2]["disk B/doc"] == pytest.approx(
+        shape.bytes_per_document(shingles=TOKENS, id_bytes=19), rel=0.05
+    )
 
 
 def test_compare_takes_stop_word_shingles(capsys):

@@ -1,0 +1,92 @@
+"""What a memory of so many documents takes: disk, RAM, changelog, and the time to restore it.
+
+Estimates for an operator who plans one. What was measured stands here, and nowhere else in the
+package; the tests hold it to the saved runs (`tests/bench_runs`) and to the bytes themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+
+from streamfilter.index.options import Memory
+from streamfilter.matching.retention import PARTS
+from streamfilter.similarity.shape import Shape
+
+RESIDENT_MIB = {10_000: 70, 100_000: 156, 1_000_000: 389, 2_000_000: 481, 5_000_000: 593}
+"""Of a process with an index of so many documents and the default memory (index.json). What grows
+are caches and a front, all of them bounded: above the last size it stays."""
+
+RESTORED_A_SECOND = 12_300
+"""Documents that an empty index takes from its changelog: a million in 81 s, with the broker on
+two busy cores (standby.json); shorter ones took 17,200 a second (kafka.json)."""
+
+FRAME_BYTES = 20
+"""Of a changelog record, beside the document's own: ten are ours, about ten are Kafka's."""
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What an index takes once it remembers as much as it ever will."""
+
+    documents: int
+    """Remembered, if all that arrive are unique: those that are not take next to nothing."""
+    stored: int
+    """With those that are forgotten, and go with the rest of their window."""
+    disk_bytes: int
+    memory_bytes: int
+    changelog_bytes: int
+    """From the oldest window's beginning on; of one copy."""
+    restore: timedelta
+    """From the changelog, for a process with an empty directory."""
+
+
+def remembered(*, rate: float | None, retention: timedelta | None, most: int | None) -> int | None:
+    """Return how many documents are remembered, whichever bound comes first; None: no end.
+
+    Args:
+        rate: Documents a second.
+        retention: How long one is remembered.
+        most: How many are, however old.
+    """
+    by_time = rate * retention.total_seconds() if rate is not None and retention else None
+    bounds = [round(bound) for bound in (by_time, most) if bound is not None]
+    return min(bounds, default=None)
+
+
+def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> Capacity:
+    """Return what an index with keys of *shape* takes that remembers so many *documents*.
+
+    Args:
+        shape: Of the keys.
+        documents: How many are remembered, of those that are forgotten some day.
+        shingles: Of a document, in the mean.
+        memory: The bounds of the index.
+    """
+    stored = documents + -(-documents // PARTS)
+    each = shape.bytes_per_document(shingles=shingles)
+    record = shape.record_bytes(shingles=shingles)
+    return Capacity(
+        documents=documents,
+        stored=stored,
+        disk_bytes=stored * each,
+        memory_bytes=_resident(stored, memory),
+        changelog_bytes=stored * (record + FRAME_BYTES),
+        restore=timedelta(seconds=round(stored / RESTORED_A_SECOND)),
+    )
+
+
+def _resident(documents: int, memory: Memory) -> int:
+    """Return what was seen of such an index, and what its bounds are above the default ones."""
+    sizes, seen = list(RESIDENT_MIB), list(RESIDENT_MIB.values())
+    at_default = float(np.interp(np.log(max(documents, 1)), np.log(sizes), seen)) * MIB
+    return round(at_default) + bound_of(memory) - bound_of(Memory())
+
+
+def bound_of(memory: Memory) -> int:
+    """Return what the caches, buffers and the front of an index may take together."""
+    return memory.cache_bytes + memory.memtable_bytes + memory.front_bytes
