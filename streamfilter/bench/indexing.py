@@ -11,12 +11,12 @@ from __future__ import annotations
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -51,6 +51,7 @@ WINDOW = 20_000
 ASKED_BATCHES = 20
 DUPLICATE_SHARE = 0.3
 
+T = TypeVar("T")
 Grown = tuple[list[Row], list[str]]
 """What the index costs at each size, and what it answered wrongly."""
 
@@ -59,10 +60,15 @@ def run(options: Options) -> BenchResult:
     """Grow an index, in a process of its own."""
     sizes = SIZES_QUICK if options.quick else SIZES_LARGE if options.large else SIZES
     options.say(f"growing an index to {sizes[-1]:,} documents")
+    return result_of(*in_its_own_process(grow, sizes))
+
+
+def in_its_own_process(grow: Callable[[T], Grown], argument: T) -> Grown:
+    """Return what *grow* says of *argument*, from a process whose resident memory is its alone."""
     # Spawned, not forked: RocksDB does not survive a fork, and memory would be ours too.
     context = multiprocessing.get_context("spawn")
     with INTERRUPTION.listening(), ProcessPoolExecutor(1, mp_context=context) as pool:
-        growing = pool.submit(grow, sizes)
+        growing = pool.submit(grow, argument)
         try:
             while not wait([growing], timeout=LOOK_SECONDS).done:
                 INTERRUPTION.obey()
@@ -70,7 +76,7 @@ def run(options: Options) -> BenchResult:
             for child in multiprocessing.active_children():
                 child.terminate()  # it obeys, too, and takes its directory along
             raise
-        return result_of(*growing.result())
+        return growing.result()
 
 
 def result_of(rows: Sequence[Row], wrong: Sequence[str]) -> BenchResult:
@@ -119,7 +125,7 @@ def grow(sizes: tuple[int, ...]) -> Grown:
         for begin, end in zip((0, *sizes), sizes, strict=False):
             with closing(open_index(path, IDENTITY)) as index:
                 row = _grown(index, range(begin // BATCH, end // BATCH))
-                row["probe, 30% again"] = _a_document(_ask_again(index, end, wrong))
+                row["probe, 30% again"] = a_document(_ask_again(index, end, wrong))
             started = time.perf_counter()
             with closing(open_index(path, IDENTITY)) as index:
                 index.probe(keys_of(0)[:1])
@@ -149,8 +155,8 @@ def _grown(index: RocksIndex, numbers: range) -> Row:
         cpu += time.process_time() - used
     last = slice(-(WINDOW // BATCH), None)
     return {
-        "probe (miss)": _a_document(probes[last]),
-        "write": _a_document(writes[last]),
+        "probe (miss)": a_document(probes[last]),
+        "write": a_document(writes[last]),
         "cpu of both": cpu / len(probes) / BATCH * 1e6,
         "resident MiB": memory_bytes("VmRSS") / MIB,
         "record B": float(np.mean([len(v) for v in encode_documents(documents_of(0))])),
@@ -203,7 +209,8 @@ def _bands_bytes(path: Path) -> int:
             return view.table_bytes(Families.of(0).bands)
 
 
-def _a_document(seconds: list[float]) -> Measured:
+def a_document(seconds: list[float]) -> Measured:
+    """Return microseconds a document of batches that took so many *seconds*."""
     return Measured.of([each / BATCH * 1e6 for each in seconds])
 
 

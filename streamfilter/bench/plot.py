@@ -29,6 +29,7 @@ def draw(answer: BenchResult, directory: Path) -> Iterator[Path]:
         "sketch": _throughput,
         "index": _costs,
         "filter": _filter,
+        "retention": _through_periods,
     }
     if answer.name not in drawings:
         return
@@ -56,6 +57,25 @@ def _costs(axes: Any, rows: Sequence[Row]) -> None:
     for column, colour in lines:
         _line(axes, rows, "documents", column, column, colour + "-")
     _finish(axes, "documents in the index", "µs a document", "16 bands on RocksDB, batches of 500")
+
+
+def _through_periods(axes: Any, rows: Sequence[Row]) -> None:
+    """Draw what an index that forgets takes, each beside what it took at first."""
+    lines = (
+        ("probe + write", BLUE, "probe + write, {:.0f} µs a document"),
+        ("disk MB", GREEN, "disk, {:,.0f} MB"),
+        ("resident MiB", GREY, "resident memory, {:,.0f} MiB"),
+        ("front pass rate", ORANGE, "keys that pass the front, {:.1e}"),
+    )
+    for column, colour, label in lines:
+        seen = [cell.median if isinstance(cell, Measured) else cell for cell in
+                (row[column] for row in rows)]  # fmt: skip
+        first = float(str(seen[0])) or 1.0
+        axes.plot([row["period"] for row in rows], [float(str(each)) / first for each in seen],
+                  color=colour, marker="o", markersize=3, label=label.format(seen[0]))  # fmt: skip
+    axes.set(xlabel="periods of the retention that have passed", ylim=(0, 2),
+             ylabel="times the second period's", title="An index that forgets")  # fmt: skip
+    axes.legend(frameon=False, fontsize=8)
 
 
 def _filter(axes: Any, rows: Sequence[Row]) -> None:

@@ -28,6 +28,8 @@ class Options:
     """Small inputs: shows that everything works, measures little."""
     large: bool = False
     """Also what takes many minutes."""
+    retention: bool = False
+    """The index is one that forgets."""
     peers: bool = False
     """Also the rivals, from the extra ``bench``."""
     text: Path | None = None

@@ -24,6 +24,7 @@ EPILOG = """\b
 Examples:
   streamfilter bench --quick                       does everything work? (a minute)
   streamfilter bench --only sketch --peers         signing, beside the libraries of the field
+  streamfilter bench --only index --retention      does what forgets stay as it is?
   streamfilter bench --only filter --peers --json run.json --plot plots/
 
 The rivals and the plots need an extra: pip install 'streamfilter[bench]'. The benchmark kafka
@@ -40,6 +41,8 @@ Exit code 1 if a result is wrong: a record lost, recall, precision. Speed fails 
               help="Draw what was measured as SVG files.")  # fmt: skip
 @click.option("--only", multiple=True, type=click.Choice(list(catalogue.BENCHMARKS)),
               help="Run this benchmark; may be given again.")  # fmt: skip
+@click.option("--retention", is_flag=True,
+              help="index: one that forgets, over ten periods of its retention.")  # fmt: skip
 @click.option("--peers", is_flag=True, help="Also run datasketch, rensa and gaoya.")
 @click.option("--quick", is_flag=True, help="Small inputs and one round.")
 @click.option("--large", is_flag=True, help="Also what takes many minutes.")
@@ -50,6 +53,7 @@ def command(
     json_path: Path | None,
     plots: Path | None,
     only: tuple[str, ...],
+    retention: bool,
     peers: bool,
     quick: bool,
     large: bool,
@@ -59,8 +63,8 @@ def command(
     """Measure speed on realistic text, and check the results while at it."""
     _require_extra(peers=peers, plots=plots is not None)
     options = Options(
-        repeat=repeat or (1 if quick else 5), quick=quick, large=large, peers=peers, text=text,
-        say=_say,
+        repeat=repeat or (1 if quick else 5), quick=quick, large=large, retention=retention,
+        peers=peers, text=text, say=_say,
     )  # fmt: skip
     # Without a choice all but the broker's, which not every machine can run.
     names = only or tuple(name for name in catalogue.BENCHMARKS if name != "kafka")

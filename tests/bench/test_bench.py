@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from streamfilter import cli
-from streamfilter.bench import filtering, indexing, sketching, texts, truth
+from streamfilter.bench import catalogue, filtering, indexing, retaining, sketching, texts, truth
 from streamfilter.bench.filtering import Contender
+from streamfilter.bench.indexing import keys_of
 from streamfilter.bench.measure import Seconds
 from streamfilter.bench.result import Options
 from streamfilter.similarity.sketch import Sketcher, Sketches
@@ -29,7 +30,8 @@ def test_a_quick_run_saves_numbers_with_machine_versions_and_settings(tmp_path, 
     assert run["machine"]["cores"] >= 1
     assert {"python", "numpy", "streamfilter", "commit"} <= run["versions"].keys()
     assert run["settings"] == {
-        "repeat": 1, "quick": True, "large": False, "peers": False, "text": None,
+        "repeat": 1, "quick": True, "large": False, "retention": False, "peers": False,
+        "text": None,
     }  # fmt: skip
     (title, rows), *_ = run["benchmarks"]["sketch"]["tables"].items()
     assert {row["text"] for row in rows} == set(texts.LANGUAGES)
@@ -75,6 +77,34 @@ def test_an_index_that_grows_answers_rightly_and_one_that_forgets_does_not(monke
     good = indexing.RocksIndex.fetch
     monkeypatch.setattr(indexing.RocksIndex, "fetch", lambda self, rows: good(self, rows[1:]))
     assert not indexing.result_of(*indexing.grow((1_000,))).passed
+
+
+@pytest.mark.slow
+def test_an_index_that_forgets_is_measured_drawn_and_held_to_what_it_remembers(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(retaining, "PERIODS", 2)
+    rows, wrong = retaining.live(4_000)
+    answer = retaining.result_of(4_000, rows, wrong)
+    assert answer.passed
+    from streamfilter.bench.plot import draw  # of the extra
+
+    (through,) = answer.tables[retaining.THROUGH]
+    assert (through["windows"], through["remembered"]) == (5, 4_500)
+    (picture,) = draw(replace(answer, name="retention"), tmp_path)
+    assert "times the second period" in picture.read_text()
+    # All batches have one of three kinds of keys: what is forgotten is still listed.
+    monkeypatch.setattr(retaining, "keys_of", lambda number: keys_of(number % 3))
+    assert not retaining.result_of(4_000, *retaining.live(4_000)).passed
+
+
+def test_the_benchmark_of_retention_takes_the_place_of_the_index(monkeypatch):
+    asked = []
+    monkeypatch.setattr(retaining, "in_its_own_process", lambda live, n: asked.append(n) or ([{
+        "five / one": 1.0}, dict.fromkeys((*retaining.FLAT, "drop ms"), 1.0)], []))  # fmt: skip
+    (answer,) = catalogue.results(["index"], replace(QUICK, retention=True))
+    assert (answer.name, answer.passed, asked) == ("retention", True, [retaining.QUICK])
+    assert "ten retentions" in answer.question
 
 
 @pytest.fixture
