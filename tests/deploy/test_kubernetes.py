@@ -6,6 +6,7 @@ of what we use of it here, Kustomization is held to the files beside it. Any oth
 """
 
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -16,16 +17,28 @@ import yaml
 
 import streamfilter
 from deploy.kubernetes.__main__ import MANIFEST, manifest
+from streamfilter.config.configuration import load_config
 from tests.deploy.tools import accepted, tool
 from tests.support.texts import TEXTS
 
 DIRECTORY = MANIFEST.parents[1]
 BASE, OPERATOR = DIRECTORY / "base", DIRECTORY / "operator"
+SECURED, NETWORK, PRODUCTION = (DIRECTORY / name for name in ("secured", "network", "production"))
+DIRECTORIES = [BASE, OPERATOR, SECURED, NETWORK, PRODUCTION]
+APPLIED = [BASE, OPERATOR, PRODUCTION]
+"""What `kubectl apply -k` takes; the others are components of a kustomization."""
 ROOT = DIRECTORY.parents[1]
 CONFIGURATION = "streamfilter.yaml"
-FILES = [p for p in sorted(DIRECTORY.rglob("*.yaml")) if p.name != CONFIGURATION]
+CONFIGURATIONS = [BASE / CONFIGURATION, SECURED / "secured.yaml", PRODUCTION / "values.yaml"]
+"""In the order in which `run` is given them by the production kustomization."""
+FILES = [path for path in sorted(DIRECTORY.rglob("*.yaml")) if path not in CONFIGURATIONS]
 PODMONITOR = json.loads((Path(__file__).parent / "podmonitor.schema.json").read_text())
-KUSTOMIZATION_KEYS = {"apiVersion", "kind", "labels", "configMapGenerator", "images", "resources"}
+KUSTOMIZATION_KEYS = {"apiVersion", "kind", "labels", "configMapGenerator", "images", "resources",
+                      "components", "patches"}  # fmt: skip
+KUSTOMIZE = {
+    "Kustomization": "kustomize.config.k8s.io/v1beta1",
+    "Component": "kustomize.config.k8s.io/v1alpha1",
+}
 OF_OTHERS = "monitoring.coreos.com"
 VERSION = kubernetes_validate.latest_version()
 
@@ -54,7 +67,7 @@ def validate(document: dict) -> None:
             jsonschema.validate(document, PODMONITOR)
         case "PrometheusRule":
             _check_rules(document)
-        case "Kustomization":
+        case "Kustomization" | "Component":
             _check_kustomization(document)
         case _:
             kubernetes_validate.validate(document, VERSION, strict=True)
@@ -73,7 +86,7 @@ def _check_rules(document: dict) -> None:
 def _check_kustomization(document: dict) -> None:
     """Its files are held to it by the test of the directories."""
     assert document.keys() <= KUSTOMIZATION_KEYS
-    assert document["apiVersion"] == "kustomize.config.k8s.io/v1beta1"
+    assert document["apiVersion"] == KUSTOMIZE[document["kind"]]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -83,16 +96,17 @@ def test_every_manifest_is_validated(path):
         validate(document)
 
 
-@pytest.mark.parametrize("directory", [BASE, OPERATOR], ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: path.name)
 def test_a_kustomization_names_every_file_beside_it(directory):
     (kustomization,) = documents(directory / "kustomization.yaml")
-    mine = {path.name for path in FILES if path.parent == directory} - {"kustomization.yaml"}
-    assert set(kustomization["resources"]) - {"../base"} == mine
+    mine = {path.name for path in directory.iterdir()} - {"kustomization.yaml"}
+    named = {name for name in kustomization.get("resources", ()) if not name.startswith("../")}
     for generated in kustomization.get("configMapGenerator", ()):
-        assert all((directory / name).is_file() for name in generated["files"])
+        named |= set(generated["files"])
+    assert named == mine
 
 
-@pytest.mark.parametrize("directory", [BASE, OPERATOR], ids=lambda path: path.name)
+@pytest.mark.parametrize("directory", APPLIED, ids=lambda path: path.name)
 def test_what_kustomize_renders_is_valid(directory):
     for document in rendered(directory):
         validate(document)
@@ -104,6 +118,54 @@ def test_the_base_needs_nobodys_operator():
     watched = [each["kind"] for each in rendered(OPERATOR) if OF_OTHERS in each["apiVersion"]]
     assert sorted(watched) == ["PodMonitor", "PrometheusRule"]
     assert len(rendered(OPERATOR)) == len(rendered(BASE)) + len(watched)
+
+
+def test_production_has_brokers_topics_and_secrets_by_values_and_a_network_policy(tmp_path):
+    found = rendered(PRODUCTION)
+    assert "NetworkPolicy" in {each["kind"] for each in found}
+    (stateful,) = (each for each in found if each["kind"] == "StatefulSet")
+    (files,) = (each["data"] for each in found if each["kind"] == "ConfigMap")
+    pod = stateful["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    given = [Path(each).name for each in container["args"] if each.startswith("/etc/")]
+    assert given == [path.name for path in CONFIGURATIONS]
+    assert files == {path.name: path.read_text() for path in CONFIGURATIONS}
+    assert {"name": "kafka", "secret": {"secretName": "streamfilter-kafka"}} in pod["volumes"]
+    (mount,) = (each for each in container["volumeMounts"] if each["name"] == "kafka")
+    assert mount["readOnly"]
+    config = load_config(
+        with_secrets(given, files, tmp_path, mount["mountPath"]), {"POD_NAME": "p"}
+    )
+    common = config.kafka.properties("common")
+    assert (config.input.topic, common["security.protocol"]) == ("news", "SASL_SSL")
+    assert (common["sasl.username"], common["sasl.password"]) == ("username!", "password!")
+    assert config.kafka.properties("consumer")["group.instance.id"] == "p"
+    assert "password!" not in json.dumps(config.masked())
+
+
+def with_secrets(
+    names: list[str], files: dict[str, str], directory: Path, mounted: str
+) -> list[Path]:
+    """Write configurations whose secrets are in *directory*, not where they are *mounted*."""
+    for secret in ("username", "password"):
+        (directory / secret).write_text(f"{secret}!")
+    for name in names:
+        (directory / name).write_text(files[name].replace(mounted, str(directory)))
+    return [directory / name for name in names]
+
+
+def test_the_network_policy_lets_in_what_scrapes_and_out_to_names_and_brokers(pod):
+    spec = loaded("networkpolicy.yaml")["spec"]
+    labels = loaded("statefulset.yaml")["spec"]["template"]["metadata"]["labels"]
+    assert spec["podSelector"]["matchLabels"].items() <= labels.items()
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    (inward,) = spec["ingress"]
+    assert [port["port"] for port in inward["ports"]] == [pod["containers"][0]["ports"][0]["name"]]
+    names, brokers = spec["egress"]
+    assert {port["port"] for port in names["ports"]} == {53}
+    text = (BASE / CONFIGURATION).read_text() + (PRODUCTION / "values.yaml").read_text()
+    used = {int(port) for port in re.findall(r"\.example:(\d+)", text)}
+    assert all(p["port"] <= port <= p["endPort"] for p in brokers["ports"] for port in used)
 
 
 def test_the_image_is_the_one_that_the_readme_builds():
