@@ -9,7 +9,7 @@ import click
 
 from streamfilter.commands.options import as_json, output_option
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
-from streamfilter.files.discovery import Discovery, discover
+from streamfilter.files.discovery import CLUSTERS, Discovery, discover
 from streamfilter.files.summary import all_broken
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
@@ -21,14 +21,34 @@ Examples:
   streamfilter pairs poems.jsonl --shingle char:3 -o json
 \b
 A cluster is a star: each member is similar to the centre, its first document, and members need
-not be similar to each other. Pairs are found by the same bands as in the service, so one in a
-hundred at the very threshold is missed (`streamfilter plan` shows the curve).
+not be similar to each other. With --clusters components it is all that hangs together: whoever is
+similar to any member, so that the ends of a chain may be unlike. Pairs are found by the same
+bands as in the service, so one in a hundred at the very threshold is missed (`streamfilter plan`
+shows the curve).
 """
 
 
-@click.command(epilog=EPILOG)
+class _Pairs(click.Command):
+    """Takes ``--clusters`` for stars where no kind stands behind it, but a file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Say which kind is meant before click takes the next word for it."""
+        following = [*args[1:], ""][: len(args)]
+        spelled = [
+            f"--clusters={CLUSTERS[0]}" if each == "--clusters" and after not in CLUSTERS else each
+            for each, after in zip(args, following, strict=True)
+        ]
+        return super().parse_args(ctx, spelled)
+
+
+@click.command(cls=_Pairs, epilog=EPILOG)
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--clusters", is_flag=True, help="Print clusters instead of pairs.")
+@click.option(
+    "--clusters",
+    type=click.Choice(CLUSTERS),
+    metavar="[stars|components]",
+    help="Print clusters instead of pairs: stars unless components are asked for.",
+)
 @click.option(
     "--dead-letter",
     metavar="PATH",
@@ -39,7 +59,7 @@ hundred at the very threshold is missed (`streamfilter plan` shows the curve).
 @output_option
 def command(
     inputs: tuple[str, ...],
-    clusters: bool,
+    clusters: str | None,
     dead_letter: str | None,
     output: str,
     **similarity: Any,
@@ -48,13 +68,14 @@ def command(
     with INTERRUPTION.listening():
         config = config_of(similarity)
         seed = seed_of(similarity, config)
-        found = discover(config, inputs, seed=seed, dead_letter=dead_letter)
+        kind = clusters or CLUSTERS[0]
+        found = discover(config, inputs, seed=seed, dead_letter=dead_letter, clusters=kind)
     if output == "json":
         standard.answer(as_json(_fields(found)))
     else:
         for line in _clusters(found) if clusters else _pairs(found):
             standard.answer(line)
-        standard.say(_summary(found))
+        standard.say(_summary(found, kind))
     if found.broken and not found.documents:
         raise all_broken(found.broken)
 
@@ -78,7 +99,8 @@ def _clusters(found: Discovery) -> list[str]:
     return ["\t".join((cluster.centre, *cluster.members)) for cluster in found.clusters]
 
 
-def _summary(found: Discovery) -> str:
+def _summary(found: Discovery, kind: str) -> str:
+    named = "clusters" if kind == "stars" else kind
     inside = sum(len(cluster.members) for cluster in found.clusters)
     full = (
         f"; {found.overflows:,} times a bucket was full: of more than 255 documents of one kind "
@@ -89,5 +111,5 @@ def _summary(found: Discovery) -> str:
     broken = f"; {found.broken:,} broken lines set aside" if found.broken else ""
     return (
         f"{found.documents:,} documents: {len(found.pairs):,} pairs; {len(found.clusters):,} "
-        f"clusters, {inside:,} documents besides their centres{broken}{full}"
+        f"{named}, {inside:,} documents besides their centres{broken}{full}"
     )

@@ -1,7 +1,9 @@
 """Discovery: all near-duplicate pairs of some files, and their clusters.
 
-Near-duplication is not transitive, so a cluster is a star: in the order of the input, a document
-joins the most similar earlier centre that it was itself compared with, or becomes a centre.
+Near-duplication is not transitive. So a cluster is a star: in the order of the input, a document
+joins the most similar earlier centre that it was itself compared with, or becomes a centre. Or it
+is a component: whoever is similar to a member is one, too, and the ends of such a chain may have
+nothing in common.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketchers import sketcher_of
 
+CLUSTERS = ("stars", "components")
+"""Kinds of clusters: `Cluster` has the kind's own first document as its centre."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A star: its centre, and who was verified against it."""
+    """A centre, the cluster's first document, and who belongs to it."""
 
     centre: str
     members: list[str] = field(default_factory=list)
@@ -42,13 +47,18 @@ class Discovery:
     broken: int
     pairs: list[Pair]
     clusters: list[Cluster]
-    """Those with members, in the order of their centres."""
+    """Those with members, in the order of their centres; of the kind that was asked for."""
     overflows: int
     """How often a document stayed unlisted in a full bucket: pairs may be missing."""
 
 
 def discover(
-    config: Config, inputs: Sequence[str], *, seed: bytes, dead_letter: str | None = None
+    config: Config,
+    inputs: Sequence[str],
+    *,
+    seed: bytes,
+    dead_letter: str | None = None,
+    clusters: str = "stars",
 ) -> Discovery:
     """Return all pairs of *inputs* that meet and are similar by *config*.
 
@@ -57,6 +67,7 @@ def discover(
         inputs: the files, in their order.
         seed: of the hashes.
         dead_letter: a file for lines that cannot be read.
+        clusters: their kind, one of `CLUSTERS`.
 
     Raises:
         Stop: an input cannot be read, or holds something else; names the line and the cure.
@@ -65,7 +76,7 @@ def discover(
     config = config.model_copy(update={"index": index_settings})
     policy = policy_for(config)
     pairs: list[Pair] = []
-    stars: dict[int, Cluster] = {}
+    groups: Stars | Components = Stars() if clusters == "stars" else Components()
     with (
         _rejections(inputs, dead_letter) as rejections,
         opened(config, None, seed=seed) as (index, _),
@@ -79,10 +90,61 @@ def discover(
             rows = collection.like_ordinals(ordinals, policy, earlier=True)
             for ordinal, id_, found in zip(ordinals.tolist(), ids, rows, strict=True):
                 pairs += [_pair(each) for each in found]
-                _join(stars, ordinal, id_, found)
+                groups.add(ordinal, id_, [each.other_ordinal for each in found])
         count = len(collection)
-    clusters = [star for star in stars.values() if star.members]
-    return Discovery(count, rejections.count, pairs, clusters, collection.overflows)
+    return Discovery(count, rejections.count, pairs, groups.clusters(), collection.overflows)
+
+
+class Stars:
+    """Each document joins its most similar centre, or becomes one."""
+
+    def __init__(self) -> None:
+        self._stars: dict[int, Cluster] = {}
+
+    def add(self, ordinal: int, id_: str, similar: Sequence[int]) -> None:
+        """Add a document with the earlier ones that it is *similar* to, the most similar first."""
+        for other in similar:
+            if other in self._stars:
+                self._stars[other].members.append(id_)
+                return
+        self._stars[ordinal] = Cluster(id_)
+
+    def clusters(self) -> list[Cluster]:
+        """Return those with members."""
+        return [star for star in self._stars.values() if star.members]
+
+
+class Components:
+    """Whoever is similar to a member is a member."""
+
+    def __init__(self) -> None:
+        self._ids: dict[int, str] = {}
+        self._first: dict[int, int] = {}
+        """Someone earlier in the same component, nearer to its first; who is first has himself."""
+
+    def add(self, ordinal: int, id_: str, similar: Sequence[int]) -> None:
+        """Add a document with the earlier ones that it is *similar* to."""
+        self._ids[ordinal] = id_
+        roots = sorted({ordinal, *map(self._root, similar)})
+        for each in roots:
+            self._first[each] = roots[0]
+
+    def _root(self, ordinal: int) -> int:
+        while (nearer := self._first[ordinal]) != ordinal:
+            self._first[ordinal] = self._first[nearer]
+            ordinal = nearer
+        return ordinal
+
+    def clusters(self) -> list[Cluster]:
+        """Return those with members, in the order of the input."""
+        found: dict[int, Cluster] = {}
+        for ordinal, id_ in self._ids.items():
+            root = self._root(ordinal)
+            if root == ordinal:
+                found[root] = Cluster(id_)
+            else:
+                found[root].members.append(id_)
+        return [cluster for cluster in found.values() if cluster.members]
 
 
 class _Rejections:
@@ -130,12 +192,3 @@ def _added(
 def _pair(found: Likeness) -> Pair:
     own, other = (name.partition(" ")[2] for name in (found.id, found.other_id))
     return Pair(own, other, found.similarity, found.same_text)
-
-
-def _join(stars: dict[int, Cluster], ordinal: int, id_: str, found: list[Likeness]) -> None:
-    """Let a document join the star of its most similar centre, or become a centre."""
-    for each in found:
-        if each.other_ordinal in stars:
-            stars[each.other_ordinal].members.append(id_)
-            return
-    stars[ordinal] = Cluster(id_)

@@ -67,6 +67,33 @@ def test_pairs_are_those_of_plain_sets_and_clusters_are_stars(capsys, tmp_path):
     assert not [pair for pair in pairs if pair[1] in centres and pair[0] not in members]
 
 
+def test_components_are_all_that_hangs_together_and_a_file_behind_clusters_is_a_file(
+    capsys, tmp_path
+):
+    path = write(tmp_path / "in.jsonl", stories(5))
+    asked = ("--shingle", "word:2", "-o", "json")
+    code, out, err = run(capsys, "pairs", "--clusters", "components", path, *asked)
+    assert code == 0, err
+    found = json.loads(out)
+    component = {}
+    for pair in found["pairs"]:  # the plain way: every pair joins two sets
+        joined = component.get(pair["id"], {pair["id"]}) | component.get(
+            pair["other"], {pair["other"]}
+        )
+        component |= dict.fromkeys(joined, joined)
+    expected = {frozenset(each) for each in component.values()}
+    clusters = [{each["centre"], *each["members"]} for each in found["clusters"]]
+    assert set(map(frozenset, clusters)) == expected
+    assert len(clusters) == len(expected)
+    numbers = [[int(id_[1:]) for id_ in (c["centre"], *c["members"])] for c in found["clusters"]]
+    assert numbers == sorted(map(sorted, numbers)), "not in the order of the input"
+    code, out, err = run(capsys, "pairs", "--clusters", path, "--shingle", "word:2")
+    assert code == 0, err
+    stars = [line.split("\t") for line in out.splitlines()]
+    assert len(stars) > len(clusters), "a chain is several stars"
+    assert run(capsys, "pairs", path, "--clusters=rings")[0] == 64
+
+
 def test_one_id_may_come_twice_and_the_lines_are_a_truth_file(capsys, tmp_path):
     text = "the same eleven words stand here twice under one single id"
     path = write(tmp_path / "in.jsonl", [("a", text), ("a", text), ("b", ""), ("c", "")])
