@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
+
+import click
 
 from streamfilter.files.outputs import write_whole
 
@@ -19,6 +22,20 @@ COLOURS = ("#1f4e79", "#b5651d", "#3a7d44", "#7a3e9d")
 TICKS = 10
 
 Point = tuple[float, float]
+
+
+class PictureFile(click.Path):
+    """A file's name for the picture; another ending than SVG's would lie about what is in it."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path, or refuse its ending."""
+        path = Path(str(super().convert(value, param, ctx)))
+        if path.suffix.lower() != ".svg":
+            self.fail(f"{path}: the picture is SVG; name it {path.with_suffix('.svg')}", param, ctx)
+        return path
 
 
 @dataclass(frozen=True, slots=True)

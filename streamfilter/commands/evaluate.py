@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from streamfilter.assembly import reader_for
+from streamfilter.commands.curve_picture import PictureFile
 from streamfilter.commands.evaluate_sample import (
     draw,
     evaluate_sample,
@@ -77,7 +78,7 @@ withheld, or if a share is below its --min.
 )
 @click.option(
     "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=PictureFile(),
     metavar="FILE.svg",
     help="Draw the measured S-curve over the theory, without --pairs.",
 )

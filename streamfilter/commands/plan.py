@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from streamfilter.commands.curve_picture import Curve, save_picture
+from streamfilter.commands.curve_picture import Curve, PictureFile, save_picture
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.plan_capacity import (
     as_fields,
@@ -86,7 +86,7 @@ def spread_of(_context: click.Context, _option: click.Parameter, value: str | No
 )
 @click.option(
     "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=PictureFile(),
     metavar="FILE.svg",
     help="Draw the S-curve into this file, too.",
 )

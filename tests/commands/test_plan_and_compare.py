@@ -30,6 +30,16 @@ def run_json(capsys, *arguments):
     return json.loads(out)
 
 
+@pytest.mark.parametrize("command", [["plan"], ["evaluate", "in.jsonl"]])
+def test_a_picture_that_is_not_to_be_svg_is_refused_before_anything_is_done(
+    command, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "--plot", "curve.png"]) == 64
+    assert "the picture is SVG; name it curve.svg" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_default_plan_is_16_by_6(capsys):
     plan = run_json(capsys, "plan")
     assert (plan["bands"], plan["rows"], plan["slots"], plan["threshold"]) == (16, 6, 128, 0.8)
