@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import builtins
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -47,12 +48,16 @@ from streamfilter.index.opening import open_index, read_identity
 from streamfilter.index.protocol import Index
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.sketchers import scheme_of
 
 BUCKET_CAP = 255
 """Documents that a bucket lists: more of one kind than that are not all found."""
 
+
+RECALL_MIN = 0.9
+"""Share of the pairs at the threshold that bands should find; planned ones find .99."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,6 +116,8 @@ class Deduplicator:
             path: a directory, made if it is missing; None: in memory.
             threshold: Jaccard similarity in (0, 1] from which on two texts are duplicates (0.8).
                 Another one may be given when a directory is opened again: it holds from then on.
+                Of pairs at a lower one than the bands were made for they find few; a warning says
+                how few.
             shingle: ``word:3`` (default), ``char:5``, ...: how a text becomes a set.
             scheme: everything that shapes the index, instead of *shingle*; by default bands are
                 planned to find .99 of the pairs at the threshold.
@@ -131,6 +138,8 @@ class Deduplicator:
         )
         identity = wanted_identity(known, wanted)
         sketcher = Sketcher(scheme_of(identity.scheme), seed=identity.seed)
+        if threshold is not None:
+            _warn_of_missed(sketcher.scheme, threshold)
         if path is None:
             index: Index = MemoryIndex(slots=identity.slots, bucket_cap=BUCKET_CAP)
             self._policy = asked
@@ -356,6 +365,18 @@ class Deduplicator:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _warn_of_missed(scheme: Scheme, threshold: float) -> None:
+    """Warn if the bands find too few of the pairs at *threshold*: what they miss is never seen."""
+    found = Shape.of(scheme).probability(threshold)
+    if found < RECALL_MIN:
+        warnings.warn(
+            f"the bands of this scheme ({scheme.bands} x {scheme.rows}) find {found:.2f} of the "
+            f"pairs at threshold {threshold:g}; for all of them add the texts to a new "
+            f"Deduplicator(threshold={threshold:g})",
+            stacklevel=3,
+        )
 
 
 def _refuse_others(id: object, text: object) -> None:

@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -123,6 +124,20 @@ def test_a_directory_knows_everything_after_a_kill(tmp_path):
         Deduplicator(path, shingle="char:4", threshold=0.7)
     with Deduplicator(path, threshold=0.99) as texts:
         assert not texts.is_duplicate(NEAR)  # another threshold holds from then on
+
+
+def test_a_threshold_that_the_bands_do_not_serve_is_warned_of_with_what_they_find(tmp_path):
+    with Deduplicator(tmp_path / "state", threshold=0.8) as texts:
+        texts.add("a", BASE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Deduplicator(tmp_path / "state", threshold=0.9).close()  # stricter: they find all
+        Deduplicator(threshold=0.5).close()  # new: made for it
+        Deduplicator(tmp_path / "state").close()
+    with pytest.warns(UserWarning, match=r"16 x 6\) find 0\.22 of the pairs at threshold 0\.5"):
+        texts = Deduplicator(tmp_path / "state", threshold=0.5)
+    assert texts.threshold == 0.5
+    texts.close()
 
 
 def test_a_copy_goes_its_own_way_and_comes_back(make, tmp_path):
