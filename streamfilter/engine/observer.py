@@ -24,6 +24,7 @@ from streamfilter.matching.batch import Decided
 from streamfilter.model import Positions, Record
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.client_statistics import Statistics
+from streamfilter.monitoring.held import Held
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase
 from streamfilter.process.health import Health, State
@@ -58,15 +59,6 @@ class Usage:
     """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
 
 
-@dataclass(slots=True)
-class _Held:
-    """What one index of this process holds."""
-
-    documents: int = 0
-    changelog_offset: int = -1
-    usage: Usage | None = None
-
-
 class Observer:
     """Feeds one process's metrics and health."""
 
@@ -87,7 +79,8 @@ class Observer:
         self._stamps: dict[str, int] = {}
         """Timestamp of the last committed record, by ``topic/partition``."""
         self._partitions = 0
-        self._indexes: WeakKeyDictionary[Index, _Held] = WeakKeyDictionary()
+        self._indexes: WeakKeyDictionary[Index, Held] = WeakKeyDictionary()
+        self._usages: WeakKeyDictionary[Index, Usage] = WeakKeyDictionary()
         self.statistics = Statistics(metrics.kafka)
         self.spent = metrics.spent
         """Says what the engine's thread did since the last call (`catalogue.ACTIVITIES`)."""
@@ -152,20 +145,23 @@ class Observer:
         oldest = min((stamp for stamp in stamps if stamp > 0), default=None)
         return None if oldest is None else oldest / 1000
 
-    def _hold(self, index: Index, usage: Usage | None = None) -> None:
-        held = self._indexes.setdefault(index, _Held())
-        held.documents, held.changelog_offset = len(index), index.progress.changelog_offset
-        held.usage = usage or held.usage
-        all_ = list(self._indexes.values())
-        documents = sum(each.documents for each in all_)
-        offset = sum(each.changelog_offset for each in all_)
-        self._metrics.index(documents, changelog_offset=offset)
-        self._health.report(documents=documents)
+    def _hold(self, index: Index) -> None:
+        progress = index.progress
+        self._indexes[index] = Held(
+            documents=len(index),
+            windows=len(index.windows),
+            horizon=progress.horizon,
+            changelog_offset=progress.changelog_offset,
+        )
+        held = Held.together(self._indexes.values())
+        self._metrics.index(held)
+        self._health.report(documents=held.documents)
 
     def occupying(self, index: Index, usage: Usage) -> None:
         """Show the disk space that an index takes, and what is left."""
-        self._hold(index, usage)
-        usages = [each.usage for each in self._indexes.values() if each.usage is not None]
+        self._hold(index)
+        self._usages[index] = usage
+        usages = list(self._usages.values())
         properties: Counter[str] = Counter()
         for each in usages:
             properties.update(each.properties)

@@ -35,6 +35,7 @@ from streamfilter.monitoring.catalogue import (
     MetricKind,
 )
 from streamfilter.monitoring.exposition import Exposition, Family, Histogram, Key, Series
+from streamfilter.monitoring.held import Held
 from streamfilter.monitoring.quality import RECORDS, SAMPLED, Figure, Quality
 from streamfilter.process.health import Cause, Health, State
 from streamfilter.similarity.estimators import Estimate, curve_of
@@ -138,6 +139,8 @@ class Metrics:
             self._add("bucket_overflows_total", report.applied.overflows)
             self._add("faintly_listed_documents_total", report.applied.faint)
             self._add("unlisted_documents_total", report.applied.unlisted)
+            self._add("expired_documents_total", report.applied.expired)
+            self._add("forgotten_documents_total", report.applied.removed)
             self._observe("batch_documents", np.array([records], np.float64))
             if report.ages_seconds is not None:
                 self._observe("end_to_end_seconds", np.maximum(report.ages_seconds, 0.0))
@@ -258,9 +261,14 @@ class Metrics:
         """Set the changelog records still to be applied."""
         self._set(restore_remaining_records=remaining)
 
-    def index(self, documents: int, *, changelog_offset: int) -> None:
+    def index(self, held: Held) -> None:
         """Set how much all indexes of the process remember, and how far they have come."""
-        self._set(index_documents=documents, changelog_offset=changelog_offset)
+        self._set(
+            index_documents=held.documents,
+            index_windows=held.windows,
+            index_horizon_documents=held.horizon,
+            changelog_offset=held.changelog_offset,
+        )
 
     def occupied(
         self, bytes: int, *, free: int, oldest: float, properties: Mapping[str, float]

@@ -10,6 +10,11 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamfilter.engine.machine import SystemClock
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.outgoing import Destinations
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.index.protocol import Applied, Changes, Progress
 from streamfilter.matching import audit_sample
 from streamfilter.matching.counts import Counts
 from streamfilter.model import (
@@ -23,6 +28,7 @@ from streamfilter.model import (
     Verdict,
 )
 from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, MetricKind
+from streamfilter.monitoring.held import Held
 from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.monitoring.quality import Quality
 from streamfilter.process.health import Health, State
@@ -67,6 +73,21 @@ def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
     assert series["streamfilter_records_produced_total", (("destination", "unique"),)] == 3
     assert total(series, "matches_total") == 2
     assert total(series, "false_positive_probability_sum_total") == 0.25
+
+
+def test_what_is_forgotten_is_counted_and_what_is_left_is_shown_of_all_indexes_together():
+    metrics = Metrics()
+    metrics.batch(BatchReport.of(OUTCOMES, applied=Applied(expired=4, removed=2)))
+    metrics.batch(BatchReport.of(OUTCOMES, applied=Applied(expired=1)))
+    indexes = [MemoryIndex(slots=16, bucket_cap=8) for _ in range(2)]
+    observer = Observer(metrics, Health(), SystemClock(), Destinations("u", "d", "x", 1, {}, {}))
+    for next_ordinal, index in zip((50, 20), indexes, strict=True):
+        index.apply(Changes(Progress(next_ordinal=next_ordinal, horizon=next_ordinal // 2)))
+        observer.standing(index, {}, None, "docs")
+    assert metrics.value("expired_documents_total") == 5
+    assert metrics.value("forgotten_documents_total") == 2
+    assert metrics.value("index_horizon_documents") == 25 + 10
+    assert metrics.value("index_windows") == 2
 
 
 def test_a_scrape_never_sees_half_a_batch():
@@ -126,7 +147,7 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
     metrics.spent("commit")
     metrics.partitions(4, disk=1)
     metrics.rebalance("lost")
-    metrics.index(10, changelog_offset=9)
+    metrics.index(Held(10, windows=2, horizon=3, changelog_offset=9))
     metrics.occupied(5, free=1, oldest=0.0, properties={"front_keys": 3.0})
     metrics.kafka("data", {"requests": 3}, {"brokers_up": 1})
     metrics.audited(a_round(near=3, unique=5, missed=1))
