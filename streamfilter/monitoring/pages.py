@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
+from math import isnan
 
 import streamfilter
 from streamfilter.monitoring.metrics import Metrics
@@ -96,6 +97,8 @@ class Pages:
             "lag": dict(status.lag),
             "verdicts": self.metrics.verdicts(),
             "index_documents": status.documents,
+            "index_since_seconds": _known(self.metrics.value("index_oldest_timestamp_seconds")),
+            "index_bytes": _known(self.metrics.value("index_bytes")),
             "restore_remaining_records": status.restore_remaining,
             "mode": self.shown.mode,
             "threshold": self.shown.threshold,
@@ -105,6 +108,11 @@ class Pages:
             "latest": self.showcase.as_dicts(),
         }
         return _json(200, answer)
+
+
+def _known(number: float) -> float | None:
+    """Return a gauge's *number*, or None where it is not known yet: JSON has no NaN."""
+    return None if isnan(number) else number
 
 
 def _json(code: int, value: object) -> Answer:

@@ -51,6 +51,9 @@ function rateOf(status, records) {
   return rate;
 }
 
+const minute = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC";
+const megabytes = (bytes) => counted(Math.round(bytes / 1e6)) + " MB";
+
 function showTraffic(status) {
   const verdicts = Object.entries(status.verdicts);
   const records = verdicts.reduce((sum, [, count]) => sum + count, 0);
@@ -60,6 +63,8 @@ function showTraffic(status) {
   const lags = Object.values(status.lag);
   at("lag").textContent = lags.length ? counted(lags.reduce((sum, lag) => sum + lag, 0)) : "–";
   at("documents").textContent = counted(status.index_documents);
+  at("since").textContent = status.index_since_seconds === null ? "–" : minute(status.index_since_seconds);
+  at("bytes").textContent = status.index_bytes === null ? "–" : megabytes(status.index_bytes);
   at("mode").hidden = status.mode !== "shadow";
   at("verdicts").replaceChildren(...verdicts.map(([verdict, count]) => made("tr", {},
     made("th", { scope: "row" }, made("span", { class: "dot " + verdict, "aria-hidden": "true" }), NAMES[verdict] ?? verdict),
