@@ -16,10 +16,10 @@ import numpy as np
 from streamfilter.documents.reader import is_blank
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
 from streamfilter.index.selection import documents_at
+from streamfilter.matching.finding import Outcome
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.matching.search import candidates_of, compared
-from streamfilter.matching.verification import Outcome
 from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 

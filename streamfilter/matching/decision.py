@@ -12,8 +12,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.matching.finding import Fate
-from streamfilter.matching.verification import Outcome
+from streamfilter.matching.finding import Fate, Outcome
 from streamfilter.model import Decision, Match, Reason, Source, Verdict
 from streamfilter.similarity.columns import Flags
 

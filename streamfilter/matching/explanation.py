@@ -19,11 +19,11 @@ from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, 
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, decide
-from streamfilter.matching.finding import Fate
+from streamfilter.matching.finding import Fate, Outcome
 from streamfilter.matching.pipeline import Batch, Locate, described, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import BEHIND_ALL, Candidate, Readable, candidate_of
-from streamfilter.matching.verification import Outcome, Verifier
+from streamfilter.matching.verification import Verifier
 from streamfilter.model import Decision, Source, Verdict
 from streamfilter.similarity.columns import I64, U64, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches

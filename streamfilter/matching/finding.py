@@ -1,4 +1,4 @@
-"""What became of one pair, why, and in words: said once, for evidence, `explain` and the others.
+"""What became of the pairs, why, and in words: said once, for evidence, `explain` and the others.
 
 `verification` finds it, `decision` makes a verdict of a document's findings, and whoever tells a
 verdict takes its method, its numbers and its reason from here, so that none can differ.
@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
+from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.comparers import distinct
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.similarity.columns import F64, I64, Flags
 from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
 
 
@@ -139,3 +143,73 @@ class Finding:
         verb = "reaches" if self.containment >= self.policy.containment else "misses"
         whose = "the shorter" if self.policy.contained == "shorter" else "the arriving"
         return f"{share} of {whose} text is in the other and {verb} verify.containment {wanted}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Candidates with their fate: confirmed, rejected, skipped or missing.
+
+    The other candidates of a document that has an equal text have none: nobody asked.
+    """
+
+    policy: MatchPolicy
+    candidates: Candidates
+    similarity: F64
+    """(p,) of the sets where they were compared, else the signature's estimate."""
+    whole: Flags
+    """(p,) True where the similarity is exact, False where it is estimated."""
+    sample: I64
+    """(p,) independent trials behind an estimated similarity: tokens looked at, or slots' worth."""
+    equal_text: Flags
+    confirmed: Flags
+    rejected: Flags
+    skipped: Flags
+    """(p,) hopeful, but beyond ``max_candidates``; or outnumbered."""
+    missing: Flags
+    """(p,) the index no longer has the candidate's record."""
+    compared: Flags
+    """(p,) whose similarity is more than the signatures' estimate, if the method looks further."""
+    estimated: F64
+    """(p,) what the signatures say; 0 where they were not asked."""
+    wanted: F64 | float
+    """(p,) the similarity from which each pair counts, or one for all."""
+    containment: F64 | None = None
+    """(p,) share of one set that is in the other; None: the policy does not ask."""
+    outnumbered: Flags | None = None
+    """(p,) not even estimated; None: who is, was left out before."""
+
+    def finding(self, pair: int) -> Finding:
+        """Return what became of one pair, and why."""
+        fate, containment = self._fate(pair), self.containment
+        asked = fate not in (Fate.UNASKED, Fate.MISSING, Fate.OUTNUMBERED)
+        estimated = 1.0 if fate is Fate.SAME_TEXT else float(self.estimated[pair])
+        return Finding(
+            policy=self.policy,
+            fate=fate,
+            similarity=float(self.similarity[pair]),
+            exact=bool(self.whole[pair]),
+            sample=int(self.sample[pair]),
+            wanted=self._wanted(pair),
+            estimate=estimated if asked else None,
+            containment=None if containment is None else float(containment[pair]),
+        )
+
+    def _wanted(self, pair: int) -> float:
+        return float(self.wanted[pair] if isinstance(self.wanted, np.ndarray) else self.wanted)
+
+    def _fate(self, pair: int) -> Fate:
+        if self.missing[pair]:
+            return Fate.MISSING
+        if self.equal_text[pair]:
+            return Fate.SAME_TEXT
+        if self.confirmed[pair]:
+            enough = self.similarity[pair] >= self._wanted(pair)
+            return Fate.MATCH if enough else Fate.CONTAINED
+        if self.outnumbered is not None and self.outnumbered[pair]:
+            return Fate.OUTNUMBERED
+        if self.skipped[pair]:
+            return Fate.SKIPPED
+        if not self.rejected[pair]:
+            return Fate.UNASKED
+        looked = self.compared[pair] or self.policy.comparer.compare is None
+        return Fate.BELOW if looked else Fate.HOPELESS

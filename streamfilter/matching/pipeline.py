@@ -22,11 +22,13 @@ from streamfilter.matching.candidates import collect, meetings
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, decide
+from streamfilter.matching.finding import Outcome
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
 from streamfilter.matching.overlay import Overlay
 from streamfilter.matching.past import Past
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
-from streamfilter.matching.verification import MatchPolicy, Outcome, Verifier
+from streamfilter.matching.verification import Verifier
 from streamfilter.model import BatchMark, Decision, Positions, Record, Source
 from streamfilter.similarity.columns import I64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketches

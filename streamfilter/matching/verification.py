@@ -16,13 +16,10 @@ from streamfilter.index.protocol import Documents
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.comparers import Compare
 from streamfilter.matching.crowds import most_similar
-from streamfilter.matching.finding import Fate, Finding
+from streamfilter.matching.finding import Outcome
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.columns import F64, I64, Contents, Flags, places_of
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
-
-__all__ = ["MatchPolicy", "Outcome", "Verifier"]
-
 
 PAIRS_AT_ONCE = 4_096
 """Signatures compared at a time: half a megabyte each side stays in the processor's cache."""
@@ -30,76 +27,6 @@ PAIRS_AT_ONCE = 4_096
 WORD = 8
 LANES = np.uint64(0x0101010101010101)
 """Times this, the top byte of a word is the sum of its bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Candidates with their fate: confirmed, rejected, skipped or missing.
-
-    The other candidates of a document that has an equal text have none: nobody asked.
-    """
-
-    policy: MatchPolicy
-    candidates: Candidates
-    similarity: F64
-    """(p,) of the sets where they were compared, else the signature's estimate."""
-    whole: Flags
-    """(p,) True where the similarity is exact, False where it is estimated."""
-    sample: I64
-    """(p,) independent trials behind an estimated similarity: tokens looked at, or slots' worth."""
-    equal_text: Flags
-    confirmed: Flags
-    rejected: Flags
-    skipped: Flags
-    """(p,) hopeful, but beyond ``max_candidates``; or outnumbered."""
-    missing: Flags
-    """(p,) the index no longer has the candidate's record."""
-    compared: Flags
-    """(p,) whose similarity is more than the signatures' estimate, if the method looks further."""
-    estimated: F64
-    """(p,) what the signatures say; 0 where they were not asked."""
-    wanted: F64 | float
-    """(p,) the similarity from which each pair counts, or one for all."""
-    containment: F64 | None = None
-    """(p,) share of one set that is in the other; None: the policy does not ask."""
-    outnumbered: Flags | None = None
-    """(p,) not even estimated; None: who is, was left out before."""
-
-    def finding(self, pair: int) -> Finding:
-        """Return what became of one pair, and why."""
-        fate, containment = self._fate(pair), self.containment
-        asked = fate not in (Fate.UNASKED, Fate.MISSING, Fate.OUTNUMBERED)
-        estimated = 1.0 if fate is Fate.SAME_TEXT else float(self.estimated[pair])
-        return Finding(
-            policy=self.policy,
-            fate=fate,
-            similarity=float(self.similarity[pair]),
-            exact=bool(self.whole[pair]),
-            sample=int(self.sample[pair]),
-            wanted=self._wanted(pair),
-            estimate=estimated if asked else None,
-            containment=None if containment is None else float(containment[pair]),
-        )
-
-    def _wanted(self, pair: int) -> float:
-        return float(self.wanted[pair] if isinstance(self.wanted, np.ndarray) else self.wanted)
-
-    def _fate(self, pair: int) -> Fate:
-        if self.missing[pair]:
-            return Fate.MISSING
-        if self.equal_text[pair]:
-            return Fate.SAME_TEXT
-        if self.confirmed[pair]:
-            enough = self.similarity[pair] >= self._wanted(pair)
-            return Fate.MATCH if enough else Fate.CONTAINED
-        if self.outnumbered is not None and self.outnumbered[pair]:
-            return Fate.OUTNUMBERED
-        if self.skipped[pair]:
-            return Fate.SKIPPED
-        if not self.rejected[pair]:
-            return Fate.UNASKED
-        looked = self.compared[pair] or self.policy.comparer.compare is None
-        return Fate.BELOW if looked else Fate.HOPELESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,19 +187,18 @@ class Verifier:
     ) -> tuple[F64, Flags, I64]:
         """Return similarity, whole?, sample of each pair; only *chosen* ones are compared."""
         similarity, whole = estimated.copy(), np.zeros(len(rows), bool)
-        if self.policy.comparer.compare is None:
-            return similarity, whole, self._trials(rows, at, estimated)
         sample = np.full(len(rows), self._slots(), np.int64)
-        if not chosen.any():
-            return similarity, whole, sample
-        keys = rows[chosen] * len(self._all) + at[chosen]
-        self._compare(self.policy.comparer.compare, keys)
-        found = np.searchsorted(self._compared[0], keys)
-        similarity[chosen], whole[chosen], sample[chosen] = (
-            column[found] for column in self._compared[1:]
-        )
-        if self.policy.sample_modulus > 1:
-            whole[chosen] = False
+        compare = self.policy.comparer.compare
+        if compare is not None and chosen.any():
+            keys = rows[chosen] * len(self._all) + at[chosen]
+            self._compare(compare, keys)
+            found = np.searchsorted(self._compared[0], keys)
+            similarity[chosen], whole[chosen], sample[chosen] = (
+                column[found] for column in self._compared[1:]
+            )
+            whole &= self.policy.sample_modulus == 1
+        elif compare is None:
+            sample = self._trials(rows, at, estimated)
         return similarity, whole, sample
 
     def _trials(self, rows: I64, at: I64, estimated: F64) -> I64:

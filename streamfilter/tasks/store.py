@@ -27,7 +27,7 @@ from streamfilter.index.opening import open_index, read_identity, wipe_index
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks import RocksIndex
-from streamfilter.matching.verification import MatchPolicy
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.process.health import State
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.tasks.plan import Plan, Script, with_room

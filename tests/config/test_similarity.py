@@ -9,7 +9,7 @@ from streamfilter.config.configuration import load_config, read_config
 from streamfilter.documents.reader import Limits
 from streamfilter.index.format import BUCKET_CAP
 from streamfilter.index.options import Memory
-from streamfilter.matching.verification import MatchPolicy
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme, Shingling
 
 

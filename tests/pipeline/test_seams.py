@@ -9,8 +9,8 @@ from streamfilter.matching import candidates
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.crowds import ranks
 from streamfilter.matching.decision import decide
+from streamfilter.matching.finding import Outcome
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge
-from streamfilter.matching.verification import Outcome
 from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches

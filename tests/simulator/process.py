@@ -24,7 +24,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.matching.audit import Rates
 from streamfilter.matching.audit_scan import Round
 from streamfilter.matching.batch import Rules
-from streamfilter.matching.verification import MatchPolicy
+from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source
 from streamfilter.similarity.text import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
