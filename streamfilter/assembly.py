@@ -9,18 +9,25 @@ from typing import Any
 
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.schemas import OneSchema, Schema, Schemas
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Document, Record
 from streamfilter.monitoring.showcase import Showcase, Shown
+from streamfilter.stops import ConfigError, Problem
 
 _POLICY_FACT = "policy"
+_SCHEMA_KINDS = {"avro": "AVRO"}
 
 logger = logging.getLogger("streamfilter.assembly")
 
 
 def reader_for(config: Config) -> Reader:
-    """Return what reads records as *config* says."""
+    """Return what reads records as *config* says.
+
+    Raises:
+        ConfigError: the format needs what is not there; names the cure.
+    """
     return Reader(
         config.input.format,
         text=config.input.text,
@@ -34,7 +41,21 @@ def reader_for(config: Config) -> Reader:
         ),
         empty_text=config.input.empty_text,
         tombstones=config.input.tombstones,
+        schemas=_schemas_for(config),
+        framed=config.input.framing == "registry",
     )
+
+
+def _schemas_for(config: Config) -> Schemas | None:
+    """Return where schemas come from: a file stands in a registry's place."""
+    path = config.input.schema_file
+    if path is None:
+        return None
+    try:
+        return OneSchema(Schema(_SCHEMA_KINDS[config.input.format], path.read_text("utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        problem = Problem("input.schema_file", f"cannot read {path}: {error}", "name the file")
+        raise ConfigError([problem]) from None
 
 
 def policy_for(config: Config) -> MatchPolicy:

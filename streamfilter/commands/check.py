@@ -12,9 +12,10 @@ from pathlib import Path
 
 import click
 
+from streamfilter.assembly import reader_for
 from streamfilter.commands import options
 from streamfilter.commands.check_places import check_places
-from streamfilter.config.configuration import Config
+from streamfilter.config.configuration import Config, ConfigError, Reading
 from streamfilter.process import standard
 from streamfilter.process.logs import MASKER
 from streamfilter.stops import ExitCode, Problem, Refused, Temporary
@@ -46,7 +47,7 @@ def command(
     broken = any(problem.key.startswith("similarity") for problem in reading.problems)
     scheme = None if broken else reading.config.scheme()
     problems = [*reading.problems, *check_places(reading.config, scheme)]
-    problems += _properties(reading.config, problems)
+    problems += _properties(reading.config, problems) + _format(reading)
     unreachable: list[Problem] = []
     if connect or create:
         try:
@@ -70,6 +71,17 @@ def _properties(config: Config, known: list[Problem]) -> list[Problem]:
     said = {problem.key for problem in known}
     found = clients.validate_properties(_without_brokers(config))
     return [problem for problem in found if problem.key not in said]
+
+
+def _format(reading: Reading) -> list[Problem]:
+    """Return what the input's format needs and does not have, if its settings are right."""
+    if any(problem.key.startswith("input") for problem in reading.problems):
+        return []
+    try:
+        reader_for(reading.config)
+    except ConfigError as error:
+        return list(error.problems)
+    return []
 
 
 def _without_brokers(config: Config) -> Config:

@@ -62,11 +62,21 @@ def config_of(given: dict[str, Any], *, over_files: bool = True) -> Config:
     """
     files: tuple[Path, ...] = given["files"]
     config = load(files, (*given["overrides"], *_overrides(given)))
-    id_ = config.input.id
-    if over_files and id_ is not None and not id_.startswith("/"):
-        cure = "point at a field (--id /id), or use none: the line's number"
-        raise ConfigError([Problem("input.id", f"got {id_}; a line has no key and headers", cure)])
+    if over_files and (problem := _no_line(config)):
+        raise ConfigError([problem])
     return config
+
+
+def _no_line(config: Config) -> Problem | None:
+    """Return what lines of files do not have."""
+    id_ = config.input.id
+    if config.input.has_schema:
+        return Problem("input.format", f"got {config.input.format}; it has no lines",
+                       "use json, text or fields")  # fmt: skip
+    if id_ is not None and not id_.startswith("/"):
+        return Problem("input.id", f"got {id_}; a line has no key and headers",
+                       "point at a field (--id /id), or use none: the line's number")  # fmt: skip
+    return None
 
 
 def seed_of(given: dict[str, Any], config: Config) -> bytes:

@@ -157,7 +157,7 @@ def as_sketched(scheme: Scheme, text: str) -> str:
         return text
     pointers = [field.rpartition(" ")[0] for field in named]
     try:
-        joined, _ = FieldsReader(pointers, id_pointer=None).read(parse_json(text.encode()))
+        joined, _ = FieldsReader(pointers, id_pointer=None)(parse_json(text.encode()))
     except Unreadable as trouble:
         example = ", ".join(f'"{pointer[1:]}": "..."' for pointer in pointers)
         raise Stop(

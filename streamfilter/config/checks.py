@@ -77,9 +77,20 @@ def _topics(config: Config) -> Iterator[Problem]:
 
 
 def _format(config: Config) -> Iterator[Problem]:
-    if config.input.format == "json":
+    if config.input.format not in ("text", "fields"):
         yield from _overlaps(config)
+    yield from _schemas(config)
     yield from _records(config)
+
+
+def _schemas(config: Config) -> Iterator[Problem]:
+    given = config.input
+    if given.has_schema and given.schema_file is None:
+        yield Problem("input.schema_file", f"format {given.format} needs its schema",
+                      "name its file, such as article.avsc")  # fmt: skip
+    if not given.has_schema and given.schema_file is not None:
+        yield Problem("input.schema_file", f"has no meaning with input.format {given.format}",
+                      "set input.format: avro, or leave it out")  # fmt: skip
 
 
 def _overlaps(config: Config) -> Iterator[Problem]:
@@ -166,8 +177,8 @@ def _sizes(config: Config) -> Iterator[Problem]:
 _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
     *shapes.CHECKS,
-    (("input.format", "input.text", "input.id", "input.fields", "input.held_out", "verify"),
-     _format),
+    (("input.format", "input.text", "input.id", "input.fields", "input.held_out",
+      "input.schema_file", "verify"), _format),
     (("kafka.common", "kafka.consumer", "kafka.producer"), _properties),
     (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
       "batch.latency"), _timeouts),

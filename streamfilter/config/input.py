@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import AwareDatetime, Field
@@ -13,15 +14,26 @@ class InputSection(Section):
     """What is read, and how a record becomes a document."""
 
     topic: Topic = Field(default="documents", description="Topic to read.")
-    format: Literal["json", "text", "fields"] = Field(
+    format: Literal["avro", "json", "text", "fields"] = Field(
         default="json",
-        description="json: text and id by JSON Pointer; text: the whole value is the text; "
-        "fields: records such as customers, compared field by field.",
+        description="json, avro: text and id by JSON Pointer; text: the whole value is the text; "
+        "fields: JSON records such as customers, compared field by field.",
+    )
+    schema_file: Path | None = Field(
+        default=None,
+        description="With format avro: the file of the schema that all records were written by, "
+        "such as article.avsc.",
+    )
+    framing: Literal["registry", "none"] = Field(
+        default="registry",
+        description="With format avro. registry: values begin with a byte 0 and a schema's id in "
+        "four bytes, or the header __value_schema_id holds it; none: values are bare.",
     )
 
     fields: dict[Pointer, Literal["words", "digits", "exact"]] = Field(
         default={},
-        description="With format fields: JSON Pointer of each field, and how it is compared. "
+        description="With format fields or avro: JSON Pointer of each field, and how it is "
+        "compared. "
         "words: names, addresses (spelling and order may differ a little); digits: phone numbers "
         "(another area code, a digit off); exact: keys. Records that agree in one field meet.",
     )
@@ -65,4 +77,9 @@ class InputSection(Section):
     @property
     def records(self) -> bool:
         """Return whether a document is a record with fields, and no text."""
-        return self.format == "fields"
+        return self.format == "fields" or bool(self.fields and self.has_schema)
+
+    @property
+    def has_schema(self) -> bool:
+        """Return whether values mean nothing without a schema."""
+        return self.format == "avro"

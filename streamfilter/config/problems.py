@@ -23,7 +23,6 @@ _NOT_BUILT: dict[tuple[str, ...], str] = {
     ("index", "retention"): "retention is not built yet; leave it out: all is remembered",
     ("input", "tombstones", "forget"): "forgetting by tombstone is not built yet; use forward "
     "or drop",
-    ("input", "format", "avro"): "format avro is not built yet; use json or text",
     ("input", "format", "cloudevents"): "format cloudevents is not built yet; use json or text",
 }
 """What the design has and the code has not: settings, and values of settings → what to write."""

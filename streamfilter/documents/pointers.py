@@ -147,6 +147,6 @@ def wrong_type(path: Path, value: Any, wanted: str) -> Unreadable:
 
 def kind(value: Any) -> str:
     """Return what *value* is, in JSON's words."""
-    names = {bool: "a boolean", Integer: "an integer", float: "a number", str: "a string",
-             list: "an array", dict: "an object"}  # fmt: skip
+    names = {bool: "a boolean", Integer: "an integer", int: "an integer", float: "a number",
+             str: "a string", list: "an array", dict: "an object", bytes: "bytes"}  # fmt: skip
     return names.get(type(value), "null")

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from streamfilter.documents.decoding import Wanted, decoder_for
 from streamfilter.documents.fast_json import shortcut
 from streamfilter.documents.pointers import WHOLE, Unreadable
 from streamfilter.documents.record_fields import FieldsReader
+from streamfilter.documents.schemas import Schemas, SchemasAway
 from streamfilter.documents.selecting import (
     ID_BYTES_MAX,
     Fields,
@@ -22,10 +23,10 @@ from streamfilter.documents.selecting import (
     id_beside,
     id_of_tombstone,
 )
-from streamfilter.documents.strict_json import check_depth, decode_utf8, parse_json
 from streamfilter.model import (
     Document,
     ErrorCode,
+    Headers,
     Malformed,
     Reading,
     Reason,
@@ -84,11 +85,14 @@ class Reader:
         limits: Limits | None = None,
         empty_text: str = "forward",
         tombstones: str = "forward",
+        schemas: Schemas | None = None,
+        framed: bool = True,
     ) -> None:
         """Prepare the decoder.
 
         Args:
-            format: ``json``, ``text`` (the value is the text) or ``fields`` (a record as JSON).
+            format: a file in `documents/formats`, such as ``json``, or ``fields`` (a record as
+                JSON).
             text: where the text is, as RFC 6901 has it, such as ``/body/text``, or ``value``; of
                 several, each that is there is a line of it.
             id: where the id is: a pointer, ``key``, or ``header:NAME``; None makes it
@@ -99,17 +103,13 @@ class Reader:
             empty_text: ``forward``, ``drop``, or ``exact_only`` to judge empty texts too.
             tombstones: ``forward`` or ``drop`` records without a value; or ``forget`` the documents
                 whose id is their key, and forward them.
+            schemas: for formats with schemas, where these come from.
+            framed: whether their values bear a registry's frame.
 
         Raises:
             ValueError: for anything not listed above; the message names the cure.
+            ConfigError: the format needs what is not there; names the cure.
         """
-        formats: dict[str, Callable[[bytes], Any]] = {
-            "json": self._parse_json,
-            "text": decode_utf8,
-            "fields": self._parse_json,
-        }
-        if format not in formats:
-            raise ValueError(f"input.format is {format!r}; use one of {', '.join(formats)}")
         if tombstones == "exact_only":
             raise ValueError("tombstones is 'exact_only', but they have no text; use forward")
         self.limits = limits or Limits()
@@ -117,18 +117,19 @@ class Reader:
         self._forgotten_id = id_of_tombstone(id) if tombstones == "forget" else None
         tombstones = "forward" if tombstones == "forget" else tombstones
         self._tombstone = _policy("tombstones", tombstones, Reason.TOMBSTONE)
-        self._decode = formats[format]
         self._id_beside = id_beside(id)
         inside = None if self._id_beside is not None or format == "text" else id
-        self._select: Callable[[Any], Fields]
+        records, depth = format == "fields" or bool(fields), self.limits.depth
+        self._select: TextSelection | FieldsReader
         self._shortcut: Callable[[bytes], Fields | None] | None = None
-        if format == "fields":
-            self._select = FieldsReader(fields, id_pointer=inside, held_out=held_out).read
-            return
-        texts = [WHOLE] if format == "text" else [text] if isinstance(text, str) else text
-        self._select = selection = TextSelection(texts, inside)
-        if format == "json":
-            self._shortcut = shortcut(selection, depth=self.limits.depth)
+        if records:
+            self._select = FieldsReader(fields, id_pointer=inside, held_out=held_out)
+        else:
+            texts = [WHOLE] if format == "text" else [text] if isinstance(text, str) else text
+            self._select = selection = TextSelection(texts, inside)
+            self._shortcut = shortcut(selection, depth=depth) if format == "json" else None
+        wanted = Wanted(self._select.paths, depth, schemas, framed)
+        self._decode = decoder_for("json" if format == "fields" else format, wanted)
 
     def read(self, record: Record) -> Reading:
         """Return the document in *record*, or why there is none."""
@@ -136,8 +137,8 @@ class Reader:
             return self._read(record)
         except Unreadable as trouble:
             return trouble.reading
-        except (MemoryError, OSError):
-            raise  # the machine's trouble, not the record's: a restart reads it again
+        except (MemoryError, OSError, SchemasAway):
+            raise  # trouble, but not the record's: it is read again
         except Exception as error:
             return Malformed(ErrorCode.INTERNAL, f"{type(error).__name__} while reading")
 
@@ -148,7 +149,7 @@ class Reader:
         if value is None:
             return self._without_value(record)
         check_size("the value", len(value), "bytes", self.limits.document_bytes)
-        text, id_ = self._fields(value)
+        text, id_ = self._fields(value, record.headers)
         check_size("the text", len(text), "characters", self.limits.text_characters)
         if self._empty is not None and is_blank(text):
             return self._empty
@@ -171,17 +172,13 @@ class Reader:
         fits = len(name.encode()) <= ID_BYTES_MAX
         return replace(self._tombstone, forgets=(name,) if fits else ())
 
-    def _fields(self, value: bytes) -> Fields:
+    def _fields(self, value: bytes, headers: Headers) -> Fields:
         """Take text and id out of *value*, the fast way if it will do."""
         if self._shortcut is not None:
             fields = self._shortcut(value)
             if fields is not None:
                 return fields
-        return self._select(self._decode(value))
-
-    def _parse_json(self, value: bytes) -> Any:
-        check_depth(value, self.limits.depth)
-        return parse_json(value)
+        return self._select(self._decode(value, headers))
 
 
 def _policy(key: str, policy: str, reason: Reason) -> Unjudged | None:

@@ -44,8 +44,11 @@ class FieldsReader:
         self._paths = [parse_pointer(pointer) for pointer in pointers]
         self._id_path = None if id_pointer is None else parse_pointer(id_pointer)
         self._held_out = None if held_out is None else parse_pointer(held_out)
+        others = (self._id_path, self._held_out)
+        self.paths = [*self._paths, *(path for path in others if path is not None)]
+        """All that is read of a value."""
 
-    def read(self, root: Any) -> Fields:
+    def __call__(self, root: Any) -> Fields:
         """Return the joined record ("" if all fields are missing) and its id.
 
         Raises:

@@ -53,6 +53,8 @@ class TextSelection:
             raise ValueError("input.text names no text; use a JSON Pointer, such as /text")
         self.texts = [() if text == WHOLE else parse_pointer(text) for text in texts]
         self.id = None if id_pointer is None else parse_pointer(id_pointer)
+        self.paths = [*self.texts, *([] if self.id is None else [self.id])]
+        """All that is read of a value."""
         _check_overlaps(self.texts, self.id)
         self._only = self.texts[0] if len(texts) == 1 and EACH not in self.texts[0] else None
 

@@ -51,6 +51,22 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...]) -> None:
     standard.say(options.load(files, overrides).batch.label)
 '''
 
+FORMAT = '''\
+"""Format ``pairs``: names and values, as the forms of a page send them."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from streamfilter.documents.decoding import Decoder, Wanted
+from streamfilter.documents.strict_json import decode_utf8
+
+
+def decoder(wanted: Wanted) -> Decoder:
+    """Return what reads pairs."""
+    return lambda value, headers: dict(parse_qsl(decode_utf8(value)))
+'''
+
 DICE = """
 
 def _dice(_: MatchPolicy, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
@@ -132,12 +148,8 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
     ],
     "A format": [
-        Edit("streamfilter/config/input.py", '"hex", ', anchor="    format: Literal["),
-        Edit(
-            "streamfilter/documents/reader.py",
-            '            "hex": lambda value: (bytes.fromhex(value.decode()).decode(), None),\n',
-            anchor="        formats: dict[str, Callable[[bytes], Fields]] = {\n",
-        ),
+        Edit("streamfilter/config/input.py", '"pairs", ', anchor="    format: Literal["),
+        Edit("streamfilter/documents/formats/pairs.py", FORMAT),
         Printed("config/reference.yaml", "streamfilter.config.reference"),
         Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
     ],
@@ -223,9 +235,9 @@ assert load_config((), {"STREAMFILTER_BATCH__LABEL": "news"}).batch.label == "ne
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import load_config
 from streamfilter.model import Document, Record, Source
-reader = reader_for(load_config((), {}, overrides=("input.format=hex",)))
-found = reader.read(Record(Source("in", 0, 7), None, b"6e657773", (), 0))
-assert found == Document("in-0-7", "news"), found
+reader = reader_for(load_config((), {}, overrides=("input.format=pairs",)))
+found = reader.read(Record(Source("in", 0, 7), None, b"text=some+news&id=7", (), 0))
+assert found == Document("7", "some news"), found
 """,
     "A method": """
 from streamfilter.assembly import policy_for
@@ -305,7 +317,8 @@ def paragraph(title: str) -> str:
 def test_a_paragraph_names_all_the_files_that_are_touched_and_no_others(title):
     named = set(re.findall(r"`([\w/]+\.\w+)`|\]\(\.\./([\w/.]+)", paragraph(title)))
     assert {a or b for a, b in named} == {
-        each.path.replace("label.py", "VERB.py") for each in ADDITIONS[title]
+        each.path.replace("label.py", "VERB.py").replace("pairs.py", "FORMAT.py")
+        for each in ADDITIONS[title]
     }
 
 

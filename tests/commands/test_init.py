@@ -84,7 +84,7 @@ def test_what_was_given_is_not_overruled_and_an_empty_topic_is_said_to_be(broker
     given = ["--text", "/article/title", "--id", "/sequence"]
     assert cli.main(["init", "--broker", broker, "--topic", "articles", *given]) == 0
     found = load_config([tmp_path / "streamfilter.yaml"], {}).input
-    assert (found.text, found.id) == ("/article/title", "/sequence")
+    assert (found.text, found.id) == (("/article/title",), "/sequence")
     assert cli.main(["init", "--broker", broker, "--topic", "empty", "--force"]) == 0
     assert "empty holds no records" in capsys.readouterr().err
 
@@ -112,7 +112,7 @@ def test_a_terminal_is_asked_and_what_was_seen_is_the_default(broker, tmp_path):
     assert seen.code == 0, seen.plain
     assert "topics there: articles, empty, lines" in seen.plain
     found = load_config([tmp_path / "streamfilter.yaml"], {}).input
-    assert (found.topic, found.text, found.id) == ("articles", "/article/body", "/sequence")
+    assert (found.topic, found.text, found.id) == ("articles", ("/article/body",), "/sequence")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_words_that_yaml_reads_as_something_else_are_quoted(tmp_path):
         odd = '/the "text": a # b'
         file.write_text(StarterFile(topic=topic, text=odd, id=None).text_of_file())
         found = load_config([file], {}).input
-        assert (found.topic, found.text, found.id) == (topic, odd, None)
+        assert (found.topic, found.text, found.id) == (topic, (odd,), None)
 
 
 def test_the_file_to_start_from_is_what_init_writes():

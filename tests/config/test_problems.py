@@ -148,6 +148,8 @@ def test_no_topic_serves_two_roles(role):
         "input.text=value",
         "input.tombstones=forget",
         "input.format=avro",
+        "input.schema_file=a.avsc",
+        "input.framing=magic",
         "input.start=yesterday",
         "input.topic=a b",
         "input.topic=..",
@@ -184,7 +186,7 @@ def test_a_value_out_of_its_bounds_is_one_problem_with_a_cure(override):
 def test_what_is_not_built_yet_is_said_honestly():
     assert "not built yet" in only(problems_of("input.tombstones=forget")).cure
     assert "not built yet" in only(problems_of("index.retention=30d")).cure
-    assert "not built yet" in only(problems_of("input.format=avro")).cure
+    assert "not built yet" in only(problems_of("input.format=cloudevents")).cure
 
 
 def test_a_reference_that_leads_nowhere_is_a_problem_at_its_key():

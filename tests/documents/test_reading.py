@@ -206,7 +206,7 @@ def test_any_visible_character_makes_a_text(text: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"format": "avro"}, {"empty_text": "keep"}, {"tombstones": "keep"},
+    [{"format": "xml"}, {"empty_text": "keep"}, {"tombstones": "keep"},
      {"tombstones": "exact_only"}],
 )  # fmt: skip
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, str]) -> None:

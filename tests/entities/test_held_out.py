@@ -199,7 +199,7 @@ def test_numbers_dates_and_what_is_neither():
     reader = FieldsReader(["/name"], id_pointer=None, held_out="/at")
 
     def value(at):
-        text, _ = reader.read({"name": "Ann", "at": at})
+        text, _ = reader({"name": "Ann", "at": at})
         return held_out_values([text.encode()])[0]
 
     assert value(7) == value("7") == 7.0

@@ -64,6 +64,17 @@ def test_an_id_beside_the_value_is_refused_for_lines(
     assert f"input.id: got {place}; a line has no key and headers" in capsys.readouterr().err
 
 
+def test_a_format_without_lines_is_refused_for_files(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = desk.path / "a.avsc"
+    schema.write_text('{"type":"record","name":"A","fields":[]}')
+    arguments = desk.arguments(write(desk.path / "in", lines_of(stories(3))))
+    settings = ["--set", "input.format=avro", "--set", f"input.schema_file={schema}"]
+    assert main([*arguments, *settings]) == 78
+    assert "input.format: got avro; it has no lines" in capsys.readouterr().err
+
+
 def test_in_shadow_mode_every_readable_line_is_forwarded_and_the_verdicts_stay(desk: Desk) -> None:
     lines = [*lines_of(stories(300)), *BROKEN, b'{"text":" ","id":"empty"}']
     path = write(desk.path / "in", lines)

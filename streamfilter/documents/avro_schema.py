@@ -1,0 +1,369 @@
+"""Avro, as a writer's schema says it: a function that reads only what pointers name.
+
+The schema is compiled once into functions over bytes, each from a place to a value and the next
+place; what nobody asks for is passed over, but never out of sight: a value that is cut short, has
+bytes left or lengths that cannot be is no value, wherever that is. No bytes cost more than their
+number: of an array whose elements have none, one is looked at, however many it claims. (fastavro
+passes over without looking: cut values seem whole, negative lengths lead in circles, and nested
+records of a recursive schema overflow the stack of the process.)
+
+A field that was renamed is found under its aliases, too. Logical types are what they are made of:
+a time is a number, a UUID a string, a decimal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from struct import Struct
+from typing import Any
+
+from streamfilter.documents.pointers import EACH, Path
+
+Read = Callable[[bytes, int], tuple[Any, int]]
+Skip = Callable[[bytes, int], int]
+Tree = Mapping[str, Any]
+"""What pointers name: key → what they name below it; empty at their ends."""
+
+LONG_BITS_MAX = 63
+
+
+class BrokenAvro(Exception):
+    """These bytes are no value of this schema, or this is no schema; says why."""
+
+
+def tree_of(paths: Sequence[Path]) -> Tree:
+    """Return what *paths* name, outermost keys first."""
+    tree: dict[str, Any] = {}
+    for path in paths:
+        here = tree
+        for key in path:
+            here = here.setdefault(key, {})
+    return tree
+
+
+def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) -> Read:
+    """Return what reads a value of the schema *text*, as far as *paths* name it.
+
+    *named* are schemas that it refers to.
+
+    Raises:
+        BrokenAvro: it is no schema.
+    """
+    try:
+        compiler = _Compiler()
+        for each in named:
+            compiler.learn(json.loads(each), "")
+        schema = json.loads(text)
+        compiler.learn(schema, "")
+        return compiler.read(schema, "", tree_of(paths))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise BrokenAvro(f"the schema is none: {type(error).__name__} {error}") from None
+
+
+class _Compiler:
+    """Makes functions of schemas; named types are looked up by their full names."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, tuple[Any, str]] = {}
+        """Full name → its schema, and the namespace inside of it."""
+        self._skips: dict[str, Skip] = {}
+
+    def learn(self, schema: Any, space: str) -> None:
+        """Remember every named type of *schema*."""
+        if isinstance(schema, list):
+            for each in schema:
+                self.learn(each, space)
+        elif isinstance(schema, dict):
+            kind = schema["type"]
+            if kind in ("record", "error", "enum", "fixed"):
+                full = _full_name(schema["name"], schema.get("namespace", space))
+                space = full.rpartition(".")[0]
+                self._named[full] = schema, space
+            for each in schema.get("fields", ()) if kind in ("record", "error") else ():
+                self.learn(each["type"], space)
+            for key in ("items", "values"):
+                if key in schema:
+                    self.learn(schema[key], space)
+            if isinstance(kind, dict | list):
+                self.learn(kind, space)
+
+    def read(self, schema: Any, space: str, tree: Tree) -> Read:
+        """Return what reads a value as far as *tree* names it; of the rest, only its kind."""
+        schema, kind, space = self._resolved(schema, space)
+        match kind:
+            case "union":
+                return _union_reader([self.read(each, space, tree) for each in schema])
+            case "record" | "error":
+                return self._record_reader(schema, space, tree)
+            case "array" if EACH in tree:
+                return _array_reader(self.read(schema["items"], space, tree[EACH]))
+            case "array":
+                return _nothing_of(self.skip(schema, space), list)
+            case "map":
+                values = schema["values"]
+                wanted = {key: self.read(values, space, each) for key, each in tree.items()}
+                return _map_reader(wanted, self.skip(values, space))
+            case "enum":
+                return _enum_reader(schema["symbols"])
+            case "fixed":
+                return _fixed_reader(int(schema["size"]))
+            case _:
+                return _PRIMITIVES[kind][0]
+
+    def _record_reader(self, schema: Any, space: str, tree: Tree) -> Read:
+        names = {field["name"] for field in schema["fields"]}
+        steps: list[tuple[str | None, Any]] = []
+        for field in schema["fields"]:
+            known = (field["name"], *(a for a in field.get("aliases", ()) if a not in names))
+            key = next((name for name in known if name in tree), None)
+            kind = field["type"]
+            step = self.skip(kind, space) if key is None else self.read(kind, space, tree[key])
+            steps.append((key, step))
+
+        def read(data: bytes, at: int) -> tuple[Any, int]:
+            record = {}
+            for key, step in steps:
+                if key is None:
+                    at = step(data, at)
+                else:
+                    record[key], at = step(data, at)
+            return record, at
+
+        return read
+
+    def skip(self, schema: Any, space: str) -> Skip:
+        """Return what passes over a value."""
+        schema, kind, space = self._resolved(schema, space)
+        match kind:
+            case "union":
+                return _union_skipper([self.skip(each, space) for each in schema])
+            case "record" | "error":
+                return self._record_skipper(schema, space)
+            case "array":
+                return _blocks_skipper(self.skip(schema["items"], space))
+            case "map":
+                value = self.skip(schema["values"], space)
+                return _blocks_skipper(lambda data, at: value(data, _skip_bytes(data, at)))
+            case "enum":
+                return _skip_long
+            case "fixed":
+                return _fixed_skipper(int(schema["size"]))
+            case _:
+                return _PRIMITIVES[kind][1]
+
+    def _record_skipper(self, schema: Any, space: str) -> Skip:
+        """Return the one skipper of this record; inside of itself it is looked up when needed."""
+        name = _full_name(schema["name"], space)
+        if name in self._skips:
+            return self._skips[name]
+        skips = self._skips
+        skips[name] = lambda data, at: skips[name](data, at)
+        steps = [self.skip(field["type"], space) for field in schema["fields"]]
+
+        def skip(data: bytes, at: int) -> int:
+            for step in steps:
+                at = step(data, at)
+            return at
+
+        skips[name] = skip
+        return skip
+
+    def _resolved(self, schema: Any, space: str) -> tuple[Any, str, str]:
+        """Return the schema that is meant, its kind, and the namespace inside of it."""
+        while True:
+            if isinstance(schema, list):
+                return schema, "union", space
+            if isinstance(schema, str):
+                if schema in _PRIMITIVES:
+                    return schema, schema, space
+                full = _full_name(schema, space)
+                schema, space = self._named.get(full) or self._named[schema]
+                return schema, schema["type"], space
+            kind = schema["type"]
+            if isinstance(kind, str) and kind in _COMPLEX:
+                if "name" in schema:
+                    full = _full_name(schema["name"], schema.get("namespace", space))
+                    space = full.rpartition(".")[0]
+                return schema, kind, space
+            schema = kind  # {"type": "string", "logicalType": …}
+
+
+_COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
+
+
+def _full_name(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    at += 1
+    if byte < 128:
+        return (byte >> 1) ^ -(byte & 1), at
+    value = byte & 127
+    shift = 7
+    while byte > 127:
+        if shift > LONG_BITS_MAX:
+            raise BrokenAvro("an integer of more than 64 bits")
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _skip_long(data: bytes, at: int) -> int:
+    while data[at] > 127:
+        at += 1
+    return at + 1
+
+
+def _end(data: bytes, at: int, size: int) -> int:
+    """Return where *size* bytes from *at* on end."""
+    if size < 0 or at + size > len(data):
+        raise BrokenAvro("a length beyond the end")
+    return at + size
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    size, at = _long(data, at)
+    end = at + size
+    if size < 0 or end > len(data):
+        raise BrokenAvro("a length beyond the end")
+    return data[at:end].decode(), end
+
+
+def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    size, at = _long(data, at)
+    end = _end(data, at, size)
+    return data[at:end], end
+
+
+def _skip_bytes(data: bytes, at: int) -> int:
+    size, at = _long(data, at)
+    end = at + size
+    if size < 0 or end > len(data):
+        raise BrokenAvro("a length beyond the end")
+    return end
+
+
+def _boolean(data: bytes, at: int) -> tuple[bool, int]:
+    return data[at] != 0, at + 1
+
+
+def _float_reader(form: Struct) -> Read:
+    return lambda data, at: (form.unpack_from(data, at)[0], at + form.size)
+
+
+def _fixed_reader(size: int) -> Read:
+    return lambda data, at: (data[at : (end := _end(data, at, size))], end)
+
+
+def _fixed_skipper(size: int) -> Skip:
+    return lambda data, at: _end(data, at, size)
+
+
+_PRIMITIVES: dict[str, tuple[Read, Skip]] = {
+    "null": (lambda _, at: (None, at), lambda _, at: at),
+    "boolean": (_boolean, _fixed_skipper(1)),
+    "int": (_long, _skip_long),
+    "long": (_long, _skip_long),
+    "float": (_float_reader(Struct("<f")), _fixed_skipper(4)),
+    "double": (_float_reader(Struct("<d")), _fixed_skipper(8)),
+    "bytes": (_bytes, _skip_bytes),
+    "string": (_string, _skip_bytes),
+}
+
+
+def _branch(data: bytes, at: int, branches: int) -> tuple[int, int]:
+    which, at = _long(data, at)
+    if not 0 <= which < branches:
+        raise BrokenAvro("a choice that the schema does not have")
+    return which, at
+
+
+def _enum_reader(symbols: Sequence[str]) -> Read:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        which, at = _branch(data, at, len(symbols))
+        return symbols[which], at
+
+    return read
+
+
+def _union_reader(branches: Sequence[Read]) -> Read:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        which, at = _branch(data, at, len(branches))
+        return branches[which](data, at)
+
+    return read
+
+
+def _union_skipper(branches: Sequence[Skip]) -> Skip:
+    def skip(data: bytes, at: int) -> int:
+        which, at = _branch(data, at, len(branches))
+        return branches[which](data, at)
+
+    return skip
+
+
+def _block(data: bytes, at: int) -> tuple[int, int]:
+    """Return how many elements come next, 0 after the last; a block's size in bytes is not used."""
+    count, at = _long(data, at)
+    if count < 0:
+        count = -count
+        at = _skip_long(data, at)
+    return count, at
+
+
+def _blocks_skipper(element: Skip) -> Skip:
+    def skip(data: bytes, at: int) -> int:
+        count, at = _block(data, at)
+        while count:
+            for _ in range(count):
+                begun, at = at, element(data, at)
+                if begun == at:
+                    break  # elements of no bytes: all others are as this one
+            count, at = _block(data, at)
+        return at
+
+    return skip
+
+
+def _array_reader(element: Read) -> Read:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        found = []
+        count, at = _block(data, at)
+        while count:
+            for _ in range(count):
+                begun = at
+                value, at = element(data, at)
+                found.append(value)
+                if begun == at:
+                    break
+            count, at = _block(data, at)
+        return found, at
+
+    return read
+
+
+def _map_reader(wanted: Mapping[str, Read], other: Skip) -> Read:
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        found = {}
+        count, at = _block(data, at)
+        while count:
+            for _ in range(count):
+                key, at = _string(data, at)
+                element = wanted.get(key)
+                if element is None:
+                    at = other(data, at)
+                else:
+                    found[key], at = element(data, at)
+            count, at = _block(data, at)
+        return found, at
+
+    return read
+
+
+def _nothing_of(skip: Skip, kind: Callable[[], Any]) -> Read:
+    return lambda data, at: (kind(), skip(data, at))

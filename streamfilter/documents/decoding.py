@@ -1,0 +1,70 @@
+"""Formats: each makes a value of bytes, and knows nothing of what becomes of it.
+
+A format is a file in `documents/formats`, called as `input.format` calls it, with a function
+``decoder`` that is given what is wanted of a record and returns a `Decoder`. Only the file of the
+format that is read is ever imported, so its libraries may be extras.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+from streamfilter.documents import formats
+from streamfilter.documents.pointers import Path, Unreadable
+from streamfilter.documents.schemas import Schemas
+from streamfilter.model import Headers
+from streamfilter.stops import ConfigError, Problem
+
+Decoder = Callable[[bytes, Headers], Any]
+"""From a record's value and headers to objects, arrays, strings and numbers.
+
+Raises `Unreadable` for what is no such value, `SchemasAway` for what nobody can say now.
+"""
+
+NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(formats.__path__)))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a format needs to know."""
+
+    paths: Sequence[Path]
+    """What pointers name: a format may leave out everything else."""
+    depth: int
+    """How deep objects and arrays may be nested."""
+    schemas: Schemas | None = None
+    framed: bool = True
+    """Whether values bear a registry's frame."""
+
+    def the_schemas(self) -> Schemas:
+        """Return where schemas come from.
+
+        Raises:
+            ConfigError: nowhere.
+        """
+        if self.schemas is None:
+            cure = "name the schema's file, such as article.avsc"
+            raise ConfigError([Problem("input.schema_file", "this format needs schemas", cure)])
+        return self.schemas
+
+
+def decoder_for(format: str, wanted: Wanted) -> Decoder:
+    """Return what decodes *format*.
+
+    Raises:
+        ValueError: there is none of that name.
+        ConfigError: it needs what is not there; names the cure.
+    """
+    if format not in NAMES:
+        raise ValueError(f"input.format is {format!r}; use one of {', '.join(NAMES)}")
+    module = import_module(f"{formats.__name__}.{format}")
+    try:
+        return cast(Decoder, module.decoder(wanted))
+    except Unreadable as trouble:  # of the only schema, which is read at once
+        cure = f"name a file with a schema of format {format}"
+        problem = Problem("input.schema_file", trouble.reading.message, cure)
+        raise ConfigError([problem]) from None

@@ -1,0 +1,1 @@
+"""A file for each format, called as `input.format` calls it: see `decoding`."""

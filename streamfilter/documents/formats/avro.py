@@ -1,0 +1,52 @@
+"""Format ``avro``: values of Avro's binary encoding, framed by a registry or bare."""
+
+from __future__ import annotations
+
+from struct import error as StructError
+from typing import Any
+
+from streamfilter.documents.avro_schema import BrokenAvro, Read, compile_avro
+from streamfilter.documents.decoding import Decoder, Wanted
+from streamfilter.documents.pointers import Unreadable
+from streamfilter.documents.schemas import Compiled, Schema, SchemaId, framed
+from streamfilter.model import ErrorCode, Headers
+
+KIND = "AVRO"
+
+
+def decoder(wanted: Wanted) -> Decoder:
+    """Return what decodes Avro as far as *wanted* names it."""
+
+    def make(schema: Schema) -> Read:
+        try:
+            named = [text for _, text in schema.references]
+            return compile_avro(schema.text, wanted.paths, named)
+        except BrokenAvro as error:
+            raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None
+
+    readers = Compiled(wanted.the_schemas(), KIND, make)
+
+    def decode(value: bytes, headers: Headers) -> Any:
+        id_, at = framed(value, headers) if wanted.framed else (None, 0)
+        return _decoded(readers(id_), value, at, id_)
+
+    return decode
+
+
+def _decoded(read: Read, value: bytes, at: int, id_: SchemaId) -> Any:
+    try:
+        root, end = read(value, at)
+    except BrokenAvro as error:
+        why = str(error)
+    except (IndexError, StructError):
+        why = "it ends in the middle"
+    except UnicodeDecodeError:
+        why = "a string is not UTF-8"
+    except RecursionError:
+        raise Unreadable(ErrorCode.TOO_DEEP, "nested deeper than can be read") from None
+    else:
+        if end == len(value):
+            return root
+        why = f"{len(value) - end} bytes are left behind it"
+    by = "" if id_ is None else f" of schema {id_}"
+    raise Unreadable(ErrorCode.SCHEMA_DECODE, f"the bytes are no value{by}: {why}")

@@ -1,0 +1,19 @@
+"""Format ``json``: values are JSON, strictly; the definition that the shortcut is held to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamfilter.documents.decoding import Decoder, Wanted
+from streamfilter.documents.strict_json import check_depth, parse_json
+from streamfilter.model import Headers
+
+
+def decoder(wanted: Wanted) -> Decoder:
+    """Return what parses JSON."""
+
+    def decode(value: bytes, _: Headers) -> Any:
+        check_depth(value, wanted.depth)
+        return parse_json(value)
+
+    return decode

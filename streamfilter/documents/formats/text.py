@@ -1,0 +1,11 @@
+"""Format ``text``: the value is the text."""
+
+from __future__ import annotations
+
+from streamfilter.documents.decoding import Decoder, Wanted
+from streamfilter.documents.strict_json import decode_utf8
+
+
+def decoder(wanted: Wanted) -> Decoder:
+    """Return what takes the value as it is."""
+    return lambda value, headers: decode_utf8(value)

@@ -1,0 +1,128 @@
+"""Schemas, and how a record says which one it was written by.
+
+A schema registry's framing: the value begins with a byte 0 and the schema's id in four bytes; or
+the header ``__value_schema_id`` holds a byte 1 and the schema's id in sixteen, or the same as the
+value would, and the value is bare. Where schemas come from is behind `Schemas`: a file, or a
+registry's client.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Generic, Protocol, TypeVar
+from uuid import UUID
+
+from streamfilter.documents.pointers import Unreadable
+from streamfilter.model import ErrorCode, Headers
+from streamfilter.stops import Temporary
+
+HEADER = "__value_schema_id"
+KEPT_MAX = 1_000
+"""Schemas that are kept ready; the one that was not used for longest goes first."""
+
+SchemaId = int | UUID | None
+"""What a registry calls a schema; None: nobody says, and there is only one."""
+
+_ID = Struct(">I")
+_FRAME_BYTES = 1 + _ID.size
+_GUID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema as its author wrote it."""
+
+    kind: str
+    """``AVRO``, ``PROTOBUF`` or ``JSON``, as registries have it."""
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+    """Name and text of each schema that it needs, those that others need first."""
+
+
+class SchemasAway(Temporary):
+    """Nobody could say what a schema is: no fault of the record, so it waits."""
+
+
+class Schemas(Protocol):
+    """Where schemas come from."""
+
+    def schema(self, id: SchemaId) -> Schema:
+        """Return the schema of that id.
+
+        Raises:
+            Unreadable: SCHEMA_UNKNOWN, there is none.
+            SchemasAway: nobody can say now.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OneSchema:
+    """A file in a registry's place: the schema of all records, whatever id they bear."""
+
+    only: Schema
+
+    def schema(self, id: SchemaId) -> Schema:
+        """Return it."""
+        return self.only
+
+
+def framed(value: bytes, headers: Headers) -> tuple[SchemaId, int]:
+    """Return the id of a record's schema, and where in *value* its content begins.
+
+    Raises:
+        Unreadable: it bears none.
+    """
+    for name, content in reversed(headers):
+        if name == HEADER and content:
+            return _id_of(content), 0
+    if len(value) < _FRAME_BYTES or value[0] != 0:
+        what = f"begins with byte {value[0]}" if value else "is empty"
+        message = f"the value {what}: no registry's frame"
+        raise Unreadable(ErrorCode.SCHEMA_DECODE, message)
+    return _ID.unpack_from(value, 1)[0], _FRAME_BYTES
+
+
+def _id_of(content: bytes) -> SchemaId:
+    if content[0] == 1 and len(content) == 1 + _GUID_BYTES:
+        return UUID(bytes=content[1:])
+    if content[0] == 0 and len(content) == _FRAME_BYTES:
+        found: int = _ID.unpack_from(content, 1)[0]
+        return found
+    raise Unreadable(ErrorCode.SCHEMA_DECODE, f"header {HEADER} holds no schema's id")
+
+
+T = TypeVar("T")
+
+
+class Compiled(Generic[T]):
+    """What was made of schemas, by their ids: made once, and kept while it is used."""
+
+    def __init__(self, schemas: Schemas, kind: str, make: Callable[[Schema], T]) -> None:
+        self._schemas, self._kind, self._make = schemas, kind, make
+        self._only: T | None = None
+        self._kept: OrderedDict[SchemaId, T] = OrderedDict()
+        self._only = self(None) if isinstance(schemas, OneSchema) else None
+
+    def __call__(self, id: SchemaId) -> T:
+        """Return what was made of the schema *id*.
+
+        Raises:
+            Unreadable: there is none, or it is of another kind.
+            SchemasAway: nobody can say now.
+        """
+        made = self._kept.get(id) or self._only
+        if made is None:
+            schema = self._schemas.schema(id)
+            if schema.kind != self._kind:
+                message = f"schema {id} is of kind {schema.kind}, not {self._kind}"
+                raise Unreadable(ErrorCode.SCHEMA_DECODE, message)
+            made = self._kept[id] = self._make(schema)
+            if len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+        elif id in self._kept:
+            self._kept.move_to_end(id)
+        return made
