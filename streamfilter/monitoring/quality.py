@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from streamfilter.matching.audit_sample import BINS, DOUBTS, ArrivalKind, bins_of, doubts_of
 from streamfilter.matching.audit_scan import CAUSES, Round
 from streamfilter.monitoring.change import FIGURES, ChangeDetector, errors_of
-from streamfilter.similarity.columns import F64, I64, distinct
-from streamfilter.similarity.estimators import Curve, expected_pairs
+from streamfilter.similarity.columns import F64, I64, Flags, distinct
+from streamfilter.similarity.estimators import Curve, expected_pairs, share_of_families
 from streamfilter.similarity.population import LEVEL, bounds
 
 SAMPLED_MIN = 4_000
@@ -159,7 +159,28 @@ CUT = (
     "some sets have more than 1,024 shingles and were cut: the audit reads the samples that the "
     "verdict read, so it cannot tell which of those verdicts are wrong"
 )
+WITHIN = 0.05
+"""A doubt is calibrated where verdicts that claimed it are wrong so nearly as often."""
 FORGOTTEN = "the index forgot documents before they were looked at: misses of those are not seen"
+
+
+def calibrated(claimed: float, wrong: Flags, originals: I64) -> str:
+    """Return whether verdicts are *wrong* as often as *claimed*: ``yes``, ``no``, ``not known``.
+
+    That is about the promise itself, not about the verdicts that happened to be looked at: a few of
+    them say nothing of it, and those of one original count as one trial (-1: it has none).
+    """
+    alone = -1 - np.arange(len(originals))
+    families = np.where(originals < 0, alone, originals)
+    places = np.searchsorted(distinct(families), families)
+    of, found = np.bincount(places), np.bincount(places, weights=wrong).astype(np.int64)
+    estimate = share_of_families(found, of)
+    if estimate is None:
+        return "not known"
+    if claimed - WITHIN <= estimate.lower and estimate.upper <= claimed + WITHIN:
+        return "yes"
+    apart = estimate.upper < claimed - WITHIN or claimed + WITHIN < estimate.lower
+    return "no" if apart else "not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,9 +347,9 @@ class ThinnedRounds:
                 why = f"only of sets that were not cut: {CUT}" if unknown else ""
                 figure = Figure(wrong / sample, fewest / population, most / population, why)
                 probability = round(float(self.doubts[here].mean()), 6)
-                rows.append(
-                    {"up_to": edge, "told": probability, "verdicts": sample} | figure.as_dict()
-                )
+                kept = calibrated(probability, self.named[here] == 0, self.originals[here])
+                row = {"up_to": edge, "told": probability, "verdicts": sample, "calibrated": kept}
+                rows.append(row | figure.as_dict())
         return rows
 
     def as_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from streamfilter.matching.audit_sample import ArrivalKind
 from streamfilter.matching.audit_scan import CAUSES, SLICE_ORDINALS, Round
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.monitoring.catalogue import AUDITED
-from streamfilter.monitoring.quality import SAMPLED, Quality
+from streamfilter.monitoring.quality import SAMPLED, Quality, calibrated
 from streamfilter.similarity.exact import jaccard
 from tests.audit.planted import Run, batches, fresh, with_changed_end
 from tests.audit.rounds import a_round
@@ -129,10 +129,29 @@ def test_what_verdicts_told_of_being_wrong_is_held_against_what_they_were():
     assert sum(row["told"] * row["verdicts"] for row in rows) == pytest.approx(
         found.doubts.sum(), abs=1e-3
     )
+    assert {row["calibrated"] for row in rows} <= {"yes", "not known"}
     for row in rows:
         assert row["lower"] == row["value"] == row["upper"]  # all were looked at
         noise = 3 * (max(row["told"], 0.02) / row["verdicts"]) ** 0.5
         assert abs(row["told"] - row["value"]) <= 0.05 + noise, rows
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong", "each", "says"),
+    [
+        (0.02, 0.02, 1, "yes"), (0.3, 0.3, 1, "yes"), (0.3, 0.1, 1, "no"), (0.02, 0.2, 1, "no"),
+        (0.3, 0.3, 100, "not known"), (0.3, 0.1, 100, "not known"),
+    ],
+)  # fmt: skip
+def test_whether_doubt_is_calibrated_is_not_known_of_few_originals(told, wrong, each, says):
+    """A thousand verdicts on as many originals, and on ten."""
+    verdicts = np.arange(1_000)
+    families = verdicts // each
+    order = np.random.default_rng(4).permutation(families.max() + 1)
+    said = order[families] < wrong * (families.max() + 1)
+    assert calibrated(told, said, families) == says
+    assert calibrated(told, said[:5], families[:5]) == "not known"
+    assert calibrated(told, said, np.full(1_000, -1)) == calibrated(told, said, verdicts)
 
 
 def test_recall_by_similarity_is_of_the_true_similarity_where_verdicts_estimate_it():
