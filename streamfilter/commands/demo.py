@@ -12,6 +12,7 @@ import click
 from streamfilter.demo.board import Board
 from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun
 from streamfilter.demo.summary import judged, summary
+from streamfilter.demo.terminal import fitted
 from streamfilter.kafka.broker import Broker
 from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.process import standard
@@ -82,13 +83,14 @@ def command(
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
         demo = _prepared(stack, plan, directory, real=real)
         where = f"Look at it: {demo.url}/   Metrics: {demo.url}/metrics"
-        standard.answer(f"{REAL if real else EMBEDDED}\n{where}\n")
+        standard.answer(fitted(f"{REAL if real else EMBEDDED}\n{where}\n"))
         demo.run(stopped=interruption.is_set, show=Board(demo).show)
         standard.answer("\ncomparing all stories with each other …\n")
         report = judged(demo.ledger, threshold=THRESHOLD)
-        standard.answer(summary(demo.ledger, report, threshold=THRESHOLD))
+        standard.answer(fitted(summary(demo.ledger, report, threshold=THRESHOLD)))
         if real:
-            standard.answer(f"and that with a kill -9 in the middle: {_verdict(report.sound)}")
+            verdict = f"and that with a kill -9 in the middle: {_verdict(report.sound)}"
+            standard.answer(fitted(verdict))
     return ExitCode.OK if report.sound else ExitCode.BUG
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-
-import click
 
 from streamfilter.demo.ledger import Ledger, OutputRecord
 from streamfilter.demo.running import DemoRun
+from streamfilter.demo.terminal import coloured, fitted_lines, is_live, size
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.process import standard
 
@@ -28,7 +26,7 @@ class Board:
 
     def __init__(self, demo: DemoRun) -> None:
         self._run = demo
-        self._live = sys.stdout.isatty()
+        self._live = is_live()
         self._next = 0.0
         self._drawn = 0
         self._said = ""
@@ -47,15 +45,17 @@ class Board:
             standard.answer(f"  {elapsed:4.0f} s  {counts(self._run.ledger)}")
 
     def _redraw(self, elapsed: float) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        lines = [
-            f"{min(elapsed, self._run.plan.seconds):4.0f} of "
-            f"{self._run.plan.seconds:.0f} s   {self._run.url}/metrics",
+        width, height = size()
+        seconds = self._run.plan.seconds
+        head = [
+            f"{min(elapsed, seconds):4.0f} of {seconds:.0f} s   {self._run.url}/metrics",
             counts(self._run.ledger),
             self._run.note,
             "",
-            *(_row(outcome, width) for outcome in self._latest()),
         ]
+        lines = [line for each in head for line in (fitted_lines(each) or [""])]
+        latest = self._latest()[-max(0, height - len(lines)) :]
+        lines = [*lines, *(_row(outcome, width) for outcome in latest)][:height]
         back = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
         sys.stdout.write(back + "\n".join(lines) + "\n")
         sys.stdout.flush()
@@ -90,5 +90,5 @@ def _row(outcome: OutputRecord, width: int) -> str:
         rest = f" of {best['id']}  similarity {best['similarity']:.3f}"
         rest += f"  {best['bands']} bands shared" if best["bands"] else ""
     padded = f"{verdict:16}"
-    shown = click.style(padded, fg=COLOURS.get(outcome.verdict))
+    shown = coloured(padded, COLOURS.get(outcome.verdict))
     return text + shown + rest[: max(0, width - len(text) - len(padded))]

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from streamfilter.bench import truth as exact
 from streamfilter.demo.board import counts
 from streamfilter.demo.ledger import Ledger, OutputRecord
+from streamfilter.demo.terminal import is_live, size
 from streamfilter.evaluation.judge import evaluate
 from streamfilter.evaluation.report import Report
 from streamfilter.evaluation.run import Truth
@@ -22,6 +23,8 @@ from streamfilter.stories.stream import Story
 EXAMPLES = tuple(map(StoryKind, ["republished", "updated", "advert", "mirror", "spam"]))
 EXAMPLE_LINES, EXAMPLE_WORDS, CONTEXT_WORDS = 5, 60, 5
 WIDTH_MAX = 120
+NAME_MAX, FIGURES = 48, 19
+"""Columns of a kind's name, and of the figures behind it with their margin."""
 
 
 def judged(ledger: Ledger, *, threshold: float) -> Report:
@@ -76,10 +79,12 @@ def _kinds(ledger: Ledger) -> Iterator[str]:
     for story in stories.values():
         planted[story.kind, story.origin is not None] += 1
         caught[story.kind, story.origin is not None] += story.id in withheld
-    yield "what was sent                                     stories  withheld"
+    room = min(NAME_MAX, size()[0] - FIGURES) if is_live() else NAME_MAX
+    yield f"{'what was sent':{room + 2}}{'stories':>7}{'withheld':>10}"
     for (kind, again), number in sorted(planted.items(), key=lambda item: (item[0][1], item[0][0])):
         name = f"{kind.value}, {MEANINGS[kind]}" if again else f"{kind.value}, new"
-        yield f"  {name:48}{number:7,}{caught[kind, again]:10,}"
+        name = name if len(name) < room else name[: room - 2] + "…"
+        yield f"  {name:{room}}{number:7,}{caught[kind, again]:10,}"
 
 
 MEANINGS = {

@@ -1,0 +1,33 @@
+"""The demo on a terminal: no line wraps, nothing scrolls while it draws, colours if wanted."""
+
+import re
+
+import pytest
+
+from tests.support.terminal import in_terminal
+
+pytestmark = pytest.mark.slow  # each starts a broker and a filter
+BOARD = re.compile(r"\x1b\[(\d+)F\x1b\[J")
+ROWS = 24
+
+
+@pytest.mark.parametrize(("columns", "colours"), [(80, True), (40, False)])
+def test_no_line_wraps_and_the_board_is_drawn_over_itself(columns, colours):
+    environment = {"COLUMNS": "", "LINES": "", "NO_COLOR": "" if colours else "1"}
+    seen = in_terminal(
+        ["demo", "--stories", "120", "--rate", "120"],
+        columns=columns,
+        rows=ROWS,
+        environment=environment,
+    )
+    assert seen.code == 0, seen.plain
+    assert [line for line in seen.plain.splitlines() if len(line) > columns] == []
+    drawn = BOARD.split(seen.raw)
+    assert len(drawn) > 5
+    for back, before in zip(drawn[1::2], drawn[2:-2:2], strict=False):
+        assert int(back) < ROWS
+        assert before.count("\n") < ROWS
+    assert [int(back) for back in drawn[3::2]] == [part.count("\n") for part in drawn[2:-2:2]]
+    assert ("\x1b[3" in seen.raw) is colours
+    assert "every record is in exactly one" in seen.plain
+    assert re.search(r"recall +1\.0000", seen.plain)
