@@ -14,8 +14,8 @@ DIRECTORY = Path(__file__).parent / "dashboards"
 def dashboards() -> dict[str, str]:
     """Return the file's text of each dashboard by its name."""
     built = {
-        "overview": build(overview.UID, overview.TITLE, overview.DESCRIPTION, overview.ROWS),
-        "internals": build(internals.UID, internals.TITLE, internals.DESCRIPTION, internals.ROWS),
+        name: build(each.UID, each.TITLE, each.DESCRIPTION, each.ROWS, overview.MARKS)
+        for name, each in (("overview", overview), ("internals", internals))
     }
     return {f"{name}.json": json.dumps(body, indent=1) + "\n" for name, body in built.items()}
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 PREFIX = "streamfilter_"
 HERE = 'job=~"$job",instance=~"$instance"'
+OF_OTHERS = ("process_", "ALERTS")
 RATE, RANGE = "$__rate_interval", "$__range"
 
 
 def series(name: str, *matchers: str) -> str:
-    """Return the selector of *name*; process_… metrics have no prefix of ours."""
-    full = name if name.startswith("process_") else PREFIX + name
+    """Return the selector of *name*; what is not ours has no prefix of ours."""
+    full = name if name.startswith(OF_OTHERS) else PREFIX + name
     return f"{full}{{{','.join((HERE, *matchers))}}}"
 
 
@@ -47,9 +48,9 @@ def growth(name: str, *by: str, matching: tuple[str, ...] = ()) -> str:
     return summed(f"increase({series(name, *matching)}[{RANGE}])", *by)
 
 
-def steps(name: str, *by: str) -> str:
+def steps(name: str, *by: str, matching: tuple[str, ...] = ()) -> str:
     """Return a rare counter's growth at each point of what is shown."""
-    return summed(f"increase({series(name)}[{RATE}])", *by)
+    return summed(f"increase({series(name, *matching)}[{RATE}])", *by)
 
 
 def share(part: str, whole: str) -> str:

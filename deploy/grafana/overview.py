@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deploy.grafana.expressions import (
+    RATE,
     buckets,
     growth,
     known,
@@ -16,10 +17,20 @@ from deploy.grafana.expressions import (
     steps,
     summed,
 )
-from deploy.grafana.panels import Chart, Form, Query, Row
+from deploy.grafana.panels import Chart, Form, Mark, Query, Row
 
 DUPLICATES = ('verdict=~"exact_duplicate|near_duplicate"',)
 JUDGED = ('outcome=~"confirmed|rejected"',)
+BY_VERDICT = {
+    "unique": "green", "near_duplicate": "blue", "exact_duplicate": "purple",
+    "passthrough": "text", "dropped": "orange", "rejected": "red",
+}  # fmt: skip
+"""As on the process's own page; dead letters are red everywhere. Names, not shades: Grafana has
+each for light and for dark."""
+BY_DESTINATION = {"unique": "green", "duplicates": "blue", "dead_letter": "red",
+                  "changelog": "text"}  # fmt: skip
+RECALL_FLOOR = 0.9
+"""Estimates lie between this and 1 as long as all is well: there a change is to be seen."""
 GOOD_FROM_90 = (("red", 0.0), ("orange", 0.9), ("green", 0.97))
 
 
@@ -57,25 +68,34 @@ HEALTH = Row("Health", (
     Chart("Last commit", "Time since the newest committed transaction. It grows while nothing "
           "comes in; with records waiting it means that the filter is stuck.", "s",
           (Query(since("last_commit_timestamp_seconds"), "ago"),), Form.NUMBER, width=3),
+    Chart("Alerts that fire", "Ours, with how bad they are; what to do stands in the operator's "
+          "README, where their runbook_url leads. – none fires, or Prometheus has no rules. An "
+          "alert on a job names no instance: choose All above.", "none",
+          (Query(largest(series("ALERTS", 'alertstate="firing"', 'alertname=~"Streamfilter.*"'),
+                         "alertname", "severity"), "{{alertname}} ({{severity}})"),),
+          Form.NAMES, width=24),
 ))  # fmt: skip
 
 TRAFFIC = Row("Traffic", (
     Chart("Records by verdict", "What became of the records, a second. Their sum is what was "
           "consumed, in every scrape.", "cps",
-          (Query(rate("documents_total", "verdict"), "{{verdict}}"),), Form.STACKED, width=12),
+          (Query(rate("documents_total", "verdict"), "{{verdict}}"),), Form.STACKED, width=12,
+          colours=BY_VERDICT),
     Chart("Share of each verdict", "The same as shares. A step in the duplicates is a changed "
           "source or a replay; see the alert on it.", "percentunit",
           (Query(f"{rate('documents_total', 'verdict')} / ignoring (verdict) group_left () "
                  f"({rate('documents_total')} > 0)", "{{verdict}}"),),
-          Form.STACKED, width=12, ceiling=1.0),
+          Form.STACKED, width=12, ceiling=1.0, colours=BY_VERDICT),
     Chart("Bytes consumed", "Bytes of the values of the consumed records.", "Bps",
           (Query(rate("consumed_bytes_total"), "consumed"),), width=6),
     Chart("Records written", "Records written by destination; the changelog gets one for each "
           "new document and one for each batch.", "cps",
-          (Query(rate("records_produced_total", "destination"), "{{destination}}"),), width=6),
+          (Query(rate("records_produced_total", "destination"), "{{destination}}"),), width=6,
+          colours=BY_DESTINATION),
     Chart("Dead letters", "Records that could not be read, by code. Above "
           "limits.dead_letter_share the service pauses.", "cps",
-          (Query(rate("dead_letters_total", "code"), "{{code}}"),), width=6),
+          (Query(rate("dead_letters_total", "code"), "{{code}}"),), width=6,
+          colours={"": "red"}),
     Chart("Not judged", "Records forwarded or withheld without a judgement, by reason: empty, "
           "short, tombstones.", "cps",
           (Query(rate("passthrough_total", "reason"), "forwarded: {{reason}}"),
@@ -93,7 +113,7 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           (Query(smallest(series("audit_recall_upper"), "instance"), "{{instance}} upper"),
            Query(smallest(series("audit_recall"), "instance"), "{{instance}}"),
            Query(smallest(series("audit_recall_lower"), "instance"), "{{instance}} lower")),
-          ceiling=1.0),
+          ceiling=1.0, floor=RECALL_FLOOR),
     Chart("Precision, audited, with its interval", "Share of the audited near-duplicate verdicts "
           "that are right, with the ends of the 95 % interval. Does not see equal texts (told by "
           "128 bits) nor errors of the sketcher. Sets that were cut or sampled: as for recall.",
@@ -101,7 +121,7 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           (Query(smallest(series("audit_precision_upper"), "instance"), "{{instance}} upper"),
            Query(smallest(series("audit_precision"), "instance"), "{{instance}}"),
            Query(smallest(series("audit_precision_lower"), "instance"), "{{instance}} lower")),
-          ceiling=1.0),
+          ceiling=1.0, floor=RECALL_FLOOR),
     Chart("Change of the audited quality", "What speaks for recall having fallen, or for more "
           "verdicts being wrong, pair by audited pair: 0 nothing; at 1 a change is told (a spike, "
           "and an alert), and the sum begins anew. It tells some three times sooner than the "
@@ -115,7 +135,7 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
           "max_candidates, nor that missed copies are met less often.",
           "percentunit",
           (Query(share(rate("matches_total"), rate("matches_expected_total")), "promised"),),
-          width=6, ceiling=1.0),
+          width=6, ceiling=1.0, floor=RECALL_FLOOR),
     Chart("Why duplicates are missed", "Audited arrivals that were missed, by cause, over the "
           "time shown: bands too selective, full buckets, verify.max_candidates, signatures "
           "that looked too unlike. Does not see those that were not chosen: multiply; nor sets "
@@ -133,7 +153,8 @@ QUALITY = Row("Quality: what is missed, what is wrong", (
     Chart("Recall of equal texts, audited", "Share withheld of the arrivals whose very text was "
           "in the index. Does not see copies of what is forgotten.", "percentunit",
           (Query(smallest(series("audit_recall_equal_lower")), "at least"),
-           Query(smallest(series("audit_recall_equal")), "recall")), width=6, ceiling=1.0),
+           Query(smallest(series("audit_recall_equal")), "recall")), width=6, ceiling=1.0,
+          floor=RECALL_FLOOR),
     Chart("False positives of the hashing step", "Share of the compared candidates that were "
           "not similar enough. They cost time, not rightness: verification rejects them.",
           "percentunit",
@@ -193,6 +214,13 @@ LATENCY = Row("Latency and lag", (
           (Query(largest(series("consumer_lag_seconds"), "instance"), "{{instance}}"),), width=12),
 ))  # fmt: skip
 
+ASSIGNED = 'event="assigned"'
 UID, TITLE = "streamfilter-overview", "streamfilter: overview"
 DESCRIPTION = "Health, traffic by verdict, quality of the verdicts, latency and lag."
 ROWS = (HEALTH, TRAFFIC, QUALITY, LATENCY)
+
+MARKS = (
+    Mark("Restarts", f"changes({series('process_start_time_seconds')}[{RATE}]) > 0", "red"),
+    Mark("Takeovers", f"{steps('rebalances_total', 'instance', matching=(ASSIGNED,))} > 0", "blue"),
+)
+"""A task that is assigned: at a start, and when another process takes over."""

@@ -6,8 +6,8 @@ Every panel gets a title, a description and a unit here or it cannot be made at 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from string import ascii_uppercase
 from typing import Any
@@ -61,6 +61,10 @@ class Chart:
     width: int = 8
     """Columns of `COLUMNS`."""
     ceiling: float | None = None
+    floor: float | None = None
+    """Where the axis begins unless a value is lower; None: at 0, always."""
+    colours: Mapping[str, str] = field(default_factory=dict)
+    """Colour by legend, for what has a meaning; one called "" is all of them, in its shades."""
     limits: tuple[tuple[str, float], ...] = ()
     """(colour, from which value on), for a number."""
     decimals: int | None = None
@@ -76,7 +80,18 @@ class Row:
     charts: tuple[Chart, ...]
 
 
-def build(uid: str, title: str, description: str, rows: Sequence[Row]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What happened at a time, as a line through all panels, where *expression* has a value."""
+
+    name: str
+    expression: str
+    colour: str
+
+
+def build(
+    uid: str, title: str, description: str, rows: Sequence[Row], marks: Sequence[Mark] = ()
+) -> dict[str, Any]:
     """Return the dashboard as Grafana stores it."""
     whole = (
         dashboard.Dashboard(title)
@@ -94,6 +109,8 @@ def build(uid: str, title: str, description: str, rows: Sequence[Row]) -> dict[s
             _variable("instance", 'label_values(streamfilter_build_info{job=~"$job"}, instance)')
         )
     )
+    for mark in marks:
+        whole.annotation(_annotation(mark))
     for row in rows:
         assert sum(chart.width for chart in row.charts) % COLUMNS == 0, row.title
         whole.with_row(dashboard.Row(row.title))
@@ -101,6 +118,11 @@ def build(uid: str, title: str, description: str, rows: Sequence[Row]) -> dict[s
             whole.with_panel(_MAKERS[chart.form](chart))
     plain: dict[str, Any] = json.loads(json.dumps(whole.build(), cls=JSONEncoder))
     return plain
+
+
+def _annotation(mark: Mark) -> dashboard.AnnotationQuery:
+    query = dashboard.AnnotationQuery().name(mark.name).datasource(_source()).enable(True)
+    return query.hide(False).icon_color(mark.colour).expr(mark.expression)
 
 
 def _to_the_other() -> dashboard.DashboardLink:
@@ -132,7 +154,18 @@ def _variable(name: str, query: str) -> dashboard.QueryVariable:
 def _with_queries(panel: Any, chart: Chart, *, rows: int) -> Any:
     """Put in what every panel has."""
     panel.title(chart.title).description(chart.description).unit(chart.unit)
-    panel.datasource(_source()).span(chart.width).height(rows).min(0)
+    panel.datasource(_source()).span(chart.width).height(rows)
+    if chart.floor is None:
+        panel.min(0)
+    else:
+        panel.axis_soft_min(chart.floor)
+    for name, colour in chart.colours.items():
+        if name:
+            fixed = {"mode": "fixed", "fixedColor": colour}
+            panel.override_by_name(name, [model.DynamicConfigValue(id_val="color", value=fixed)])
+        else:
+            shades = dashboard.FieldColor().mode(model.FieldColorModeId.SHADES)
+            panel.color_scheme(shades.fixed_color(colour))
     if chart.decimals is not None:
         panel.decimals(chart.decimals)
     if chart.ceiling is not None:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.grafana import overview
 from deploy.grafana.__main__ import DIRECTORY, dashboards
 from deploy.grafana.panels import DATASOURCE
 from deploy.grafana.reading import VARIABLES, filled, panels, variables
+from streamfilter.model import Verdict
 from streamfilter.monitoring.catalogue import CATALOGUE, MetricKind
 from tests.deploy.promql import selectors
 from tests.support.texts import TEXTS
@@ -75,7 +77,59 @@ def test_an_expression_asks_by_job_and_instance_and_uses_no_other_variable(targe
 def test_an_expression_parses_and_names_metrics_that_exist(target):
     names = {selector.name for selector in selectors(filled(target.expression))}
     assert names
-    assert names <= exposed_names()
+    assert names <= exposed_names() | {"ALERTS"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_restarts_and_takeovers_are_marked_in_all_panels(path):
+    marks = json.loads(path.read_text())["annotations"]["list"]
+    assert [mark["name"] for mark in marks] == ["Restarts", "Takeovers"]
+    for mark in marks:
+        assert mark["enable"]
+        assert mark["datasource"]["uid"] == DATASOURCE
+        (selector,) = selectors(filled(mark["expr"]))
+        assert selector.name in exposed_names()
+        assert {"job", "instance"} <= selector.labels
+        assert variables(mark["expr"]) <= VARIABLES
+
+
+def drawn(title: str) -> dict:
+    """Return how a panel of the overview draws its values."""
+    rows = json.loads((DIRECTORY / "overview.json").read_text())["panels"]
+    every = [panel for row in rows for panel in (row, *row.get("panels", ()))]
+    (found,) = (panel for panel in every if panel.get("title") == title)
+    return found["fieldConfig"]
+
+
+def test_a_verdict_has_one_colour_and_dead_letters_are_red():
+    assert overview.BY_VERDICT.keys() == set(Verdict)
+    for title, colours in (
+        ("Records by verdict", overview.BY_VERDICT),
+        ("Share of each verdict", overview.BY_VERDICT),
+        ("Records written", overview.BY_DESTINATION),
+    ):
+        found = {
+            each["matcher"]["options"]: each["properties"][0]["value"]["fixedColor"]
+            for each in drawn(title)["overrides"]
+        }
+        assert found == colours
+    assert drawn("Dead letters")["defaults"]["color"] == {"mode": "shades", "fixedColor": "red"}
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Recall, audited, with its interval",
+        "Precision, audited, with its interval",
+        "Recall of equal texts, audited",
+        "What the bands promise",
+    ],
+)
+def test_an_estimate_near_one_fills_its_panel_and_a_bad_one_is_not_cut_off(title):
+    defaults = drawn(title)["defaults"]
+    assert defaults["custom"]["axisSoftMin"] == 0.9
+    assert defaults.get("min") is None
+    assert defaults["max"] == 1
 
 
 @each_target
