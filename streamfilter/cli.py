@@ -122,8 +122,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except SystemExit as left:
-        # click's own answer to a reader that has gone is exit(1); our verbs never call exit.
-        return ExitCode.UNREAD if left.code == 1 else ExitCode.BUG
+        # click's own answers: to a reader that has gone, and to a shell that asked what may come
+        # next. Our verbs never call exit.
+        if left.code == 1:
+            return ExitCode.UNREAD
+        return ExitCode.OK if left.code in (0, None) else ExitCode.BUG
     except Exception as error:
         if isinstance(error, OSError) and no_room(error):
             return _no_room(error)

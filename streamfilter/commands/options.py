@@ -14,6 +14,14 @@ from streamfilter.process import logs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+def _keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return the settings that a shell may go on with; what is behind ``=`` is the user's."""
+    from streamfilter.config.reference import keys
+
+    return [f"{key}=" for key in keys() if key.startswith(incomplete)]
+
+
 _FILES = click.option(
     "--config",
     "-c",
@@ -29,6 +37,7 @@ _SETTINGS = click.option(
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
+    shell_complete=_keys,
     help="One setting, such as similarity.threshold=0.9; wins over files and environment.",
 )
 _OUTPUT = click.option(

@@ -42,6 +42,15 @@ def reference() -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def keys(section: type[BaseModel] = Config, above: str = "") -> Iterator[str]:
+    """Yield the path of every setting, as ``--set`` takes it."""
+    for name, field in section.model_fields.items():
+        if isinstance(field.default, BaseModel):
+            yield from keys(type(field.default), f"{above}{name}.")
+        else:
+            yield f"{above}{name}"
+
+
 def _section(name: str, field: FieldInfo, indent: str) -> Iterator[str]:
     model: BaseModel = field.default
     yield from _comment(type(model).__doc__ or "", indent)

@@ -1,12 +1,14 @@
 """The process's edge: which exception ends in which exit code, and what the operator reads."""
 
 import json
+import os
 import re
 import subprocess
 import sys
 import types
 
 import click
+import click.shell_completion
 import pytest
 
 from streamfilter import cli, stops
@@ -93,6 +95,28 @@ def test_showing_the_help_imports_no_verb():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=180)
     assert done.returncode == 0, done.stderr
+
+
+def completed(*words: str) -> list[str]:
+    """Return what a shell shows for the last of the *words*."""
+    shell = click.shell_completion.BashComplete(cli.group, {}, "streamfilter", "_X")
+    return [each.value for each in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_a_shell_completes_verbs_options_and_the_keys_of_set():
+    assert completed("pa") == ["pairs"]
+    assert "--accept-positions" in completed("run", "--a")
+    assert completed("run", "--set", "similarity.th") == ["similarity.threshold="]
+    assert completed("run", "-s", "similarity.shingle.k") == ["similarity.shingle.kind="]
+    assert "kafka.common=" in completed("check", "--set", "")
+
+
+def test_the_line_that_turns_completion_on_ends_well():
+    command = [sys.executable, "-c", "import sys, streamfilter.cli as c; sys.exit(c.main())"]
+    environment = {**os.environ, "_STREAMFILTER_COMPLETE": "bash_source"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert "_STREAMFILTER_COMPLETE=bash_complete" in done.stdout
 
 
 def test_a_reader_that_goes_away_ends_the_process_quietly():
