@@ -20,6 +20,7 @@ from streamfilter.commands.evaluate_sample import (
 )
 from streamfilter.commands.evaluation_report import as_json, as_text
 from streamfilter.commands.options import output_option
+from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config.configuration import Config
 from streamfilter.evaluation.judge import evaluate
@@ -190,7 +191,9 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
         unique, duplicates, dead = (
             str(directory / name) for name in ("unique", "duplicates", "dead")
         )
-        filter_files(config, Job(inputs, unique, duplicates, dead, seed=seed_of(others, config)))
+        job = Job(inputs, unique, duplicates, dead, seed=seed_of(others, config))
+        with over_files("filtering", inputs) as advanced:
+            filter_files(config, job, advanced=advanced)
         return read_run(
             inputs,
             reader,

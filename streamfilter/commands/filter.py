@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from streamfilter.commands.options import output_option
+from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.lines import STDIN
-from streamfilter.files.run import Job, filter_files, no_progress
+from streamfilter.files.run import Job, filter_files
 from streamfilter.files.summary import Summary, all_broken
 from streamfilter.matching import envelope
 from streamfilter.process import standard
@@ -83,23 +81,12 @@ def command(
     seed = None if state is not None else seed_of(similarity, config)
     job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name, shadow, seed)
     started = time.monotonic()
-    with INTERRUPTION.listening(), _progress(inputs) as advanced:
+    with INTERRUPTION.listening(), over_files("filtering", inputs) as advanced:
         summary = filter_files(config, job, advanced=advanced)
     _print(summary, time.monotonic() - started, output)
     if summary.records and summary.places["dead_letter"] == summary.records:
         raise all_broken(summary.records)
     return ExitCode.OK
-
-
-@contextmanager
-def _progress(inputs: tuple[str, ...]) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal; standard input has no length to show."""
-    if not sys.stderr.isatty() or STDIN in inputs:
-        yield no_progress
-        return
-    size = sum(Path(path).stat().st_size for path in inputs if Path(path).is_file())
-    with click.progressbar(length=size, label="filtering", file=sys.stderr) as bar:
-        yield bar.update
 
 
 def _print(summary: Summary, seconds: float, output: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from streamfilter.commands.options import as_json, output_option
+from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.discovery import CLUSTERS, Discovery, discover
 from streamfilter.files.summary import all_broken
@@ -69,7 +70,15 @@ def command(
         config = config_of(similarity)
         seed = seed_of(similarity, config)
         kind = clusters or CLUSTERS[0]
-        found = discover(config, inputs, seed=seed, dead_letter=dead_letter, clusters=kind)
+        with over_files("comparing", inputs) as advanced:
+            found = discover(
+                config,
+                inputs,
+                seed=seed,
+                dead_letter=dead_letter,
+                clusters=kind,
+                advanced=advanced,
+            )
     if output == "json":
         standard.answer(as_json(_fields(found)))
     else:

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from streamfilter.commands.options import as_json, output_option
+from streamfilter.commands.progress import progress
 from streamfilter.commands.states import as_fields, failing, line, state_option
-from streamfilter.index.backup import restore
+from streamfilter.index.backup import restore, size_of
 from streamfilter.process import standard
 
 EPILOG = """\b
@@ -26,8 +27,8 @@ start the service: it reads from the changelog what came after the backup.
 @click.argument("backup", type=click.Path(path_type=Path))
 def command(output: str, state: Path, backup: Path) -> None:
     """Bring the index in BACKUP back into a new state directory."""
-    with failing(state):
-        copied = restore(backup, state)
+    with failing(state), progress("restoring", size_of(backup)) as advanced:
+        copied = restore(backup, state, advanced=advanced)
     if output == "json":
         standard.answer(
             as_json({"state": str(state), "indexes": [as_fields(each) for each in copied]})

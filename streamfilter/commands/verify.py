@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from streamfilter.commands.options import as_json, config_options, load, output_option
+from streamfilter.commands.progress import progress
 from streamfilter.commands.states import failing, state_option
 from streamfilter.index.directory import DATABASE_NAME
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
@@ -58,7 +59,8 @@ def _answer(path: Path, seed: bytes | None) -> dict[str, Any]:
     try:
         with viewed(path, seed=seed) as view:
             sketcher = sketcher_of(view.identity.scheme, seed=view.identity.seed)
-            found = inspect(view, sketcher.keys_of)
+            with progress(f"verifying {path}", len(view)) as advanced:
+                found = inspect(view, sketcher.keys_of, advanced=advanced)
             about = {"index_id": view.identity.index_id,
                      "scheme": view.identity.scheme_fingerprint}  # fmt: skip
     except (IndexDamaged, IndexMismatch, FormatError) as fault:

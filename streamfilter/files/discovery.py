@@ -8,7 +8,7 @@ nothing in common.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,7 +17,7 @@ from streamfilter.assembly import policy_for
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import OutputFile
-from streamfilter.files.run import check_paths
+from streamfilter.files.run import check_paths, no_progress
 from streamfilter.files.sampling import documents_of, refuse
 from streamfilter.files.state import opened
 from streamfilter.index.format import BUCKET_CAP_MAX
@@ -59,6 +59,7 @@ def discover(
     seed: bytes,
     dead_letter: str | None = None,
     clusters: str = "stars",
+    advanced: Callable[[int], None] = no_progress,
 ) -> Discovery:
     """Return all pairs of *inputs* that meet and are similar by *config*.
 
@@ -68,6 +69,7 @@ def discover(
         seed: of the hashes.
         dead_letter: a file for lines that cannot be read.
         clusters: their kind, one of `CLUSTERS`.
+        advanced: hears the bytes read since it was last called.
 
     Raises:
         Stop: an input cannot be read, or holds something else; names the line and the cure.
@@ -84,7 +86,7 @@ def discover(
         sketcher = sketcher_of(config.scheme().as_json(), seed=seed)
         collection = Collection(index, sketcher, seed=seed)
         for ordinals, ids in _added(
-            collection, documents_of(inputs, config, rejected=rejections.take)
+            collection, documents_of(inputs, config, rejected=rejections.take, advanced=advanced)
         ):
             INTERRUPTION.obey()
             rows = collection.like_ordinals(ordinals, policy, earlier=True)

@@ -12,7 +12,7 @@ import select
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -127,17 +127,22 @@ class InputFile:
             self._raw.close()
 
 
-def records_of(paths: Iterable[str]) -> Iterator[Record]:
-    """Yield the records of files, one file after the other.
+def records_of(
+    paths: Iterable[str], *, advanced: Callable[[int], None] = lambda _: None
+) -> Iterator[Record]:
+    """Yield the records of files, one file after the other; *advanced* hears the bytes read.
 
     Raises:
         Stop: one cannot be read.
     """
     for path in paths:
         with closing(InputFile(path)) as input_:
+            read = 0
             for lines in input_.batches(documents=1_000, size=1 << 22):
                 for line in lines.lines:
                     yield line.record(input_.name)
+                advanced(lines.bytes_read - read)
+                read = lines.bytes_read
 
 
 class _Waiting(RawIOBase):

@@ -39,7 +39,11 @@ def pass_over(record: Record, malformed: Malformed) -> None:
 
 
 def documents_of(
-    inputs: Sequence[str], config: Config, *, rejected: Rejected = refuse
+    inputs: Sequence[str],
+    config: Config,
+    *,
+    rejected: Rejected = refuse,
+    advanced: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[str, str]]:
     """Yield (id, text) of each document of *inputs*; what has no text is left out.
 
@@ -47,7 +51,7 @@ def documents_of(
         BrokenInput: a line cannot be read, unless *rejected* takes it.
     """
     reader = reader_for(config)
-    for record in records_of(inputs):
+    for record in records_of(inputs, advanced=advanced):
         reading = reader.read(record)
         if isinstance(reading, Document):
             yield reading.id, reading.text

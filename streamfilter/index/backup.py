@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -149,10 +149,22 @@ def _as_copied(entry: dict[str, Any]) -> Copied:
     )
 
 
-def restore(backup: Path, state: Path) -> list[Copied]:
+def size_of(backup: Path) -> int:
+    """Return the bytes that a restore of *backup* copies.
+
+    Raises:
+        IndexFault: it is no backup, or cannot be read.
+    """
+    entries = _contents(backup)
+    return sum(int(size) for entry in entries for size, _ in entry["files"].values())
+
+
+def restore(
+    backup: Path, state: Path, *, advanced: Callable[[int], None] = lambda _: None
+) -> list[Copied]:
     """Bring the indexes in *backup* back into the directory *state*, which must be new or empty.
 
-    Every byte is held against its sum before an index counts as there.
+    Every byte is held against its sum before an index counts as there; *advanced* hears how many.
 
     Raises:
         IndexFault: it is no backup, not a whole one, or *state* is not usable.
@@ -162,7 +174,8 @@ def restore(backup: Path, state: Path) -> list[Copied]:
         _make_new(state)
         for entry in entries:
             name = str(entry["name"])
-            _bring_back(backup / name, state if name == "index" else state / name, entry)
+            target = state if name == "index" else state / name
+            _bring_back(backup / name, target, entry, advanced)
     return [_as_copied(entry) for entry in entries]
 
 
@@ -184,7 +197,9 @@ def _contents(backup: Path) -> Sequence[dict[str, Any]]:
     return list(entries)
 
 
-def _bring_back(source: Path, path: Path, entry: dict[str, Any]) -> None:
+def _bring_back(
+    source: Path, path: Path, entry: dict[str, Any], advanced: Callable[[int], None]
+) -> None:
     marker = entry["marker"]
     identity = json.dumps(marker["identity"], sort_keys=True, separators=(",", ":")).encode()
     cap, ids = int(marker["bucket_cap"]), marker.get("ids") is True
@@ -198,6 +213,7 @@ def _bring_back(source: Path, path: Path, entry: dict[str, Any]) -> None:
             _bring_back_file(
                 source / DATABASE_NAME / name, path / DATABASE_NAME / name, size, total
             )
+            advanced(size)
         write_marker(path, replace(unfinished, complete=True))
     finally:
         lock.release()

@@ -18,7 +18,7 @@ index that is whole, and its changelog offset tells how old.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -51,6 +51,7 @@ class Inspection:
     batches: int = 0
     problems: list[str] = field(default_factory=list)
     """Empty: the index is whole."""
+    advanced: Callable[[int], None] = lambda _: None
 
     def note(self, problem: str) -> None:
         """Add a problem, up to a bound."""
@@ -58,9 +59,17 @@ class Inspection:
             self.problems.append(problem)
 
 
-def inspect(view: IndexView, keys_of: KeysOf) -> Inspection:
-    """Read all of *view* and return what is wrong with it; raises nothing about the data."""
-    found = Inspection(view.progress)
+def inspect(
+    view: IndexView, keys_of: KeysOf, *, advanced: Callable[[int], None] = lambda _: None
+) -> Inspection:
+    """Read all of *view* and return what is wrong with it; raises nothing about the data.
+
+    Args:
+        view: the index.
+        keys_of: makes a document's keys of its signature.
+        advanced: hears how many documents were read since it was last called.
+    """
+    found = Inspection(view.progress, advanced=advanced)
     remembered = 0
     ends = [window.first_ordinal for window in view.windows[1:]] + [view.progress.next_ordinal]
     for tables, end in zip(view.tables, ends, strict=True):
@@ -131,6 +140,7 @@ def _below(found: Inspection, what: str, number: int) -> None:
 
 def _documents(view: IndexView, documents: Documents, found: Inspection, stored: _Stored) -> None:
     found.documents += len(documents)
+    found.advanced(len(documents))
     ordinals, end = documents.ordinals, stored.first + len(stored.there)
     inside = stored.holds(ordinals)
     for ordinal in ordinals[~inside].tolist():

@@ -1,0 +1,34 @@
+"""How far a long verb has come: a bar on a terminal, nothing in a pipe or a log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from streamfilter.files.lines import STDIN
+from streamfilter.files.run import no_progress
+
+Advanced = Callable[[int], None]
+"""Hears how much was done since it was last called."""
+
+
+@contextmanager
+def progress(label: str, length: int) -> Iterator[Advanced]:
+    """Show a bar of *length* on standard error, if that is a terminal."""
+    if not length or not sys.stderr.isatty():
+        yield no_progress
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+@contextmanager
+def over_files(label: str, paths: Sequence[str]) -> Iterator[Advanced]:
+    """Show how much of the files is read; standard input has no length to show."""
+    files = () if STDIN in paths else [Path(path) for path in paths]
+    with progress(label, sum(path.stat().st_size for path in files if path.is_file())) as advanced:
+        yield advanced

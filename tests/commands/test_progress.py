@@ -1,0 +1,35 @@
+"""Verbs that take long show on a terminal how far they have come, and nowhere else."""
+
+import json
+
+import pytest
+
+from streamfilter import Deduplicator, cli
+from tests.support.terminal import in_terminal
+
+
+@pytest.mark.slow
+def test_a_terminal_sees_how_far_a_verb_has_come(tmp_path, capsys):
+    file, state = tmp_path / "in.jsonl", tmp_path / "state"
+    texts = [f"story {number} of a hundred that are not alike {number * 7}" for number in range(99)]
+    lines = [json.dumps({"id": str(n), "text": text}) for n, text in enumerate(texts)]
+    file.write_text("\n".join(lines))
+    with Deduplicator(state) as stories:
+        stories.add_many((str(number), text) for number, text in enumerate(texts))
+    truth = tmp_path / "truth.tsv"
+    truth.write_text("id_a\tid_b\tjaccard\n")
+    outputs = ["--unique", str(tmp_path / "u"), "--duplicates", str(tmp_path / "d")]
+    assert cli.main(["filter", str(file), *outputs]) == 0
+    assert cli.main(["backup", "--state", str(state), str(tmp_path / "backup")]) == 0
+    assert "%" not in capsys.readouterr().err
+    new = str(tmp_path / "new")
+    for verb, label in {
+        ("pairs", str(file)): "comparing",
+        ("evaluate", str(file), "--pairs", str(truth)): "filtering",
+        ("restore", str(tmp_path / "backup"), "--state", new): "restoring",
+        ("verify", "--state", new): f"verifying {new}",
+    }.items():
+        seen = in_terminal(verb, columns=200)
+        assert seen.code == 0, seen.plain
+        assert f"{label}  [" in seen.plain
+        assert "100%" in seen.plain
