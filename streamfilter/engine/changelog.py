@@ -73,7 +73,7 @@ class Header:
     bucket_cap: int = 0
     """Of the index: with another one a restore would write other buckets. 0: as above."""
     window: Window | None = None
-    """The one that begins with this record's transaction; its offset is not told, but seen. None:
+    """The one that begins with this record's transaction; its offset is that of the record. None:
     the first of all."""
 
 
@@ -311,22 +311,36 @@ def decode_batch(value: bytes) -> BatchRecord:
 
 
 def values_of(
-    additions: Additions | None, batch: BatchRecord | None, removals: Removals | None = None
+    additions: Additions | None,
+    batch: BatchRecord | None,
+    removals: Removals | None = None,
+    header: Header | None = None,
 ) -> list[bytes]:
-    """Return a batch's changelog records, its mark last; a re-read batch has none."""
+    """Return a batch's changelog records, its mark last; a re-read batch has none.
+
+    The *header*, if any, comes first: it begins the changelog, or a window.
+    """
     if batch is None:
         return []
+    begin = [encode_header(header)] if header else []
     documents = encode_changelog_documents(additions.documents) if additions else []
     forgotten = encode_forgotten(removals.ordinals) if removals else []
-    return [*documents, *forgotten, encode_batch(batch)]
+    return [*begin, *documents, *forgotten, encode_batch(batch)]
 
 
-def places_of(additions: Additions | None) -> list[tuple[int, int]]:
-    """Return partition and offset of each record whose document is in the changelog's records."""
+def places_of(
+    additions: Additions | None, header: Header | None = None
+) -> list[tuple[int, int] | None]:
+    """Return partition and offset of the input record that each of `values_of` is made of.
+
+    The last one, of the whole batch, is left out.
+    """
+    begin: list[tuple[int, int] | None] = [None] if header else []
     if additions is None:
-        return []
+        return begin
     documents = additions.documents
-    return list(zip(documents.partitions.tolist(), documents.offsets.tolist(), strict=True))
+    begin += zip(documents.partitions.tolist(), documents.offsets.tolist(), strict=True)
+    return begin
 
 
 def changes_of(
@@ -335,8 +349,14 @@ def changes_of(
     removals: Removals | None = None,
     *,
     offset: int,
-    value: bytes,
+    values: Sequence[bytes],
+    opens: Window | None = None,
 ) -> Changes:
-    """Return what step 13 writes for a batch whose last record *value* stands at *offset*."""
-    progress = batch.progress(offset, value)
-    return Changes(progress, additions, (batch.stored_mark,), removals)
+    """Return what step 13 writes for a batch whose records *values* end at *offset*.
+
+    They stand one behind the other: what else was between them would not be committed.
+    """
+    if opens is not None:
+        opens = replace(opens, offset=offset - len(values) + 1)
+    progress = batch.progress(offset, values[-1])
+    return Changes(progress, additions, (batch.stored_mark,), removals, opens)

@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 
 from streamfilter.engine.changelog import BatchRecord
 from streamfilter.index.protocol import Progress
+from streamfilter.matching.retention import EVERYTHING, Extent
 from streamfilter.model import BatchMark, Positions, Record, Span
-
-FUTURE_MILLISECONDS_MAX = 3_600_000
-"""A record's timestamp counts at most an hour ahead of the clock, or one mad producer would age
-the whole index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +22,7 @@ class Standing:
     next_batch: int = 0
     next_ordinal: int = 0
     highest_timestamp: int = -1
+    """The stream time of the last batch."""
     writer: bytes = b""
     """What our batches are named by."""
 
@@ -46,9 +44,10 @@ class Standing:
         self,
         records: Sequence[Record],
         judged: int,
-        now: int,
+        time: int,
         *,
         reread: bool,
+        extent: Extent = EVERYTHING,
         reached: Positions | None = None,
     ) -> tuple[Standing, BatchRecord | None]:
         """Return the standing after *records*, and the batch that tells of it (None: re-read).
@@ -56,27 +55,30 @@ class Standing:
         Args:
             records: a batch that is all new or all re-read.
             judged: how many of them are documents.
-            now: milliseconds since the epoch.
+            time: the stream time of the batch.
             reread: whether they were judged before; then only the positions move.
+            extent: what they were judged with.
             reached: where what comes after new records begins, if they are all that is held.
         """
         ends = {record.source.partition: record.source.offset + 1 for record in records}
         positions = self.positions | ends
         if reread:
             return replace(self, positions=positions), None
-        limit = now + FUTURE_MILLISECONDS_MAX
-        latest = max((min(record.timestamp, limit) for record in records), default=-1)
         new = replace(self, positions=positions)
-        return new._moved_to(new._past(reached or {}), judged, latest)
+        return new._moved_to(new._past(reached or {}), judged, time, extent)
 
-    def passed(self, reached: Positions) -> tuple[Standing, BatchRecord | None]:
+    def passed(
+        self, reached: Positions, extent: Extent = EVERYTHING
+    ) -> tuple[Standing, BatchRecord | None]:
         """Return the standing at *reached*, with no record on the way there.
 
         What lies between are markers and aborted records. A batch tells of it as of any other, so
         that the changelog says what the group's offsets say; None if all that was judged before.
         """
         after = self._past(reached)
-        return self._moved_to(after, 0, -1) if after.known != self.known else (after, None)
+        if after.known == self.known:
+            return after, None
+        return self._moved_to(after, 0, self.highest_timestamp, extent)
 
     def _past(self, reached: Positions) -> Standing:
         """Return this standing moved forward to *reached*, and known up to its positions."""
@@ -86,16 +88,25 @@ class Standing:
 
     def opened(self) -> tuple[Standing, BatchRecord]:
         """Return the first batch of a changelog: nothing judged, all start offsets told."""
-        return self._moved_to(self, 0, -1)
+        return self._moved_to(self, 0, self.highest_timestamp, EVERYTHING)
 
-    def _moved_to(self, at: Standing, judged: int, latest: int) -> tuple[Standing, BatchRecord]:
+    def _moved_to(
+        self, at: Standing, judged: int, time: int, extent: Extent
+    ) -> tuple[Standing, BatchRecord]:
         """Return the standing *at* those positions, and the batch that takes us there."""
         spans = tuple(Span(p, self.known[p], at.known[p]) for p in sorted(at.known))
         after = replace(
             at,
             next_batch=self.next_batch + 1,
             next_ordinal=self.next_ordinal + judged,
-            highest_timestamp=max(self.highest_timestamp, latest),
+            highest_timestamp=time,
         )
-        mark = BatchMark(self.next_batch, self.next_ordinal, after.next_ordinal, spans)
-        return after, BatchRecord(mark, after.highest_timestamp, self.writer)
+        mark = BatchMark(
+            self.next_batch,
+            self.next_ordinal,
+            after.next_ordinal,
+            spans,
+            extent.horizon,
+            extent.stream_time,
+        )
+        return after, BatchRecord(mark, time, self.writer)

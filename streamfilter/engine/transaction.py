@@ -33,9 +33,9 @@ class Load:
 
     leaving: Sequence[Outgoing] = ()
     values: Sequence[bytes] = ()
-    """Of the changelog: first documents', then what belongs to the whole batch."""
-    documents: Sequence[Place] = ()
-    """Which record each document's value is made of."""
+    """Of the changelog."""
+    places: Sequence[Place | None] = ()
+    """Which record each of the first values is made of; None, as all others: the whole batch."""
     records: Sequence[Record] = ()
     """Of the input: what all of it is made of."""
     share: Share | None = None
@@ -44,7 +44,7 @@ class Load:
     @property
     def items(self) -> list[Item]:
         """Return everything to produce, in the order of producing."""
-        owners = [*self.documents, *[None] * (len(self.values) - len(self.documents))]
+        owners = [*self.places, *[None] * (len(self.values) - len(self.places))]
         return [
             *(Item(out, place_of(out.source)) for out in self.leaving),
             *(Item(value, place) for value, place in zip(self.values, owners, strict=True)),

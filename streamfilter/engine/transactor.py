@@ -12,6 +12,9 @@ Kafka keeps all of 10-12 or nothing, and what it keeps includes everything that 
 So whatever happens between two lines, the index holds a prefix of the committed changelog, and
 restore (`restore.py`) makes up the rest. Nothing may be judged while a write of 13 is owed.
 
+What is forgotten is decided in 9, from the index and the batch's timestamps, and told in 10: by the
+batch, and by a header if a window begins with it. 13 does what was told, as everybody else does.
+
 A batch is all new or all re-read. A record below the known positions was judged before (an
 operator rewound the group): it is judged again as of its own batch, forwarded again, and its
 offsets are committed, but it adds nothing to the changelog or the index.
@@ -24,13 +27,14 @@ very call. Anything else rises: a new producer means to start over with step 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
 from streamfilter.engine.auditing import Auditing
 from streamfilter.engine.breaker import Breaker
-from streamfilter.engine.changelog import BatchRecord, changes_of, places_of, values_of
+from streamfilter.engine.changelog import BatchRecord, Header, changes_of, places_of, values_of
 from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.intake import Ahead, Intake
 from streamfilter.engine.machine import Inline
@@ -54,6 +58,7 @@ from streamfilter.matching.audit import OFF, Audit, Rates
 from streamfilter.matching.batch import Decided, Rules, decide
 from streamfilter.matching.forgetting import removals_of
 from streamfilter.matching.pipeline import accept
+from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention, stream_time
 from streamfilter.model import Positions, Record
 from streamfilter.similarity.sketch import Sketcher
 
@@ -114,6 +119,7 @@ class Parts:
     pace: Pace
     worker: Worker = field(default_factory=Inline)
     rates: Rates = OFF
+    retention: Retention = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,8 @@ class _Owed:
 
     changes: Changes
     moved: Moved | None
+    prepares: bool = False
+    """Whether the next window is to be made ready then."""
 
 
 class Transactor:
@@ -134,8 +142,11 @@ class Transactor:
         sketcher: Sketcher,
         standing: Standing,
         succession: Succession,
+        header: Header,
     ) -> None:
         self._parts, self._index, self._sketcher = parts, index, sketcher
+        self._header = header
+        """The changelog's, which begins every window too."""
         self._clock = parts.clock
         self._refusals = parts.incoming.refusals
         self.standing = standing
@@ -206,24 +217,30 @@ class Transactor:
             return StepResult.RETRY
         kill_point("batch.member")
         watch = Stopwatch(self._clock, self._parts.observer.spent)
-        decided = self._decide(records, watch, reread=reread)
+        now = self._clock.wall_milliseconds()
+        time = stream_time(self.standing.highest_timestamp, () if reread else records, now)
+        extent = EVERYTHING if reread else self._extent(time)
+        decided = self._decide(records, watch, extent, reread=reread)
         leaving = self._parts.forwarder.written(decided)
         kill_point("batch.decided")
         after, batch = self.standing.after(
             records,
             len(decided.prepared.rows),
-            self._clock.wall_milliseconds(),
+            time,
             reread=reread,
+            extent=extent,
             reached=self._reached if len(records) == len(self._held) else None,
         )
         additions = decided.judgement.additions if decided.judgement else None
         forgotten = decided.forgotten.stored
         removals = removals_of(forgotten, self._index, self._sketcher.keys_of)
-        values = values_of(additions, batch, removals)
+        header = replace(self._header, window=extent.opens) if extent.opens else None
+        values = values_of(additions, batch, removals, header)
+        places = places_of(additions, header)
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
-        load = Load(leaving, values, places_of(additions), records, lambda: self._share_of(records))
+        load = Load(leaving, values, places, records, lambda: self._share_of(records))
         offset = self._transactions.run(load, after.positions, member)
         if offset is None:
             return StepResult.RETRY
@@ -241,8 +258,10 @@ class Transactor:
         if batch is None:
             self._parts.observer.moved(moved, Applied())
             return self._moved()
-        changes = changes_of(additions, batch, removals, offset=offset, value=values[-1])
-        self._owed = _Owed(changes, moved)
+        changes = changes_of(
+            additions, batch, removals, offset=offset, values=values, opens=extent.opens
+        )
+        self._owed = _Owed(changes, moved, extent.soon)
         return self._apply()
 
     def _member(self) -> Member | None:
@@ -261,7 +280,16 @@ class Transactor:
                     f"{record.source.offset} after {position} was asked for"
                 )
 
-    def _decide(self, records: Sequence[Record], watch: Stopwatch, *, reread: bool) -> Decided:
+    def _extent(self, time: int) -> Extent:
+        """Decide what a batch of the stream time *time* is judged with."""
+        index = self._index
+        return self._parts.retention.extent(
+            index.progress, index.windows, time=time, mark=index.mark
+        )
+
+    def _decide(
+        self, records: Sequence[Record], watch: Stopwatch, extent: Extent, *, reread: bool
+    ) -> Decided:
         standing = self.standing
         prepared = self._batches.prepared(records)
         watch.skip("prepare")  # that is timed by itself
@@ -272,6 +300,7 @@ class Transactor:
             number=standing.next_batch,
             first_ordinal=standing.next_ordinal,
             reread=reread,
+            extent=extent,
         )
         watch.lap("judge")
         return decided
@@ -288,6 +317,8 @@ class Transactor:
             return StepResult.DISK_FULL
         kill_point("index.applied")
         self._owed = None
+        if owed.prepares:
+            self._prepare()
         if owed.moved is not None:
             watch.lap("apply")
             stages = {**owed.moved.stages, **watch.seconds}
@@ -296,39 +327,52 @@ class Transactor:
             watch.skip("audit")
         return self._moved()
 
+    def _prepare(self) -> None:
+        """Make the next window ready, so that the batch it begins with need not wait for it."""
+        with suppress(DiskFull):  # the write that needs it will say so
+            self._index.prepare()
+        kill_point("window.prepared")
+
     def _moved(self) -> StepResult:
         return StepResult.REPLACE if self._transactions.worn else StepResult.MOVED
 
-    def open_changelog(self, header: bytes) -> StepResult:
+    def open_changelog(self) -> StepResult:
         """Write a fresh changelog's first transaction: whose it is, and where it begins."""
         if self._transactions.worn:
             return StepResult.REPLACE
         after, batch = self.standing.opened()
-        return self._commit(after, batch, header)
+        return self._commit(after, batch, self._header)
 
     def _commit_idle(self) -> StepResult:
         """Keep the committed offsets alive, and abreast of the log, while nothing comes."""
         self._auditing.look()
         self._parts.observer.spent("audit")
-        after, batch = self.standing.passed(self._reached)
+        after, batch = self.standing.passed(self._reached, self._rest())
         seconds = PASS_SECONDS if after != self.standing else IDLE_COMMIT_SECONDS
         if self._transactions.idle_seconds < seconds:
             return StepResult.IDLE
         return self._commit(after, batch)
 
-    def _commit(self, after: Standing, batch: BatchRecord | None, *header: bytes) -> StepResult:
+    def _rest(self) -> Extent:
+        """Return what a batch without records says of what is remembered."""
+        index, time = self._index, self.standing.highest_timestamp
+        return self._parts.retention.rest(index.progress, index.windows, time=time)
+
+    def _commit(
+        self, after: Standing, batch: BatchRecord | None, header: Header | None = None
+    ) -> StepResult:
         """Do steps 8 to 13 for a transaction without records."""
         member = self._member()
         if member is None:
             return StepResult.RETRY
-        values = [*header, *values_of(None, batch)]
+        values = values_of(None, batch, header=header)
         offset = self._transactions.run(Load(values=values), after.positions, member)
         if offset is None:
             return StepResult.RETRY
         self.standing = after
         if batch is None:
             return self._moved()
-        self._owed = _Owed(changes_of(None, batch, offset=offset, value=values[-1]), None)
+        self._owed = _Owed(changes_of(None, batch, offset=offset, values=values), None)
         return self._apply()
 
     @property

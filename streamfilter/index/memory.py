@@ -97,6 +97,11 @@ class MemoryIndex(HasStoredProgress):
         found = (part.mark_covering(partition, offset) for part in self._parts.values())
         return next((mark for mark in found if mark is not None), None)
 
+    def mark(self, number: int) -> BatchMark | None:
+        """Return the mark of a batch, None if its window is gone."""
+        found = (part.mark(number) for part in self._parts.values())
+        return next((mark for mark in found if mark is not None), None)
+
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing."""
         # Encoded first: what cannot be stored raises before anything has changed.
@@ -110,7 +115,7 @@ class MemoryIndex(HasStoredProgress):
         removed = self._remove(changes.removals) if changes.removals else 0
         applied, late = self._add(alive, changes.additions, values)
         for mark in changes.marks:
-            if (place := owner(alive, mark)) >= 0:
+            if (place := owner(alive, mark.number)) >= 0:
                 self._parts[alive[place]].note(mark)
         passed = range(self.progress.horizon, changes.progress.horizon)
         expired = late + sum(self._holding(ordinal) is not None for ordinal in passed)
@@ -216,6 +221,10 @@ class _Part:
         for span in mark.spans:
             if span.start < span.end:
                 self._spans.setdefault(span.partition, {})[span.start] = span.end, mark.number
+
+    def mark(self, number: int) -> BatchMark | None:
+        """Return the mark of a batch, if it is one of this window."""
+        return self._marks.get(number)
 
     def mark_covering(self, partition: int, offset: int) -> BatchMark | None:
         """Return the mark of the batch of this window that judged an offset."""

@@ -235,6 +235,9 @@ class Index(Protocol):
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of the batch that first judged it."""
 
+    def mark(self, number: int) -> BatchMark | None:
+        """Return the mark of the batch *number*; None: its window is gone, or it is to come."""
+
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
 

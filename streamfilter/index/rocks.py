@@ -129,6 +129,12 @@ class RocksIndex(HasStoredProgress):
         found = [tables.marks_covering(partitions, offsets) for tables in self._tables]
         return [next((mark for mark in marks if mark), None) for marks in zip(*found, strict=True)]
 
+    def mark(self, number: int) -> BatchMark | None:
+        """Return the mark of a batch, None if its window is gone."""
+        self._refuse_while_owing()
+        place = owner(self.windows, number)
+        return self._tables[place].mark(number) if place >= 0 else None
+
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
 
@@ -195,7 +201,7 @@ class RocksIndex(HasStoredProgress):
             for place, each in enumerate(tables)
         ]
         for mark in changes.marks:
-            if (place := owner(alive, mark)) >= 0:
+            if (place := owner(alive, mark.number)) >= 0:
                 names = tables[place].families
                 entries.put(names.batches, [mark.number.to_bytes(8, "big")], [encode_mark(mark)])
                 for key, value in span_entries(mark):

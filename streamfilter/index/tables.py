@@ -116,6 +116,11 @@ class WindowTables:
         }
         return [None if number is None else marks.get(number) for number in numbers]
 
+    def mark(self, number: int) -> BatchMark | None:
+        """Return the mark of a batch, None if it is none of this window."""
+        (value,) = self._store.get(self.families.batches, [number.to_bytes(8, "big")])
+        return None if value is None else decode_mark(number, value)
+
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored, in a fixed order."""
         names = self.families

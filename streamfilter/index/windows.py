@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import WINDOWS_MAX, Changes, Progress
-from streamfilter.model import BatchMark, Window
+from streamfilter.model import Window
 from streamfilter.similarity.columns import I64
 
 Windows = tuple[Window, ...]
@@ -56,6 +56,6 @@ def owners(windows: Windows, ordinals: I64) -> NDArray[np.intp]:
     return np.asarray(np.searchsorted(firsts, ordinals, "right") - 1)
 
 
-def owner(windows: Windows, mark: BatchMark) -> int:
-    """Return the place in *windows* of a batch's window; -1: it is gone."""
-    return bisect_right([window.first_batch for window in windows], mark.number) - 1
+def owner(windows: Windows, batch: int) -> int:
+    """Return the place in *windows* of the window of a batch, by its number; -1: it is gone."""
+    return bisect_right([window.first_batch for window in windows], batch) - 1

@@ -4,19 +4,34 @@ Both are decided once, before the batch is judged, from what the log says of the
 it: a replay is told, and decides nothing. A window that holds a quarter of what is remembered is
 followed by the next, so that at most five are alive, and what is stored is never more than a
 quarter above what is remembered.
+
+Time is the stream's: it moves with the records' timestamps and never back, so a backfill of three
+years ages as it would have live, and a stream that rests forgets nothing. Which ordinal a time
+means, the batches' own marks tell: they rise in both, so the first batch after a time is found by
+halving, in some twenty looks however long the memory is. Batches of a time in which nothing was to
+be forgotten have no stream time in their marks. They are in the first window, which the first
+limited batch ends: what they hold counts as come when that batch came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from streamfilter.index.protocol import WINDOWS_MAX, Progress
-from streamfilter.model import Window
+from streamfilter.model import EVER, BatchMark, Record, Window
 
 PARTS = WINDOWS_MAX - 1
 """Of what is remembered each window holds at least one."""
+SOON = 0.75
+"""Of a part: then the next window is made ready, ahead of the batch that begins it."""
+FUTURE_MILLISECONDS_MAX = 3_600_000
+"""A record's timestamp counts at most an hour ahead of the clock, or one mad producer would age
+the whole index."""
+
+Marks = Callable[[int], BatchMark | None]
+"""By a batch's number: what the index remembers of it, if its window is alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +42,28 @@ class Extent:
     """Documents below this ordinal are forgotten, whether or not the index still holds them."""
     opens: Window | None = None
     """The window that begins with this batch; None: its documents enter the newest."""
+    stream_time: int = -1
+    """Of the batch, for its mark; -1: of an index that has never forgotten."""
+    soon: bool = False
+    """Whether the window after this batch's is near: `Index.prepare`."""
 
 
 EVERYTHING = Extent()
 """Nothing is forgotten."""
+
+
+def no_marks(_: int) -> None:
+    """Remember no batch."""
+
+
+def stream_time(before: int, records: Iterable[Record], now: int) -> int:
+    """Return the stream time of a batch of *records*, not far ahead of *now*; it never falls.
+
+    A record without a timestamp counts as of the present.
+    """
+    limit = now + FUTURE_MILLISECONDS_MAX
+    times = (min(each.timestamp, limit) if each.timestamp >= 0 else now for each in records)
+    return max([before, *times])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +74,99 @@ class Retention:
     """The last so many that were judged (of which the index holds the unique); None: all."""
     least: int = 1
     """A window holds at least so many: to begin and to drop one costs a tenth of a second."""
+    time: int | None = None
+    """Milliseconds of stream time: what came with later batches is remembered. None: for ever."""
 
     def __post_init__(self) -> None:
         if self.documents is not None and self.documents < 1:
             raise ValueError(f"{self.documents} documents are no memory; use 1 or more, or None")
+        if self.time is not None and self.time < 1:
+            raise ValueError(f"{self.time} ms are no memory; use 1 or more, or None")
+
+    @property
+    def limited(self) -> bool:
+        """Return whether anything is ever forgotten."""
+        return self.documents is not None or self.time is not None
 
     def meets(self, ordinal: int, other: int) -> bool:
-        """Return whether *other* was remembered when the document *ordinal* came."""
+        """Return whether the count left *other* remembered when the document *ordinal* came."""
         return other < ordinal and (self.documents is None or other > ordinal - self.documents)
 
-    def extent(self, progress: Progress, windows: Sequence[Window], *, coming: int = 0) -> Extent:
+    def extent(
+        self,
+        progress: Progress,
+        windows: Sequence[Window],
+        *,
+        coming: int = 0,
+        time: int = -1,
+        mark: Marks = no_marks,
+    ) -> Extent:
         """Return what the next batch of an index with *progress* and *windows* is judged with.
 
         Args:
             progress: of the index.
             windows: those that are alive, the oldest first.
             coming: how many documents of the batch count as remembered while it is judged.
+            time: the stream time of the batch.
+            mark: of the batches before it.
         """
-        horizon = progress.horizon
-        if self.documents is None:
-            return Extent(horizon)
-        horizon = max(horizon, progress.next_ordinal + coming - self.documents)
-        newest = windows[-1]
-        held = progress.next_ordinal - newest.first_ordinal
+        if not self.limited:
+            return self.rest(progress, windows, time=time)
+        horizon = max(
+            progress.horizon,
+            progress.next_ordinal + coming - self.documents if self.documents else 0,
+            self._first_after(progress, windows, time, mark),
+        )
+        held = self._held(progress, windows[-1], time, mark)
         alive = 1 + sum(following.first_ordinal > horizon for _, following in pairwise(windows))
-        if held * PARTS < self.documents or held < self.least or alive >= WINDOWS_MAX:
-            return Extent(horizon)
-        begins = Window(newest.number + 1, progress.next_ordinal, progress.next_batch)
-        return Extent(horizon, begins)
+        if held < 1.0 or alive >= WINDOWS_MAX:
+            return Extent(horizon, None, time, held >= SOON)
+        number = windows[-1].number + 1
+        begins = Window(number, progress.next_ordinal, progress.next_batch)
+        return Extent(horizon, begins, time)
+
+    def rest(self, progress: Progress, windows: Sequence[Window], *, time: int) -> Extent:
+        """Return the same for a batch without records, in which nothing ages.
+
+        An index that has forgotten goes on to say when its batches came, also while it may keep
+        all: else nobody could tell when they did once it may not.
+        """
+        aged = self.limited or progress.horizon > 0 or tuple(windows) != (EVER,)
+        return Extent(progress.horizon, None, time if aged else -1)
+
+    def _first_after(
+        self, progress: Progress, windows: Sequence[Window], time: int, mark: Marks
+    ) -> int:
+        """Return the first ordinal of the first batch that is not too old; 0 if none is."""
+        timed = [window for window in windows if window.number]
+        if self.time is None or not timed:
+            return 0
+        low = begin = timed[0].first_batch
+        high = progress.next_batch
+        while low < high:
+            middle = (low + high) // 2
+            found = mark(middle)
+            if found is not None and found.stream_time > time - self.time:
+                high = middle
+            else:
+                low = middle + 1
+        if low == begin:
+            return 0
+        first = mark(low) if low < progress.next_batch else None
+        return progress.next_ordinal if first is None else first.first_ordinal
+
+    def _held(self, progress: Progress, newest: Window, time: int, mark: Marks) -> float:
+        """Return what the newest window holds, in parts of what is remembered."""
+        if self.time is not None and not newest.number:
+            return 1.0
+        held = progress.next_ordinal - newest.first_ordinal
+        if held < self.least:
+            return 0.0
+        by_count = held * PARTS / self.documents if self.documents else 0.0
+        began = mark(newest.first_batch) if self.time is not None else None
+        if self.time is None or began is None:
+            return by_count
+        return max(by_count, (time - began.stream_time) * PARTS / self.time)
 
 
 UNLIMITED = Retention()

@@ -18,7 +18,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from streamfilter.engine import beginning
-from streamfilter.engine.changelog import Header, encode_header
+from streamfilter.engine.changelog import Header
 from streamfilter.engine.ports import Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
@@ -84,13 +84,13 @@ class Starter:
         succession = Succession(
             log, self._parts.clock, names, end=bounds.end, transaction_seconds=seconds
         )
-        transactor = Transactor(self._parts, opened.index, opened.sketcher, standing, succession)
+        own = Header(opened.identity.encode(), names.group, self._plan.bucket_cap)
+        transactor = Transactor(
+            self._parts, opened.index, opened.sketcher, standing, succession, own
+        )
         if header is None:
             # Abortable as any other: the membership is polled, and it is tried again.
-            header_record = encode_header(
-                Header(opened.identity.encode(), names.group, self._plan.bucket_cap)
-            )
-            while transactor.open_changelog(header_record) is StepResult.RETRY:
+            while transactor.open_changelog() is StepResult.RETRY:
                 yield State.STARTING, "the first transaction was aborted"
         return transactor
 

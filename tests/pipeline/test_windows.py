@@ -10,8 +10,8 @@ import pytest
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import WINDOWS_MAX, Progress
 from streamfilter.matching.pipeline import MatchPolicy, judge
-from streamfilter.matching.retention import Extent, Retention
-from streamfilter.model import Source, Window
+from streamfilter.matching.retention import EVERYTHING, Extent, Retention, stream_time
+from streamfilter.model import BatchMark, Record, Source, Window
 from tests.pipeline.test_sequential_model import (
     SKETCHER,
     batch_of,
@@ -162,6 +162,116 @@ def test_what_is_stored_is_at_most_a_quarter_and_a_batch_above_what_is_remembere
         progress = Progress(next_batch=number + 1, next_ordinal=30 * (number + 1),
                             horizon=extent.horizon)  # fmt: skip
     assert windows[0].number > 40
+
+
+HOUR = 3_600_000
+
+
+class Aging:
+    """Batches that come at times; what a retention makes of them, held to plain lists."""
+
+    def __init__(self, *, since: int = 0) -> None:
+        self.windows, self.progress = (Window(),), Progress()
+        self.marks: list[BatchMark] = []
+        self.since = since
+        """The first batches were judged while nothing was forgotten, so many."""
+        self.times: list[tuple[int, int]] = []
+        self.looks = 0
+
+    def mark(self, number: int) -> BatchMark | None:
+        self.looks += 1
+        alive = number >= self.windows[0].first_batch
+        return self.marks[number] if alive and number < len(self.marks) else None
+
+    def come(self, retention: Retention, time: int, documents: int) -> Extent:
+        progress, number = self.progress, len(self.marks)
+        extent = EVERYTHING
+        if number >= self.since:
+            extent = retention.extent(progress, self.windows, time=time, mark=self.mark)
+        self.windows += (extent.opens,) if extent.opens else ()
+        while len(self.windows) > 1 and self.windows[1].first_ordinal <= extent.horizon:
+            self.windows = self.windows[1:]
+        following = progress.next_ordinal + documents
+        self.marks.append(
+            BatchMark(number, progress.next_ordinal, following, (), extent.horizon,
+                      extent.stream_time)
+        )  # fmt: skip
+        self.times.append((time, progress.next_ordinal))
+        self.progress = Progress(next_batch=number + 1, next_ordinal=following,
+                                 horizon=extent.horizon)  # fmt: skip
+        return extent
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_came_in_the_time_that_is_kept_is_remembered_in_at_most_five_windows(seed):
+    rng, aging = random.Random(seed), Aging(since=random.Random(seed).choice((0, 7)))
+    kept, time, most = rng.choice((1_000, HOUR)), 0, 0
+    retention = Retention(time=kept)
+    for number in range(400):
+        time += rng.choice((0, 1, kept // 50, kept // 7, 2 * kept if rng.random() < 0.02 else 0))
+        extent = aging.come(retention, time, rng.choice((0, 1, 5)))
+        young = [first for came, first in aging.times[aging.since : -1] if came > time - kept]
+        known = [first for _, first in aging.times[aging.since :]]
+        wanted = min(young, default=known[-1]) if known else 0
+        untimed = aging.windows[0].number == 0
+        assert extent.horizon == (0 if untimed else wanted), number
+        most = max(most, len(aging.windows))
+    assert most in (4, 5)
+    assert aging.windows[0].number > 10
+    assert aging.looks < 400 * 12, "twenty looks would do for a million batches"
+
+
+def test_what_was_judged_before_there_was_a_retention_counts_as_come_when_it_was_set():
+    aging, retention = Aging(since=5), Retention(time=1_000)
+    for number in range(5):
+        aging.come(retention, number, 10)
+    assert aging.come(retention, 50_000, 10).opens == Window(1, 50, 5)
+    for time, horizon in ((50_001, 0), (50_999, 0), (51_000, 60), (51_998, 70), (51_999, 80)):
+        assert aging.come(retention, time, 10).horizon == horizon, time
+    assert aging.windows[0].number > 0
+
+
+def test_a_retention_that_is_made_longer_or_endless_brings_nothing_back():
+    aging = Aging()
+    for time in range(0, 5_000, 100):
+        aging.come(Retention(time=1_000), time, 2)
+    horizon, windows = aging.progress.horizon, aging.windows
+    longer = (Retention(), Retention(), Retention(time=HOUR), Retention(documents=10**9))
+    for time, retention in zip((5_000, 9_000, 9_100, 9_200), longer, strict=True):
+        extent = aging.come(retention, time, 2)
+        assert (extent.horizon, extent.stream_time) == (horizon, time)
+    assert aging.windows[: len(windows)] == windows
+    assert aging.come(Retention(time=150), 9_300, 2).horizon == aging.progress.next_ordinal - 4
+    assert aging.come(Retention(documents=3), 9_300, 2).horizon == aging.progress.next_ordinal - 5
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "time"),
+    [
+        ([1_100, 1_050], 1_100),
+        ([900], 1_000),
+        ([0], 1_000),  # of 1970
+        ([-1], 50_000),  # none: the present
+        ([16_725_225_600_000], 50_000 + HOUR),  # of 2500
+        ([], 1_000),
+    ],
+)
+def test_stream_time_follows_the_records_and_never_falls_nor_runs_ahead(timestamps, time):
+    records = [Record(Source("t", 0, n), None, b"", (), each) for n, each in enumerate(timestamps)]
+    assert stream_time(1_000, records, 50_000) == time
+
+
+def test_clocks_and_records_of_1970_and_2500_forget_no_more_than_an_hour_too_much():
+    """And while all partitions but one rest, the one that does not says what time it is."""
+    now, aging, retention = 1_700_000_000_000, Aging(), Retention(time=24 * HOUR)
+    time, horizons = -1, []
+    for number, stamp in enumerate(
+        (now, 0, 16_725_225_600_000, -1, now + 20 * HOUR, now + 30 * HOUR)
+    ):
+        record = Record(Source("t", number % 2, number), None, b"", (), stamp)
+        time = stream_time(time, [record], max(now, stamp if number > 3 else 0))
+        horizons.append(aging.come(retention, time, 1).horizon)
+    assert horizons == [0, 0, 0, 0, 0, 4]
 
 
 @pytest.mark.parametrize("documents", [0, -1])

@@ -160,6 +160,9 @@ class SimIndex:
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         return self._paid("index.marks").marks_covering(partitions, offsets)
 
+    def mark(self, number: int) -> BatchMark | None:
+        return self._paid("index.mark").mark(number)
+
     def apply(self, changes: Changes) -> Applied:
         """Write all of it, or nothing; a crash just after it finds it written."""
         self._port("index.apply")

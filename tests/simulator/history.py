@@ -6,10 +6,13 @@ our own, not by the code under test.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from streamfilter.matching.retention import Retention
+from streamfilter.model import EVER, Window
 from tests.simulator.broker import Partition
 from tests.simulator.process import CANDIDATES, DEAD, DUPLICATES, UNIQUE
 from tests.simulator.texts import THRESHOLD, Input, sketch_of
@@ -17,8 +20,8 @@ from tests.simulator.world import FAR_FUTURE, Failure, Shape
 from tests.support.model import SequentialModel
 
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
-NAMED, WRITER_BYTES = 2, 16
-"""Version of a batch that begins with its writer's name, and how long that is."""
+NAMED, AGED, WRITER_BYTES = 2, 3, 16
+"""Versions of a batch that begins with its writer's name, and how long that is."""
 _BATCH, _SPAN = struct.Struct("<QQQqI"), struct.Struct("<Iqq")
 
 Place = tuple[int, int]
@@ -39,6 +42,10 @@ class Told:
     """Ordinals of the document records before it."""
     forgotten: list[int]
     """Those of before that leave with it."""
+    opens: Window | None = None
+    horizon: int = 0
+    time: int = -1
+    """Of the stream, if the changelog tells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,8 @@ class Expected:
     topic: str
     verdict: str = ""
     matches: tuple[Found, ...] = ()
+    horizon: int = 0
+    """From where on documents were remembered when it was judged."""
 
 
 @dataclass(slots=True)
@@ -64,29 +73,40 @@ class History:
     """Next offset that was never judged."""
     inputs: dict[str, Input] = field(default_factory=dict)
     """What was judged, by its name."""
+    retention: Retention | None = None
+    """What was in force all the time; None: it was changed."""
 
 
 def read_batches(changelog: Partition) -> list[Told]:
-    """Return the batches of a changelog partition, in order."""
+    """Return the batches of a changelog partition, in order, also those that were cut off."""
     batches: list[Told] = []
     documents: list[int] = []
     forgotten: list[int] = []
-    for count, (offset, value) in enumerate(changelog.committed(changelog.start)):
+    opens: Window | None = None
+    for count, (offset, value) in enumerate(changelog.committed(0)):
         kind = value[1]
-        if (kind == HEADER) != (count == 0):
+        if count == 0 and kind != HEADER:
             raise Failure("changelog", f"offset {offset} holds a record of kind {kind}")
-        if kind == DOCUMENT:
+        if kind == HEADER:
+            told = json.loads(value[2:]).get("window")
+            if documents or opens or (told is None) != (count == 0):
+                raise Failure("changelog", f"offset {offset} holds a header with window {told}")
+            opens = Window(*told, offset) if told else None
+        elif kind == DOCUMENT:
             documents.append(struct.unpack_from("<Q", value, 2)[0])
         elif kind == FORGET:
             forgotten += struct.unpack(f"<{len(value) // 8}Q", value[2:])
         elif kind == BATCH:
-            body = value[2 + WRITER_BYTES * (value[0] == NAMED) :]
-            number, first, after, _, count = _BATCH.unpack_from(body)
-            tail = body[_BATCH.size :]
-            spans = {p: (begin, end) for p, begin, end in _SPAN.iter_unpack(tail)}
+            body = value[2 + WRITER_BYTES * (value[0] in (NAMED, AGED)) :]
+            number, first, after, time, count = _BATCH.unpack_from(body)
+            end = _BATCH.size + count * _SPAN.size
+            spans = {p: (a, b) for p, a, b in _SPAN.iter_unpack(body[_BATCH.size : end])}
+            horizon = int.from_bytes(body[end:], "little")
             assert len(spans) == count
-            batches.append(Told(number, first, after, spans, documents, forgotten))
-            documents, forgotten = [], []
+            time = time if value[0] == AGED else -1
+            age = opens, horizon, time
+            batches.append(Told(number, first, after, spans, documents, forgotten, *age))
+            documents, forgotten, opens = [], [], None
     if documents:
         raise Failure("changelog", f"documents {documents} without a batch record")
     return batches
@@ -111,11 +131,12 @@ def relive(
         changelog: of one task.
         inputs: the records by partition, in order of offset.
         skipped: (partition, from) → to, where an operator accepted a jump.
-        shape: of the world; some of its outputs may refuse a record of the far future.
+        shape: of the world: what its outputs refuse, and how much is remembered.
         until: so many batches; None: all.
     """
     model = SequentialModel(threshold=THRESHOLD, max_candidates=CANDIDATES, cap=shape.cap)
-    history = History(model, read_batches(changelog)[:until])
+    retention = shape.retentions[0] if len(shape.retentions) == 1 else None
+    history = History(model, read_batches(changelog)[:until], retention=retention)
     for count, batch in enumerate(history.batches):
         if batch.number != count:
             raise Failure("changelog", f"batch {batch.number} where {count} was to come")
@@ -127,7 +148,8 @@ def relive(
         stored = [o for o in history.model.documents if o >= batch.first_ordinal]
         if batch.documents != stored:
             raise Failure("changelog", f"batch {count} stores {batch.documents}, not {stored}")
-        gone = sorted(ordinal for ordinal in history.model.gone if ordinal < batch.first_ordinal)
+        oldest = windows_at(history, count)[0].first_ordinal  # before it nobody is found by an id
+        gone = sorted(o for o in history.model.gone if oldest <= o < batch.first_ordinal)
         if batch.forgotten != gone:
             raise Failure("changelog", f"batch {count} forgets {batch.forgotten}, not {gone}")
         history.model.end_batch()
@@ -141,6 +163,7 @@ def _judge(
     skipped: Mapping[tuple[int, int], int],
     strict: Sequence[str],
 ) -> None:
+    _forget(history, batch, inputs)
     for p, (begin, end) in sorted(batch.spans.items()):
         known = history.known.get(p, begin)
         if begin not in (known, skipped.get((p, known), known)):
@@ -153,6 +176,57 @@ def _judge(
             if begin <= each.place[1] < end:
                 place = (batch.number, *each.place)
                 history.expected[each.place] = _expect(history, each, place, strict)
+
+
+def _forget(history: History, batch: Told, inputs: Mapping[int, list[Input]]) -> None:
+    """Check what a batch says of what is forgotten, and let the model forget it."""
+    before, model = history.batches[: batch.number], history.model
+    last = before[-1] if before else Told(-1, 0, 0, {}, [], [])
+    stamps = [
+        each.record.timestamp
+        for p, (begin, end) in batch.spans.items()
+        for each in inputs[p]
+        if begin <= each.place[1] < end
+    ]
+    untold = batch.time < 0 and not (model.window or last.horizon)
+    if batch.horizon < last.horizon or (batch.time < last.time and not untold):
+        raise Failure("changelog", f"batch {batch.number} goes back in time")
+    undated = any(stamp < 0 or stamp > batch.time for stamp in stamps)  # the clock counts
+    told = last.time >= 0 and not untold
+    if told and not undated and batch.time not in (last.time, *stamps):
+        raise Failure("changelog", f"batch {batch.number} is of the time {batch.time}: of nobody")
+    wanted = max(last.horizon, _oldest(history, batch)) if stamps else last.horizon
+    if history.retention is not None and batch.horizon != wanted:
+        raise Failure("changelog", f"batch {batch.number} remembers from {batch.horizon} on, "
+                      f"not from {wanted}")  # fmt: skip
+    if (opens := batch.opens) is not None:
+        number, ordinal = model.window + 1, model.next_ordinal
+        if opens != Window(number, ordinal, batch.number, opens.offset):
+            raise Failure("changelog", f"batch {batch.number} begins {opens}")
+    model.forget(batch.horizon, opens=opens is not None)
+
+
+def _oldest(history: History, batch: Told) -> int:
+    """Return the first ordinal that the retention leaves, as it is written in the README."""
+    retention = history.retention
+    if retention is None:
+        return 0
+    count = batch.first_ordinal - retention.documents if retention.documents else 0
+    begins = [each.number for each in history.batches if each.opens is not None]
+    if retention.time is None or not begins or begins[0] >= batch.number:
+        return max(0, count)
+    timed = history.batches[begins[0] : batch.number]
+    young = [each for each in timed if each.time > batch.time - retention.time]
+    first = young[0].first_ordinal if young else batch.first_ordinal
+    return max(count, first if not young or young[0] is not timed[0] else 0)
+
+
+def windows_at(history: History, count: int) -> tuple[Window, ...]:
+    """Return which windows are alive after so many batches."""
+    opened = [EVER, *(batch.opens for batch in history.batches[:count] if batch.opens)]
+    horizon = history.batches[count - 1].horizon if count else 0
+    gone = sum(each.first_ordinal <= horizon for each in opened[1:])
+    return tuple(opened[gone:])
 
 
 def _expect(
@@ -170,9 +244,10 @@ def _expect(
     if each.kind != "document":
         return Expected(each, place, DEAD, each.kind)
     history.inputs[each.name] = each
+    horizon = history.model.horizon
     verdict = history.model.judge(each.name, sketch_of(each.text), 0)
     if verdict.verdict == "unique":
-        return Expected(each, place, UNIQUE)
+        return Expected(each, place, UNIQUE, horizon=horizon)
     met = ((history.inputs[name], sim, bands) for name, sim, bands in verdict.matches)
     matches = tuple((other.id, sim, bands, other.place) for other, sim, bands in met)
-    return Expected(each, place, DUPLICATES, verdict.verdict, matches)
+    return Expected(each, place, DUPLICATES, verdict.verdict, matches, horizon)

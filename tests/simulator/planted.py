@@ -64,9 +64,9 @@ def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     real_values, real_commit = transactor.values_of, transaction.Transactions._commit
     real_send, real_init = transaction.Transactions._send, transactor.Transactor.__init__
 
-    def values(additions: Any, batch: Any, removals: Any = None) -> list[bytes]:
-        batches["last"] = additions, batch, removals
-        return real_values(additions, batch, removals)
+    def values(additions: Any, batch: Any, removals: Any = None, header: Any = None) -> list[bytes]:
+        batches["last"] = additions, batch, removals, header and header.window
+        return real_values(additions, batch, removals, header)
 
     def init(self: Any, parts: Any, index: Any, *rest: Any) -> None:
         real_init(self, parts, index, *rest)
@@ -74,10 +74,11 @@ def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
     def send(self: Any, load: Any, *rest: Any) -> int:
         offset = real_send(self, load, *rest)
-        additions, batch, removals = batches.pop("last", (None, None, None))
+        additions, batch, removals, opens = batches.pop("last", (None, None, None, None))
         if batch is not None:
-            value = load.values[-1]
-            changes = transactor.changes_of(additions, batch, removals, offset=offset, value=value)
+            changes = transactor.changes_of(
+                additions, batch, removals, offset=offset, values=load.values, opens=opens
+            )
             try:
                 self.index.apply(changes)
             except DiskFull:

@@ -130,9 +130,13 @@ class Process:
 
     def start(self, *, accept_positions: bool = False) -> None:
         self._lives += 1
-        life = Life(f"{self.name}{self._lives}", accept_positions=accept_positions)
+        retention = self.world.retention()
+        life = Life(
+            f"{self.name}{self._lives}", accept_positions=accept_positions, retention=retention
+        )
         self.life = life
-        self.world.tell(life.name, "starts")
+        kept = f", and keeps {retention}" if retention.limited else ""
+        self.world.tell(life.name, f"starts{kept}")
         self._guarded(life, lambda: self._begin(life))
 
     def _begin(self, life: Life) -> None:
@@ -248,6 +252,7 @@ class Process:
         parts = Parts(
             log=SimLog(self.world, life, number, plan.partitions),
             rates=AUDITED,
+            retention=life.retention,
             member=membership.member,
             clock=clock,
             observer=Teller(self.world, life),

@@ -12,7 +12,7 @@ from tests.simulator.history import relive
 from tests.simulator.log import CHANGELOG, INPUT
 from tests.simulator.process import DEAD, DUPLICATES, UNIQUE, Process
 from tests.simulator.texts import Input, draw, forgetting, source
-from tests.simulator.world import Failure, World
+from tests.simulator.world import FAR_FUTURE, Failure, World
 
 OBLIVION = 1 << 42
 CALM_ROUNDS = 600
@@ -86,7 +86,9 @@ class Story:
             self.abort_upstream(p)
         known = self.inputs[p]
         odd = self.shape.odd > 0 and self.rng.random() < self.shape.odd
-        one = draw(self.rng, self._families, source(p, partition.end), len(known), odd=odd)
+        timestamp = FAR_FUTURE if odd else self.world.timestamp()
+        place = source(p, partition.end)
+        one = draw(self.rng, self._families, place, len(known), timestamp=timestamp)
         if self.shape.forgets:
             ids = [each.id for q in self.partitions_of(self.task_of(p)) for each in self.inputs[q]]
             one = forgetting(self._oblivion, one, ids, self.shape.forgets)
@@ -234,7 +236,7 @@ class Story:
             changelog = self.world.broker.topics[CHANGELOG][task]
             history = relive(changelog, self.inputs, self.skipped, self.shape)
             for p in self.partitions_of(task):
-                oracle.judge_outputs(self.world, history, p, self._segments(p))
+                oracle.judge_outputs(self.world, history, p, list(self._segments(p)))
             for process in self.processes:
                 disk = process.disks[task]
                 then = history

@@ -18,7 +18,6 @@ from streamfilter.similarity.columns import U64, Contents
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from tests.simulator.log import INPUT
-from tests.simulator.world import FAR_FUTURE
 
 SCHEME = Scheme(bands=4, rows=2, slots=8)
 SEED = bytes(range(16))
@@ -75,12 +74,10 @@ def _sketcher() -> Sketcher:
     return Sketcher(SCHEME, seed=SEED)
 
 
-def draw(
-    rng: random.Random, families: int, place: Source, number: int, *, odd: bool = False
-) -> Input:
-    """Return the next record of an input partition; an *odd* one has a time of the far future."""
+def draw(rng: random.Random, families: int, place: Source, number: int, *, timestamp: int) -> Input:
+    """Return the next record of an input partition."""
     one = _draw(rng, families, place, f"{place.partition}-{number}")
-    return replace(one, record=replace(one.record, timestamp=FAR_FUTURE)) if odd else one
+    return replace(one, record=replace(one.record, timestamp=timestamp))
 
 
 def forgetting(rng: random.Random, one: Input, known: Sequence[str], share: float) -> Input:
@@ -117,7 +114,7 @@ def _draw(rng: random.Random, families: int, place: Source, id_: str) -> Input:
 
 def _input(place: Source, id_: str, kind: str, value: object, text: str = "") -> Input:
     body = None if value is None else json.dumps(value).encode()
-    record = Record(place, id_.encode(), body, (("h", id_.encode()),), 1_000_000)
+    record = Record(place, id_.encode(), body, (("h", id_.encode()),))
     return Input(record, kind, id_, id_, text)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.simulator.broker import Broker
 from tests.simulator.group import Group
 
@@ -21,6 +22,11 @@ PAUSES = (0.05, 1.0, 2.0, 4.0, 8.0)
 FAR_FUTURE = 10**15
 """A record's timestamp that an output may refuse."""
 LIMITS = 1 << 40
+AGES, STAMPS = 1 << 41, 1 << 42
+BEGINNING = 1_000_000
+"""Milliseconds since the epoch: when the world begins."""
+MAD = (-1, 0, 16_725_225_600_000)
+"""Timestamps: none, of 1970, of 2500."""
 OUTPUTS = ("unique", "duplicates", "dead")
 
 FAULTS = {
@@ -70,6 +76,7 @@ class Life:
     dead: bool = False
     paused: bool = False
     accept_positions: bool = False
+    retention: Retention = UNLIMITED
     rotted: bool = False
 
 
@@ -97,6 +104,8 @@ class Shape:
     """Of a bucket; with 1, buckets split as soon as two unlike documents share a band."""
     forgets: float
     """Share of records that are tombstones of an id that came before."""
+    retentions: tuple[Retention, ...]
+    """One of them is in force in each life of a process."""
 
 
 def draw_shape(rng: random.Random, seed: int) -> Shape:
@@ -107,10 +116,14 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     # From a generator of their own: what else befalls a seed stays as it was without them.
     limits = random.Random(seed ^ LIMITS)
     picky = limits.random() < 0.25
+    ages = random.Random(seed ^ AGES)
+    ageing = ages.random() < 0.4
     return Shape(
+        retentions=draw_retentions(ages) if ageing else (UNLIMITED,),
         odd=limits.choice((0.05, 0.3, 1.0)) if picky else 0.0,
         strict=limits.choice((OUTPUTS, OUTPUTS[:2])) if picky else (),
-        thin=limits.choice((3, 4, 6)) if limits.random() < 0.15 else None,
+        # A record, its document and its batch at least; and a header, if a window begins.
+        thin=limits.choice((3, 4, 6)) + ageing if limits.random() < 0.15 else None,
         cap=1 if limits.random() < 0.3 else 3,
         forgets=limits.choice((0.1, 0.4)) if limits.random() < 0.4 else 0.0,
         partitions=partitions,
@@ -123,6 +136,18 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
         hot=rng.random() < 0.7,
         rates=rates,
     )
+
+
+def draw_retentions(ages: random.Random) -> tuple[Retention, ...]:
+    """Return the one that is in force for good, or several that operators change between."""
+    found = tuple(
+        Retention(
+            documents=ages.choice((None, 1, 2, 4, 8)),
+            time=ages.choice((None, 1_000, 4_000, 20_000)),
+        )
+        for _ in range(ages.choice((1, 1, 3)))
+    )
+    return (*found, UNLIMITED) if len(found) > 1 else found
 
 
 @dataclass(slots=True)
@@ -143,6 +168,9 @@ class World:
     seed: int
     trace: bool = False
     rng: random.Random = field(init=False)
+    stamps: random.Random = field(init=False)
+    """Of what only a world that forgets draws: so the others stay as they were."""
+    stamp: int = BEGINNING
     shape: Shape = field(init=False)
     partitions: int = field(init=False)
     """Of the input now; an operator may add one."""
@@ -163,7 +191,7 @@ class World:
     """What watches while it happens (`oracle.Watcher`)."""
 
     def __post_init__(self) -> None:
-        self.rng = random.Random(self.seed)
+        self.rng, self.stamps = random.Random(self.seed), random.Random(self.seed ^ STAMPS)
         self.shape = draw_shape(self.rng, self.seed)
         self.partitions = self.shape.partitions
         self.broker = Broker()
@@ -174,6 +202,19 @@ class World:
 
     def fail(self, check: str, message: str) -> None:
         raise Failure(check, message)
+
+    def timestamp(self) -> int:
+        """Return that of the next record; where it decides what is forgotten, some are mad."""
+        if self.shape.retentions == (UNLIMITED,):
+            return BEGINNING
+        if self.stamps.random() < 0.1:
+            return self.stamps.choice(MAD)
+        self.stamp += self.stamps.choice((0, 0, 100, 1_000, 5_000))
+        return self.stamp
+
+    def retention(self) -> Retention:
+        """Return what a process that starts is configured with."""
+        return self.stamps.choice(self.shape.retentions)
 
     def chance(self, fault: str) -> bool:
         """Return True if *fault* happens now."""

@@ -159,13 +159,14 @@ class SequentialModel:
         """Id and fingerprint of who was remembered before ordinal *limit*."""
         return {o: (each.id, each.fingerprint) for o, each in self.documents.items() if o < limit}
 
-    def buckets_below(self, limit: int) -> dict[int, list[int]]:
-        """Who of them is listed under which key, window after window."""
-        below: dict[int, list[int]] = {}
-        for (_, key), bucket in sorted(self.buckets.items()):
-            if kept := [ordinal for ordinal in bucket if ordinal < limit]:
-                below.setdefault(key, []).extend(kept)
-        return below
+    def buckets_below(self, limit: int, oldest: int = 0) -> dict[tuple[int, int], list[int]]:
+        """Who of them is listed in which window from the *oldest* on, and under which key."""
+        below = {
+            place: [ordinal for ordinal in bucket if ordinal < limit]
+            for place, bucket in self.buckets.items()
+            if place[0] >= oldest
+        }
+        return {place: kept for place, kept in below.items() if kept}
 
     def _decide(self, me: Stored, keys: list[int]) -> Verdict:
         for ordinal in sorted(self._remembered(keys[-1])):
