@@ -61,7 +61,7 @@ class InputSection(Section):
     )
     tombstones: Literal["forward", "drop"] = Field(
         default="forward",
-        description="Records with a null value.",
+        description="Records with a null value, or null on the way to every text.",
     )
     empty_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",

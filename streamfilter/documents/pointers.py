@@ -17,6 +17,7 @@ Path = tuple[str, ...]
 
 EACH = "*"
 """The step through an array."""
+MISSING = object()
 WHOLE = "value"
 """What stands in a pointer's place for the whole value."""
 
@@ -30,6 +31,10 @@ class Unreadable(Exception):
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.reading = Malformed(code, message)
+
+
+class Deleted(Unreadable):
+    """The way to the text ends at null: whoever wrote the record says that nothing is there."""
 
 
 class Integer(str):
@@ -111,6 +116,16 @@ def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
     return None if here is None else [string_of(here, path)]
 
 
+def ends_at_null(root: Any, path: Path) -> bool:
+    """Return whether *path* leads through objects to null before its end."""
+    here = root
+    for key in path:
+        if not isinstance(here, dict):
+            return here is None
+        here = here.get(key, MISSING)
+    return False
+
+
 def string_of(found: Any, path: Path) -> str:
     """Return *found*, which is at *path*, if it is a string.
 
@@ -136,6 +151,8 @@ def checked_string(text: str, path: Path) -> str:
 def no_object(path: Path, value: Any) -> Unreadable:
     """Return the trouble of a way that leads on through *value*."""
     message = f"{name_of(path)} is {kind(value)}, not an object"
+    if path == () and isinstance(value, list):
+        message += "; a record is one document, and no batch"
     return Unreadable(ErrorCode.WRONG_TYPE, message)
 
 

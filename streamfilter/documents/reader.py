@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from streamfilter.documents.decoding import Wanted, decoder_for
 from streamfilter.documents.fast_json import shortcut
-from streamfilter.documents.pointers import WHOLE, Unreadable
+from streamfilter.documents.pointers import WHOLE, Deleted, Unreadable
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.schemas import Schemas, SchemasAway
 from streamfilter.documents.selecting import (
@@ -135,6 +135,8 @@ class Reader:
         """Return the document in *record*, or why there is none."""
         try:
             return self._read(record)
+        except Deleted:
+            return self._without_value(record)
         except Unreadable as trouble:
             return trouble.reading
         except (MemoryError, OSError, SchemasAway):

@@ -1,7 +1,8 @@
 """Selecting: from a decoded value, and what comes beside it, to the text and the id.
 
 Nothing here knows a format. Several texts are joined by a newline, those that are missing left
-out, unless all are.
+out, unless all are. A record whose way to every text ends at null, such as the event of a row that
+was deleted, says that there is none.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import Any
 from streamfilter.documents.pointers import (
     EACH,
     WHOLE,
+    Deleted,
     Integer,
     Path,
     Unreadable,
     checked_string,
+    ends_at_null,
     field_at,
     name_of,
     overlap,
@@ -62,12 +65,15 @@ class TextSelection:
         """Return text and id.
 
         Raises:
+            Deleted: the record says that there is none.
             Unreadable: there is none; names the code.
         """
-        if self._only is not None:
-            text = string_of(field_at(root, self._only, missing=ErrorCode.MISSING_TEXT), self._only)
-        else:
-            text = self._joined(root)
+        try:
+            text = self._joined(root) if self._only is None else _text_at(root, self._only)
+        except Unreadable as trouble:
+            if root is not None and all(ends_at_null(root, path) for path in self.texts):
+                raise Deleted(trouble.reading.code, trouble.reading.message) from None
+            raise
         return text, None if self.id is None else id_at(root, self.id)
 
     def _joined(self, root: Any) -> str:
@@ -77,6 +83,10 @@ class TextSelection:
             names = ", no ".join(map(name_of, self.texts))
             raise Unreadable(ErrorCode.MISSING_TEXT, f"there is no {names}")
         return "\n".join(parts)
+
+
+def _text_at(root: Any, path: Path) -> str:
+    return string_of(field_at(root, path, missing=ErrorCode.MISSING_TEXT), path)
 
 
 def _check_overlaps(texts: Sequence[Path], id_: Path | None) -> None:

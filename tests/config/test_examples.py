@@ -7,8 +7,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamfilter import cli
+from streamfilter.assembly import reader_for
+from streamfilter.config.configuration import load_config
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
 from streamfilter.kafka.broker.node import free_ports
+from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from tests.support.filter_process import FilterProcess
 from tests.support.texts import ROOT
 
@@ -47,6 +50,10 @@ def records(text: str, identity: str, *texts: str) -> list[dict[str, str]]:
     return [{text: each, identity: str(number)} for number, each in enumerate(texts)]
 
 
+def change(operation: str, row: dict[str, object] | None) -> dict[str, object]:
+    return {"schema": {}, "payload": {"op": operation, "before": None, "after": row, "ts_ms": 1}}
+
+
 FILES = {
     "news": (
         records("body", "url", ARTICLE, f"{MENU} {ARTICLE} {FOOT}", f"{MENU} {RIVAL} {FOOT}"),
@@ -65,7 +72,32 @@ FILES = {
         ],
         [0, 2],
     ),
-}
+    "cloudevents": (
+        [
+            {"specversion": "1.0", "type": "ticket", "source": "/desk", "id": str(number),
+             "datacontenttype": "application/json", "data": {"text": text}}
+            for number, text in enumerate((ARTICLE, f"{ARTICLE} Indeed.", RIVAL))
+        ],
+        [0, 2],
+    ),
+    "connect": (
+        [
+            {"schema": {"type": "struct", "fields": [{"field": "text", "type": "string"}]},
+             "payload": {"id": number, "text": text}}
+            for number, text in enumerate((ARTICLE, RIVAL, f"{ARTICLE} Indeed."))
+        ],
+        [0, 1],
+    ),
+    "debezium": (
+        [
+            change("c", {"id": 1, "title": "A bridge", "body": ARTICLE}),
+            change("u", {"id": 1, "title": "A bridge", "body": f"{ARTICLE} Indeed."}),
+            change("d", None),
+            change("c", {"id": 2, "title": None, "body": RIVAL}),
+        ],
+        [0, 2, 3],
+    ),
+}  # fmt: skip
 """Records of each kind, and which of them pass."""
 
 
@@ -90,6 +122,19 @@ def test_an_example_lets_each_story_through_once(name, tmp_path, capsys):
     outputs = ["--unique", str(tmp_path / "out"), "--duplicates", str(tmp_path / "again")]
     assert cli.main([*command, *outputs]) == 0, capsys.readouterr().err
     assert (tmp_path / "out").read_text().splitlines() == [lines[number] for number in passes]
+
+
+def test_events_in_binary_mode_are_read_by_their_headers_and_batches_told_as_that():
+    settings = ("input.text=/text", "input.id=header:ce_id")
+    binary = reader_for(load_config([ROOT / "config/cloudevents.yaml"], {}, settings))
+    headers = (("content-type", b"application/json"), ("ce_id", b"7"), ("ce_type", b"ticket"))
+    record = Record(Source("in", 0, 1), None, json.dumps({"text": RIVAL}).encode(), headers)
+    assert binary.read(record) == Document("7", RIVAL)
+    structured = reader_for(load_config([ROOT / "config/cloudevents.yaml"], {}))
+    batch = Record(Source("in", 0, 1), None, json.dumps(FILES["cloudevents"][0]).encode())
+    found = structured.read(batch)
+    why = "the value is an array, not an object; a record is one document, and no batch"
+    assert found == Malformed(ErrorCode.WRONG_TYPE, why)
 
 
 @pytest.mark.slow

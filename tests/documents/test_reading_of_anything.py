@@ -69,6 +69,8 @@ def expected_reading(value: Any) -> tuple[str, str] | ErrorCode:
         return ErrorCode.WRONG_TYPE
     if "a" not in value:
         return ErrorCode.MISSING_TEXT
+    if value["a"] is None:
+        return "", ""  # a tombstone
     if not isinstance(value["a"], dict):
         return ErrorCode.WRONG_TYPE
     if "text" not in value["a"]:

@@ -53,6 +53,25 @@ def test_texts_that_are_all_empty_are_an_empty_text_and_no_text_is_a_dead_letter
         assert reading == Malformed(ErrorCode.MISSING_TEXT, message)
 
 
+def test_null_on_the_way_to_every_text_is_a_tombstone():
+    tombstone = Reader().read(Record(SOURCE, None, None))
+    parts = ["/after/title", "/after/body"]
+    for text in (parts, "/after/body", "/payload/after/body"):
+        reader = Reader(text=text, id="/id")
+        assert read(reader, {"after": None, "payload": {"after": None}}) == tombstone
+        assert read(Reader(text=text, tombstones="drop"), {"after": None, "payload": None}) == (
+            Reader(tombstones="drop").read(Record(SOURCE, None, None))
+        )
+    for value in ({"after": {"body": None}}, {"after": {}}, {}, {"after": []}):
+        assert isinstance(read(Reader(text=parts), value), Malformed)
+    assert code_of(read(Reader(text=["/title", "/after/body"]), {"after": None})) is (
+        ErrorCode.MISSING_TEXT
+    )
+    assert code_of(read(Reader(id="/meta/id"), {"text": "a", "meta": None})) is (
+        ErrorCode.WRONG_TYPE
+    )
+
+
 @pytest.mark.parametrize(
     "value",
     [{"title": 7}, {"title": "a", "body": "b"}, {"paragraphs": "c"}, {"paragraphs": ["c"]},
