@@ -14,7 +14,9 @@ from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Document, Record
 from streamfilter.monitoring.showcase import Showcase, Shown
+from streamfilter.process.cores import usable_cores
 from streamfilter.stops import ConfigError, Problem
+from streamfilter.workers.crew import AUTO_MAX, Crew
 
 _POLICY_FACT = "policy"
 _SCHEMA_KINDS = {"avro": "AVRO"}
@@ -74,6 +76,15 @@ def policy_for(config: Config) -> MatchPolicy:
         sample_modulus=config.similarity.shingle.sample_modulus,
         fields=config.scheme().field_kinds,
     )
+
+
+def crew_for(config: Config) -> Crew:
+    """Return the processes that sketch for this one, none of them started yet."""
+    wanted = config.batch.workers
+    if wanted != "auto":
+        return Crew(wanted)
+    cores = usable_cores()
+    return Crew(min(cores, AUTO_MAX) if cores > 1 else 0, reluctant=True)
 
 
 def showcase_for(config: Config) -> Showcase:

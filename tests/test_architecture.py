@@ -34,7 +34,7 @@ FLOOR_PLAN = {
     # the same filter over files; judging the judge
     "files": "evaluation assembly config collection documents matching similarity index process",
     "evaluation": "documents matching entities similarity process",
-    "assembly": "monitoring config documents matching index",
+    "assembly": "monitoring config documents matching index process workers",
     "monitoring": "matching entities similarity index process",
     "config": "similarity",
     # the library: what `from streamfilter import Deduplicator` gives
@@ -45,6 +45,8 @@ FLOOR_PLAN = {
     "entities": "similarity index",
     # the memory, which keeps the columns that the mathematics makes
     "index": "similarity",
+    # sketching in other processes
+    "workers": "similarity",
     "similarity": "",
     # what needs nothing of ours but the nouns
     "process": "",

@@ -43,6 +43,11 @@ _OPTIONS = (
         help="Draws the hashes [0]: the same file and number, the same answer. For texts that "
         "somebody may have made to collide: --set index.seed_file=PATH, a secret.",
     ),
+    click.option(
+        "--workers",
+        metavar="auto|N",
+        help="Processes that sketch beside this one [auto]; no output depends on it.",
+    ),
 )
 
 
@@ -95,6 +100,8 @@ def _overrides(given: dict[str, Any]) -> list[str]:
         overrides.append(f"input.id={'null' if given['id_'] == 'none' else given['id_']}")
     if given["threshold"] is not None:
         overrides.append(f"similarity.threshold={given['threshold']}")
+    if given["workers"] is not None:
+        overrides.append(f"batch.workers={given['workers']}")
     if given["shingle"] is not None:
         kind, colon, size = given["shingle"].partition(":")
         if not colon:

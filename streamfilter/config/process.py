@@ -9,7 +9,15 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from streamfilter.config.types import Duration, Properties, Property, Ratio, Section, Size
+from streamfilter.config.types import (
+    Duration,
+    Properties,
+    Property,
+    Ratio,
+    Section,
+    Size,
+    Workers,
+)
 from streamfilter.config.types import parse_duration as duration
 from streamfilter.config.types import parse_size as size
 
@@ -101,6 +109,12 @@ class BatchSection(Section):
     latency: Duration = Field(
         default=duration("20ms"),
         description="How long to wait for a fuller batch; 0 takes what is there.",
+    )
+    workers: Workers = Field(
+        default="auto",
+        description="Processes that sketch full batches beside this one, some 60 MB each: 0 to 64. "
+        "auto: one a core and up to 4, once there was much to do; none on one core, nor for "
+        "texts of a few words. No output depends on it. The verbs over files have them.",
     )
 
 

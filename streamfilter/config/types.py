@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -30,6 +30,8 @@ _BYTES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | 
     for letter in letters
 }  # fmt: skip
 BYTES_MAX = 2**50  # a pebibyte: more is a typing mistake
+
+WORKERS_MAX = 64
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-", re.ASCII)
@@ -94,6 +96,19 @@ def format_size(value: int) -> str:
         if value and value % _BYTES[unit] == 0:
             return f"{value // _BYTES[unit]}{unit}"
     return str(value)
+
+
+def parse_workers(value: object) -> object:
+    """Return the number of processes that *value* spells, or ``auto``.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    if value == "auto" or (type(value) is int and 0 <= value <= WORKERS_MAX):
+        return value
+    raise ValueError(f"expected auto, or a number from 0 to {WORKERS_MAX}")
 
 
 def check_topic(value: str) -> str:
@@ -180,6 +195,9 @@ Size = Annotated[
     BeforeValidator(parse_size),
     PlainSerializer(format_size, return_type=str),
     _spelled(_SIZE, {"type": "integer", "minimum": 0}),
+]
+Workers = Annotated[
+    Annotated[int, Field(ge=0, le=WORKERS_MAX)] | Literal["auto"], BeforeValidator(parse_workers)
 ]
 Ratio = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Topic = Annotated[str, AfterValidator(check_topic), _spelled(TOPIC)]

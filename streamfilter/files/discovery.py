@@ -9,11 +9,11 @@ nothing in common.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
-from streamfilter.assembly import policy_for
+from streamfilter.assembly import crew_for, policy_for
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import OutputFile
@@ -82,8 +82,9 @@ def discover(
     with (
         _rejections(inputs, dead_letter) as rejections,
         opened(config, None, seed=seed) as (index, _),
+        closing(crew_for(config)) as crew,
     ):
-        sketcher = sketcher_of(config.scheme().as_json(), seed=seed)
+        sketcher = sketcher_of(config.scheme().as_json(), seed=seed, spread=crew)
         collection = Collection(index, sketcher, seed=seed)
         for ordinals, ids in _added(
             collection, documents_of(inputs, config, rejected=rejections.take, advanced=advanced)

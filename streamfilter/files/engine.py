@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from streamfilter.documents.reader import Reader
+from streamfilter.files.ahead import at_once, one_ahead
 from streamfilter.files.lines import InputFile, Lines
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.killpoints import kill_point
-from streamfilter.matching.batch import Rules, decide, prepare
+from streamfilter.matching.batch import Prepared, Rules, decide, prepare
 from streamfilter.matching.pipeline import Judgement, accept
 from streamfilter.model import BatchMark, Decision, Malformed, Record, Span
 from streamfilter.process.signals import INTERRUPTION
@@ -44,6 +46,8 @@ class Engine:
     index: Index
     sources: Sources
     placement: Placement
+    ahead: bool = False
+    """Whether the next batch is read and prepared while this one is judged."""
 
     def run(self, inputs: Iterable[InputFile], advanced: Callable[[int], None]) -> None:
         """Filter *inputs* in their order and publish the outputs.
@@ -73,15 +77,17 @@ class Engine:
         known = self.sources.known(number)
         settings = self.settings
         done, digest, seen = 0, "", 0
+        batches = input_.batches(
+            documents=settings.batch_documents,
+            size=settings.batch_bytes,
+            boundary=known.lines + 1,
+        )
+        turns = one_ahead if self.ahead else at_once
         try:
-            for lines in input_.batches(
-                documents=settings.batch_documents,
-                size=settings.batch_bytes,
-                boundary=known.lines + 1,
-            ):
+            for lines, prepared in turns(batches, partial(self._prepared, input_.name, number)):
                 INTERRUPTION.obey()
-                self._step(input_.name, number, lines)
-                done, digest = lines.end - 1, input_.digest.hexdigest()
+                self._step(number, lines, prepared)
+                done, digest = lines.end - 1, lines.digest
                 if done == known.lines and digest != known.digest:
                     raise _changed(input_.name, known.lines)
                 advanced(lines.bytes_read - seen)
@@ -92,16 +98,29 @@ class Engine:
         if done < known.lines:
             raise _changed(input_.name, known.lines)
 
-    def _step(self, name: str, number: int, lines: Lines) -> None:
+    def _prepared(self, name: str, number: int, lines: Lines) -> Prepared:
+        """Read and sketch a batch: a function of its lines."""
+        return self._prepare([line.record(name) for line in lines.lines], number)
+
+    def _prepare(self, records: Sequence[Record], number: int) -> Prepared:
+        readings = [self.reader.read(record) for record in records]
+        return prepare(records, readings, self.sketcher, partition=number)
+
+    def _step(self, number: int, lines: Lines, prepared: Callable[[], Prepared]) -> None:
         """Move one batch: first what was judged before, then what is new, each in line order."""
-        records = [line.record(name) for line in lines.lines]
+        whole = prepared()
+        records = whole.records
         progress = self.index.progress
         position = (progress.positions or {}).get(number, 1)
         accepted = accept({0: position}, records)
+
+        def part(some: Sequence[Record]) -> Prepared:
+            return whole if len(some) == len(records) else self._prepare(some, number)
+
         if accepted.reread:
-            self._write(accepted.reread, number, reread=True)
+            self._write(part(accepted.reread), reread=True)
         if lines.end > position:
-            judgement = self._write(accepted.new, number, reread=False)
+            judgement = self._write(part(accepted.new), reread=False)
             span = Span(number, max(position, lines.start), lines.end)
             kill_point("batch.decided")
             self.index.apply(_changes(progress, judgement, span))
@@ -111,10 +130,8 @@ class Engine:
         summary.blank += lines.end - lines.start - len(records)
         summary.reread += len(accepted.reread)
 
-    def _write(self, records: Sequence[Record], number: int, *, reread: bool) -> Judgement | None:
-        """Judge *records* and write each to its place; return the judgement if there was one."""
-        readings = [self.reader.read(record) for record in records]
-        prepared = prepare(records, readings, self.sketcher, partition=number)
+    def _write(self, prepared: Prepared, *, reread: bool) -> Judgement | None:
+        """Judge a batch and write each record to its place; return the judgement if any."""
         progress = self.index.progress
         decided = decide(
             prepared,
@@ -124,8 +141,8 @@ class Engine:
             first_ordinal=progress.next_ordinal,
             reread=reread,
         )
-        ids = prepared.ids
-        for row, (record, outcome) in enumerate(zip(records, decided.outcomes, strict=True)):
+        ids, judged = prepared.ids, zip(prepared.records, decided.outcomes, strict=True)
+        for row, (record, outcome) in enumerate(judged):
             if isinstance(outcome, Decision):
                 self.placement.judged(record, ids[row], outcome)
             elif isinstance(outcome, Malformed):

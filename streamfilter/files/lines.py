@@ -53,6 +53,8 @@ class Lines:
     """Number of the line after the last."""
     bytes_read: int
     """How far the input has been read, in bytes as stored (compressed if it is)."""
+    digest: str
+    """Of all lines before ``end``, in hexadecimal."""
 
 
 class InputFile:
@@ -84,8 +86,7 @@ class InputFile:
     def batches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Lines]:
         """Yield batches of at most *documents* lines; *size* bytes of lines close one earlier.
 
-        No batch reaches over the line *boundary*: at its end, `digest` is that of the lines
-        before it.
+        No batch reaches over the line *boundary*.
         """
         start, end, held = 1, 1, 0
         batch: list[Line] = []
@@ -97,10 +98,10 @@ class InputFile:
                 held += len(line)
             end += 1
             if len(batch) >= documents or held >= size or end == boundary:
-                yield Lines(batch, start, end, self._position())
+                yield Lines(batch, start, end, self._position(), self.digest.hexdigest())
                 batch, start, held = [], end, 0
         if end > start:
-            yield Lines(batch, start, end, self._position())
+            yield Lines(batch, start, end, self._position(), self.digest.hexdigest())
 
     def _lines(self) -> Iterator[bytes]:
         number = 0

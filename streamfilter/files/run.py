@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.assembly import policy_for, reader_for
+from streamfilter.assembly import crew_for, policy_for, reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.files.engine import Engine, FilterSettings
 from streamfilter.files.lines import STDIN, InputFile
@@ -57,7 +57,8 @@ def filter_files(
         inputs = [_opened(stack, path, job) for path in job.inputs]
         index, seed = stack.enter_context(opened(config, job.state, seed=job.seed))
         outputs = stack.enter_context(Outputs(job.unique, job.duplicates, job.dead_letter))
-        sketcher = Sketcher(config.scheme(), seed=seed)
+        crew = stack.enter_context(closing(crew_for(config)))
+        sketcher = Sketcher(config.scheme(), seed=seed, spread=crew)
         sources = Sources(job.state)
         placement = Placement(
             outputs,
@@ -77,6 +78,7 @@ def filter_files(
             index=index,
             sources=sources,
             placement=placement,
+            ahead=crew.workers > 0,
         ).run(inputs, advanced)
     return placement.summary
 

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
@@ -47,6 +48,12 @@ class Sketches:
         count = np.repeat(signed[:, None], self.keys.shape[1], axis=1)
         count[:, -1] = signed | short
         return count
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sketches]) -> Sketches:
+        """Return the documents of all *parts*, at least one, one after the other."""
+        contents = Contents.joined([part.contents for part in parts])
+        return cls(contents, np.concatenate([part.keys for part in parts]))
 
     def to_bytes(self) -> bytes:
         """Serialise, so that another process can judge what this one sketched."""
@@ -90,11 +97,19 @@ class Sketches:
         return cls(Contents(fingerprints, signatures, Samples(sample, starts, set_sizes)), keys)
 
 
+class Spread(Protocol):
+    """Makes sketches elsewhere: the same ones, in the order of the texts."""
+
+    def __call__(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
+        """Return what `Sketcher.alone` does."""
+
+
 class Sketcher:
     """Sketches texts under one scheme and one secret seed of 16 bytes."""
 
-    def __init__(self, scheme: Scheme, *, seed: bytes) -> None:
+    def __init__(self, scheme: Scheme, *, seed: bytes, spread: Spread | None = None) -> None:
         self.scheme = scheme
+        self._seed, self._spread = seed, spread
         key = hashlib.blake2b(seed, person=b"fingerprint").digest()
         self._keyed = hashlib.blake2b(digest_size=16, key=key)
         self.normalise = Normaliser(scheme.normalisation)
@@ -106,8 +121,17 @@ class Sketcher:
             scheme.bands, scheme.rows, seed=seed, layout=scheme.layout, slots=scheme.slots
         )
 
+    @property
+    def recipe(self) -> tuple[str, bytes]:
+        """Return what `sketchers.sketcher_of` makes the same sketcher of; the second is secret."""
+        return self.scheme.as_json(), self._seed
+
     def sketch(self, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts* (records: joined), in order."""
+        """Return the sketches of *texts* (records: joined), in order, whoever makes them."""
+        return self.alone(texts) if self._spread is None else self._spread(self, texts)
+
+    def alone(self, texts: Sequence[str]) -> Sketches:
+        """Return the sketches of *texts*, made here."""
         if self.records is not None:
             contents = self.records.contents(texts)
         else:

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
-from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.sketch import Sketcher, Spread
 
 
 def scheme_of(canonical: str) -> Scheme:
@@ -35,10 +35,10 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def sketcher_of(canonical: str, *, seed: bytes) -> Sketcher:
-    """Return what sketches under the scheme *canonical* and the secret *seed*.
+def sketcher_of(canonical: str, *, seed: bytes, spread: Spread | None = None) -> Sketcher:
+    """Return what sketches under the scheme *canonical* and the secret *seed*, and with whom.
 
     Raises:
         ValueError: as `scheme_of`.
     """
-    return Sketcher(scheme_of(canonical), seed=seed)
+    return Sketcher(scheme_of(canonical), seed=seed, spread=spread)

@@ -1,0 +1,116 @@
+"""A crew of workers: spreads the sketching of a batch over processes, in the order of its texts.
+
+Sketches are a function of scheme, seed and text, and no text changes another's. So it makes no
+difference who makes them: a batch is cut into parts, one for each worker, and put together again.
+What is worth it is decided here; who does it, and what if he does not, is the workforce's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from streamfilter.similarity.sketch import Sketcher, Sketches
+
+if TYPE_CHECKING:
+    from streamfilter.workers.workforce import Workforce
+
+PART_CHARACTERS_MIN = 32 * 1024
+"""A millisecond of sketching, against the tenth of one that asking takes."""
+
+AUTO_MAX = 4
+"""More are no use: one judging process is busy with what four of them sketch."""
+AUTO_CHARACTERS = 8 * 1024 * 1024
+"""`auto` starts them when so much was sketched: they take .3 s each to start."""
+AUTO_MEAN_MIN = 64
+"""Characters of a text below which sending it and its sketch costs what sketching it does."""
+
+PATIENCE_SECONDS = 60.0
+"""A part takes some milliseconds; a machine that was suspended gets one retry."""
+
+
+class Crew:
+    """Workers that are started when there is enough for them to do, and ended by `close`.
+
+    Memory: each worker holds its part of one batch and that part's sketches, and so does this
+    process on the way; no more than one batch of each caller is under way.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        reluctant: bool = False,
+        command: Sequence[str] = (),
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            workers: how many there are at most; 0: whoever asks does it himself.
+            reluctant: wait until there was much to do, and leave short texts alone.
+            command: what a worker is, if it is another one.
+            patience: seconds after which a worker that does not answer is killed.
+        """
+        self.workers = workers
+        self._reluctant, self._command, self._patience = reluctant, command, patience
+        self._lock = threading.Lock()  # tasks may share it
+        self._workforce: Workforce | None = None
+        self._seen = 0
+
+    def __call__(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
+        """Return the sketches of *texts*, as `Sketcher.alone` makes them."""
+        lengths = [len(text) for text in texts]
+        parts = self._parts(lengths)
+        if not parts:
+            return sketcher.alone(texts)
+        workforce = self._started()
+        asked = [workforce.begin(sketcher, texts[part]) for part in cut(lengths, parts)]
+        return Sketches.joined([result() for result in asked])
+
+    @property
+    def pids(self) -> list[int]:
+        """Return the numbers of the worker processes."""
+        return [] if self._workforce is None else self._workforce.pids
+
+    def close(self) -> None:
+        """End all workers."""
+        with self._lock:
+            workforce, self._workforce, self.workers = self._workforce, None, 0
+        if workforce is not None:
+            workforce.close()
+
+    def _parts(self, lengths: Sequence[int]) -> int:
+        """Return into how many parts texts of these *lengths* are worth cutting; 0: not at all."""
+        total = sum(lengths)
+        if self._reluctant:
+            self._seen += total
+            if self._seen < AUTO_CHARACTERS or total < AUTO_MEAN_MIN * len(lengths):
+                return 0
+        if self._workforce is not None and self._workforce.given_up:
+            return 0
+        return min(self.workers, total // PART_CHARACTERS_MIN, len(lengths))
+
+    def _started(self) -> Workforce:
+        from streamfilter.workers.workforce import Workforce  # most runs are short, and start none
+
+        with self._lock:
+            if self._workforce is None:
+                self._workforce = Workforce(self.workers, self._command, patience=self._patience)
+            return self._workforce
+
+
+def cut(lengths: Sequence[int], parts: int) -> list[slice]:
+    """Return *parts* slices, none of them empty, with about as many characters each.
+
+    There are at least as many texts as *parts*.
+    """
+    ends = list(accumulate(lengths))
+    cuts = [0]
+    for part in range(1, parts):
+        wanted = ends[-1] * part / parts
+        row = next(row for row, end in enumerate(ends) if end >= wanted) + 1
+        cuts.append(min(max(row, cuts[-1] + 1), len(lengths) - parts + part))
+    return [slice(begin, end) for begin, end in zip(cuts, [*cuts[1:], len(lengths)], strict=True)]

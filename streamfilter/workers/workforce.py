@@ -1,0 +1,109 @@
+"""The workers of a crew: each asked by one thread at a time, replaced when it fails.
+
+A part that a worker does not answer is asked once more, of another one, and then made here: a
+worker that is killed, stuck or out of memory costs time and a line of log, never a text.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.workers.handle import COMMAND, Handle, Mishap
+
+MISHAPS_MAX = 8
+"""So many in a row, and they are given up: something here does not let them live."""
+
+logger = logging.getLogger("streamfilter.workers")
+
+
+class Workforce:
+    """Up to so many workers, started as they are needed."""
+
+    def __init__(self, size: int, command: Sequence[str], *, patience: float) -> None:
+        """Start nothing yet; *command* is what a worker is, if it is another one."""
+        self._command, self._patience = command or COMMAND, patience
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="workers")
+        self._lock = threading.Lock()
+        self._alive: set[Handle] = set()
+        self._idle: list[Handle] = []
+        self._closed = False
+        self._mishaps = 0
+
+    def begin(self, sketcher: Sketcher, texts: Sequence[str]) -> Callable[[], Sketches]:
+        """Begin to sketch *texts*; what is returned waits for their sketches."""
+        return self._threads.submit(self._part, sketcher, texts).result
+
+    @property
+    def given_up(self) -> bool:
+        """Return True if so many failed in a row that none is asked any more."""
+        return self._mishaps >= MISHAPS_MAX
+
+    @property
+    def pids(self) -> list[int]:
+        """Return the numbers of the processes."""
+        with self._lock:
+            return [each.pid for each in self._alive]
+
+    def close(self) -> None:
+        """End all of them; what is not answered yet is made here."""
+        with self._lock:
+            self._closed, alive = True, list(self._alive)
+        for each in alive:
+            each.kill()
+        self._threads.shutdown()
+        for each in alive:
+            each.close()
+
+    def _part(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
+        """Return the sketches of one part: a worker's, or after two mishaps our own."""
+        for _ in range(2):
+            if self._closed:
+                break
+            try:
+                return self._asked(sketcher, texts)
+            except Mishap as mishap:
+                self._note(mishap, len(texts))
+        return sketcher.alone(texts)
+
+    def _note(self, mishap: Mishap, texts: int) -> None:
+        with self._lock:
+            self._mishaps += 1
+        if not self._closed:
+            logger.warning("a worker failed: %s; its %d texts are sketched again", mishap, texts)
+            if self._mishaps == MISHAPS_MAX:
+                logger.error("workers failed %d times in a row: going on without", MISHAPS_MAX)
+
+    def _asked(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
+        """Ask a worker; one that fails is not asked again.
+
+        Raises:
+            Mishap: it failed.
+        """
+        worker = self._taken()
+        try:
+            sketches = worker.ask(sketcher, texts)
+        except BaseException:
+            with self._lock:
+                self._alive.discard(worker)
+            worker.close()
+            raise
+        with self._lock:
+            self._idle.append(worker)
+            self._mishaps = 0
+        return sketches
+
+    def _taken(self) -> Handle:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        started = Handle(self._command, patience=self._patience)
+        with self._lock:
+            self._alive.add(started)
+            closed = self._closed
+        if closed:
+            started.kill()
+        return started

@@ -1,0 +1,144 @@
+"""Workers: the same sketches whoever makes them, and nothing lost with who is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew, cut
+from streamfilter.workers.workforce import MISHAPS_MAX
+
+SCHEME = Scheme(16, 6)
+SEED = bytes(range(16))
+TEXTS = [
+    f"{number} أخبار اليوم سَلّٰم {'word ' * (number % 200) * 2}{number}" for number in range(200)
+]
+
+
+def alone(texts: list[str] = TEXTS, seed: bytes = SEED) -> bytes:
+    return Sketcher(SCHEME, seed=seed).sketch(texts).to_bytes()
+
+
+def sketched(crew: Crew, texts: list[str] = TEXTS, seed: bytes = SEED) -> bytes:
+    sketches = Sketcher(SCHEME, seed=seed, spread=crew).sketch(texts)
+    assert isinstance(sketches, Sketches)
+    return sketches.to_bytes()
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_batch_comes_back_whole_and_in_order(workers):
+    with closing(Crew(workers)) as crew:
+        assert sketched(crew) == alone()
+        assert len(crew.pids) in range(1, workers + 1)
+        assert sketched(crew, TEXTS[:1]) == alone(TEXTS[:1])
+        assert sketched(crew, seed=bytes(16)) == alone(seed=bytes(16))
+        pids = crew.pids
+    assert not any(map(lives, pids))
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stuck"])
+def test_a_worker_that_is_killed_or_stuck_costs_a_line_of_log(blow, caplog):
+    with closing(Crew(2)) as crew:
+        sketched(crew)
+        worker = crew._workforce._idle[-1]
+        worker._patience = 0.2  # who takes its place has the full time
+        os.kill(worker.pid, blow)
+        assert sketched(crew) == alone()
+        assert "a worker failed: it was killed by signal 9; its" in caplog.text
+        assert worker.pid not in crew.pids
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("raise SystemExit(3)", "it was killed|it ended with 3"),
+        ("import sys; print('x' * 100)", "it was killed|it ended with"),
+        (
+            "import struct, sys; sys.stdin.buffer.read(9);"
+            "sys.stdout.buffer.write(struct.pack('<Q', 5) + b'12345'); sys.stdout.flush();"
+            "sys.stdin.buffer.read()",
+            "it answered nonsense",
+        ),
+        (
+            "from streamfilter.similarity.sketch import Sketcher\n"
+            "def full(self, texts): raise MemoryError\n"
+            "Sketcher.alone = full\n"
+            "from streamfilter.workers.worker import main; main()",
+            "it met MemoryError",
+        ),
+    ],
+    ids=["dies", "chatters", "nonsense", "no memory"],
+)
+def test_workers_that_fail_are_given_up_and_no_text_is_lost(code, why, caplog):
+    wanted = alone()
+    with closing(Crew(1, command=[sys.executable, "-P", "-c", code])) as crew:
+        for _ in range(MISHAPS_MAX // 2):
+            assert "going on without" not in caplog.text
+            assert sketched(crew) == wanted
+        assert any(each in caplog.text for each in why.split("|")), caplog.text
+        assert "going on without" in caplog.text
+        caplog.clear()
+        assert sketched(crew) == wanted
+        assert not caplog.text
+        assert crew.pids == []
+
+
+def test_a_system_that_gives_no_process_costs_no_text(caplog):
+    with closing(Crew(2, command=["/nowhere/at/all"])) as crew:
+        assert sketched(crew) == alone()
+    assert "the system gave no process: No such file" in caplog.text
+
+
+def test_workers_end_with_whom_they_work_for():
+    script = (
+        "import os, signal; from tests.workers.test_crew import *;"
+        "crew = Crew(2); sketched(crew); print(*crew.pids, flush=True);"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    pids = list(map(int, ran.stdout.split()))
+    assert pids, ran.stderr
+    while any(map(lives, pids)):  # the suite's own limit of time ends it
+        time.sleep(0.01)
+
+
+def test_auto_starts_none_for_little_and_none_for_few_words():
+    with closing(Crew(2, reluctant=True)) as crew:
+        sketched(crew)
+        crew._seen = AUTO_CHARACTERS
+        few = ["some words"] * (4 * PART_CHARACTERS_MIN // 10)
+        assert sketched(crew, few) == alone(few)
+        assert crew.pids == []
+        assert sketched(crew) == alone()
+        assert len(crew.pids) > 0
+
+
+def test_parts_are_all_of_it_none_empty_and_about_even():
+    rng = np.random.default_rng(7)
+    for _ in range(300):
+        lengths = rng.integers(0, 10 ** rng.integers(1, 5), rng.integers(1, 40)).tolist()
+        lengths[rng.integers(len(lengths))] += 10**6 * int(rng.integers(2))
+        parts = int(rng.integers(1, len(lengths) + 1))
+        slices = cut(lengths, parts)
+        assert len(slices) == parts
+        assert (slices[0].start, slices[-1].stop) == (0, len(lengths))
+        assert all(one.stop == following.start for one, following in pairwise(slices))
+        assert all(each.stop > each.start for each in slices)
+        most = max(sum(lengths[each]) for each in slices)
+        assert most <= sum(lengths) / parts + 2 * max(lengths)
