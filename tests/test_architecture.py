@@ -28,7 +28,7 @@ FLOOR_PLAN = {
     "stories",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
     "kafka": "tasks engine evaluation assembly monitoring config documents matching similarity "
-    "index process",
+    "index process workers",
     "tasks": "engine assembly matching similarity index process",
     "engine": "monitoring documents matching similarity index process",
     # the same filter over files; judging the judge

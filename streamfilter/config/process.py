@@ -114,7 +114,7 @@ class BatchSection(Section):
         default="auto",
         description="Processes that sketch full batches beside this one, some 60 MB each: 0 to 64. "
         "auto: one a core and up to 4, once there was much to do; none on one core, nor for "
-        "texts of a few words. No output depends on it. The verbs over files have them.",
+        "texts of a few words. No output depends on it.",
     )
 
 

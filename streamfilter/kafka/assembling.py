@@ -38,6 +38,7 @@ from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys
 from streamfilter.tasks.store import DirectoryStore
 from streamfilter.tasks.task import Task
+from streamfilter.workers.crew import Crew
 
 BATCH_BYTES_MAX = 1_000_000  # librdkafka's own default for batch.size
 TASK_MEMORY_MIN = 4 * MIB
@@ -57,6 +58,8 @@ class Assembly:
     destinations: Destinations
     input_id: str
     """The input's topic id, or the empty string."""
+    crew: Crew
+    """Sketches for all of them in other processes."""
     worker: ThreadWorker = field(default_factory=ThreadWorker)
 
     @property
@@ -133,6 +136,7 @@ class Assembly:
             start=self.config.input.start,
             accept_positions=accept_positions,
             new_identity=self._new_identity,
+            spread=self.crew,
         )
 
     def _task(

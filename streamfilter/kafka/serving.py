@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.assembly import policy_for
+from streamfilter.assembly import crew_for, policy_for
 from streamfilter.config.configuration import Config
 from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.observer import Observer
@@ -101,6 +101,7 @@ def serve(
         try:
             assembly.service(accept_positions).run(stopping)
         finally:
+            assembly.crew.close()
             assembly.worker.close()
 
 
@@ -151,7 +152,9 @@ def _assemble(
     destinations = _destinations(config, found)
     observer = Observer(metrics, health, start.clock, destinations, showcase)
     input_id = start.patiently(lambda: ask_for_id(admin, config.input.topic))
-    assembly = Assembly(config, admin, found, seed, start.clock, observer, destinations, input_id)
+    assembly = Assembly(
+        config, admin, found, seed, start.clock, observer, destinations, input_id, crew_for(config)
+    )
     if config.changelog_topic not in found:
         start.patiently(assembly.create_changelog)
         start.patiently(lambda: topics.see_changelog(config, admin))

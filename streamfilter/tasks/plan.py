@@ -12,6 +12,7 @@ from streamfilter.index.errors import DiskFull
 from streamfilter.index.identity import Identity
 from streamfilter.process.health import State
 from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.sketch import Spread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,6 +35,8 @@ class Plan:
     accept_positions: bool
     new_identity: Callable[[], Identity]
     """Draws an id, a seed and the time, for an index that begins."""
+    spread: Spread | None = None
+    """Makes sketches in other processes; None: this one does."""
 
     @property
     def label(self) -> str:

@@ -222,7 +222,7 @@ class Keeper:
         identity = yield from self.identity(header)
         index = yield from self.open(identity, bounds, empty=header is None)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
-        sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
+        sketcher = Sketcher(self._plan.scheme, seed=identity.seed, spread=self._plan.spread)
         writer = changelog.writer_of(identity.index_id, self._plan.names.group)
         return Opened(index, identity, sketcher, writer)
 

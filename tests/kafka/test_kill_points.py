@@ -4,8 +4,12 @@ A life has many kills, each after some progress, and is compared once it is over
 for byte, and everything that the index holds.
 """
 
+import os
 import random
+import signal
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +110,36 @@ def test_kills_of_a_dynamic_member_change_nothing(stage: Stage, undisturbed: Sta
         die_at(stage, f"{rng.choice(IN_TRANSACTION)}:2", DYNAMIC)
     finish(stage, DYNAMIC)
     assert_as_undisturbed(stage, undisturbed)
+
+
+def test_kills_of_workers_and_of_whom_they_work_for_change_nothing(
+    kafka: RealKafka, stage: Stage, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    long = records([" ".join([text] * 6) for text in texts(random.Random(SEED), DOCUMENTS)])
+    batch = {"documents": 30, "latency": "10s"}  # of 60 kB: cut for two workers
+    alone: Settings = {**STATIC, "batch": {**batch, "workers": 0}}
+    beside: Settings = {**STATIC, "batch": {**batch, "workers": 2}}
+    directory = tmp_path_factory.mktemp("alone")
+    with undisturbed_run(kafka.bootstrap, directory, long, alone) as undisturbed:
+        stage.produce(long[:60])
+        die_at(stage, "index.applied:1", beside)
+        process = stage.start(**beside)
+        stage.drain(process)
+        workers = children_of(process.child.pid)
+        assert workers, process.told("has no workers")
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+        stage.produce(long[60:])
+        stage.drain(process)
+        assert process.terminate() == 0
+        assert "a worker failed: it was killed by signal 9" in process.log.read_text()
+        assert_as_undisturbed(stage, undisturbed)
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(status.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(status.parent.name))
+    return found
