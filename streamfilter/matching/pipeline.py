@@ -18,7 +18,8 @@ import numpy as np
 from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
-from streamfilter.matching.candidates import collect, meetings
+from streamfilter.matching.candidates import Candidates, collect, meetings
+from streamfilter.matching.copies import but_for_copies
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, decide
@@ -172,11 +173,17 @@ class _Judging:
         else:
             past = Past.reread(as_of, ours.partitions, ours.offsets, index)
         present = sketches.keys_that_count(short=policy.judges_short)
+
+        def met_by(pairs: Candidates) -> Candidates:
+            pairs = past.of(pairs)
+            return pairs.where(forgetting.meets(pairs))
+
+        if self._new:  # who is read again meets what was there then
+            present = but_for_copies(present, sketches, index, met_by=met_by)
         buckets = index.probe(sketches.keys, present, ours.contents.signatures)
         self._buckets = buckets = buckets if extent.opens is None else buckets.aged()
         met = meetings(buckets.levels, columns=sketches.keys.shape[1])
-        met = (part.where(forgetting.meets(part)) for part in map(past.of, met))
-        self._crowd = crowd = Crowd.of(met, documents=len(ours), most=policy.estimated)
+        self._crowd = crowd = Crowd.of(map(met_by, met), documents=len(ours), most=policy.estimated)
         self._met = crowd.met.copy()
         """(n,) candidates of each document; of one that is not settled, those of the index."""
         shared = present if self._new else np.zeros_like(present)

@@ -146,7 +146,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("shadow_withheld_total", "Records forwarded only because output.mode is shadow: divert would withhold them.", "verdict", WITHHELD),
     # candidates and their verification
     _counter("candidates_total", "Earlier documents that share a band with a new one."),
-    _histogram("candidates_per_document", "Candidates of one document; a rising tail means bands are too loose.", COUNTS),
+    _histogram("candidates_per_document", "Candidates of one document, of an exact copy only its original; a rising tail means bands are too loose.", COUNTS),
     _counter("verifications_total", "Candidates by outcome; rejected = a false positive of the LSH step; skipped = beyond verify.max_candidates, or of a crowd.", "outcome", VERIFICATIONS),
     _histogram("candidate_similarity", "Verified similarity of candidates.", SIMILARITIES, "outcome", VERIFICATIONS[:2]),
     _counter("matches_total", "Confirmed matches of near-duplicates."),
