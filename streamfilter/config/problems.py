@@ -161,11 +161,20 @@ def _expected(details: ErrorDetails) -> str:
     message = details["msg"].removeprefix("Value error, ")
     if details["type"] in _MAPPING_WANTED:
         return "expected a mapping of keys"
-    return (
-        message.replace("Input should be a valid", "expected:")
-        .replace("Input should be", "expected")
-        .partition(", unable to")[0]
-    )
+    kind = message.partition(", unable to")[0].removeprefix("Input should be a valid ")
+    if kind in _IN_WORDS:
+        return f"expected {_IN_WORDS[kind]}"
+    return message.replace("Input should be", "expected").partition(", unable to")[0]
+
+
+_IN_WORDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "a text",
+    "tuple": "a list, such as [a, b]",
+}
+"""What pydantic calls a type → what one writes."""
 
 
 def _cure(owner: type[BaseModel] | None, name: str) -> str:

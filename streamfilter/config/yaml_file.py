@@ -74,13 +74,42 @@ def parse_yaml(text: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)  # a SafeLoader
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise YamlError(where + _harmless(error.problem or "not YAML")) from None
+        raise YamlError(_in_words(error)) from None
     except yaml.YAMLError:
         raise YamlError("a character that YAML does not allow") from None
     except RecursionError:
         raise YamlError("nested too deeply") from None
+
+
+_WORDS: tuple[tuple[str, str, str, bool], ...] = (
+    # what was read, what was wrong with it, what a person did, whether to look where it began
+    ("quoted scalar", "", "a quotation mark is not closed", True),
+    ("flow mapping", "", "a { is not closed, or a comma is missing behind it", True),
+    ("flow sequence", "", "a [ is not closed, or a comma is missing behind it", True),
+    ("", "'\\t'", "a tab; YAML is indented with spaces", False),
+    ("block mapping", "<block mapping start>", "indented otherwise than the lines above it", False),
+    ("block mapping", "<block sequence start>", "a list where a key belongs", False),
+    ("simple key", "':'", "neither a key with its colon nor a part of the line above", True),
+    ("", "mapping values are not allowed", "a colon too many; quote a text that has one", False),
+)
+_OPENING = re.compile(r"character '([@`%|>&*!])' that cannot start")
+
+
+def _in_words(error: yaml.MarkedYAMLError) -> str:
+    """Return where and what is wrong, as a person would say it; the library's words else."""
+    context, problem = error.context or "", error.problem or ""
+    for read, wrong, words, at_its_beginning in _WORDS:
+        if read in context and wrong in problem:
+            begun = error.context_mark if at_its_beginning else None
+            return _place(begun or error.problem_mark or error.context_mark) + words
+    place = _place(error.problem_mark or error.context_mark)
+    if opening := _OPENING.search(problem):
+        return f"{place}a text that begins with {opening[1]} must be quoted"
+    return place + _harmless(problem or "not YAML")
+
+
+def _place(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
 
 
 def _harmless(problem: str) -> str:

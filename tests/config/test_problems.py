@@ -221,3 +221,17 @@ def test_the_settings_that_are_right_are_kept_beside_the_wrong_ones():
 def test_the_only_retention_of_before_is_taken_for_what_is_done() -> None:
     """The reference configuration said so, and a copy of it must start after an upgrade."""
     assert problems_of("index.retention=unlimited") == []
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("http.port=abc", "got 'abc'; expected a whole number"),
+        ("similarity.threshold=high", "got 'high'; expected a number"),
+        ("similarity.normalise.digits=maybe", "got 'maybe'; expected true or false"),
+        ("similarity.shingle.languages=en", "got 'en'; expected a list, such as [a, b]"),
+    ],
+)
+def test_a_type_is_called_as_a_person_calls_it(override, words):
+    (problem,) = read_config((), {}, [override]).problems
+    assert problem.got == words

@@ -51,6 +51,25 @@ def test_what_yaml_would_pass_over_is_an_error_with_its_line(text, where):
         parse_yaml(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a:\n  b: 1\n c: 2", "line 3, column 2: indented otherwise than the lines above it"),
+        ("a:\n\tb: 1", "line 2, column 1: a tab; YAML is indented with spaces"),
+        ('a:\n  b: "x\n  c: y\n', "line 2, column 6: a quotation mark is not closed"),
+        ("a: {b: 1, c: [d\ne: 2", r"line 1, column 14: a \[ is not closed"),
+        ("a: {b: 1\nc: 2", "line 1, column 4: a { is not closed"),
+        ("a: @b", "line 1, column 4: a text that begins with @ must be quoted"),
+        ("a: b: c", "line 1, column 5: a colon too many; quote a text that has one"),
+        ("a: 1\nb\n", "line 2, column 1: neither a key with its colon nor a part"),
+    ],
+)
+def test_a_mistake_is_told_whole_where_it_was_made_and_in_a_persons_words(text, words):
+    with pytest.raises(YamlError, match=f"^{words}") as refused:
+        parse_yaml(text)
+    assert "…" not in str(refused.value)
+
+
 def test_a_duplicate_key_in_a_file_names_the_file(tmp_path):
     path = tmp_path / "twice.yaml"
     path.write_text("http: {port: 1}\nhttp: {port: 2}\n")
