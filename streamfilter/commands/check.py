@@ -97,9 +97,8 @@ def _without_brokers(config: Config) -> Config:
 def _broker(config: Config, *, create: bool) -> list[Problem]:
     from streamfilter.kafka import topics
 
-    if create:
-        topics.create_outputs(config)
-    return list(topics.inspect(config))
+    made = topics.create_outputs(config) if create else []
+    return topics.inspect(config, made=made)
 
 
 @dataclass(frozen=True, slots=True)

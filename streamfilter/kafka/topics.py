@@ -7,8 +7,9 @@ wrong, with cures, and `check --apply` creates missing outputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ from streamfilter.stops import Problem, Temporary
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types
 NewTopic: Any = _admin.NewTopic  # type: ignore[attr-defined]
 
+SEEN_SECONDS, LOOK_AGAIN_SECONDS = 10.0, 0.2
+"""How long, and how often, a topic that was created just now is looked for."""
 MESSAGE_BYTES = 1_048_588
 """Kafka's default for ``max.message.bytes``, used where a broker does not tell."""
 
@@ -325,14 +328,30 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
     ]
 
 
-def inspect(config: Config) -> list[Problem]:
+def inspect(config: Config, *, made: Collection[str] = ()) -> list[Problem]:
     """Return everything wrong with the topics, warnings last.
+
+    Args:
+        config: names them.
+        made: those that were created just now.
 
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
-    topics = described(config, admin_client(config))
+    topics = _seen(config, admin_client(config), made)
     return problems_of(config, topics) + warnings_of(config, topics)
+
+
+def _seen(config: Config, admin: AdminClient, made: Collection[str]) -> dict[str, Topic]:
+    """Return our topics once brokers tell of those that were *made*: they hear late of them."""
+    deadline = time.monotonic() + SEEN_SECONDS
+    while made and time.monotonic() < deadline:
+        with stops(), suppress(Retriable):  # a new topic has no leader yet
+            found = describe(config, admin)
+            if found.keys() >= set(made):
+                return found
+        time.sleep(LOOK_AGAIN_SECONDS)
+    return described(config, admin)
 
 
 def create_all(config: Config, partitions: int) -> list[str]:
@@ -346,6 +365,7 @@ def create_all(config: Config, partitions: int) -> list[str]:
     with _made_once():
         if missing:
             _create(admin, NewTopic(config.input.topic, num_partitions=partitions))
+    _seen(config, admin, [config.input.topic])
     return [config.input.topic] * missing + create_outputs(config)
 
 

@@ -9,9 +9,11 @@ import pytest
 from streamfilter import cli
 from streamfilter.commands.check_places import check_places
 from streamfilter.config.configuration import load_config
+from streamfilter.engine.ports import Retriable
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.opening import open_index
+from streamfilter.kafka import topics
 
 
 @pytest.fixture(autouse=True)
@@ -128,3 +130,26 @@ def test_a_refused_value_is_quoted_without_the_secret_in_it(capsys):
         out, err = capsys.readouterr()
         assert "fetch.min.bytes" in out
         assert "hunter2" not in out + err
+
+
+def test_apply_waits_until_brokers_tell_of_what_it_has_just_made(monkeypatch, capsys):
+    """Seen on a real broker: it told of one of three, and the cure was the command itself."""
+    outputs = [f"documents.{name}" for name in ("unique", "duplicates", "dead-letter")]
+    known = {"documents": topics.Topic(1, {})}
+    made = {name: topics.Topic(1, {}) for name in outputs}
+    partly = known | dict(list(made.items())[:1])
+    looks = [known, partly, Retriable("documents.unique has no partitions yet"), known | made]
+
+    def describe(*_: object, **__: object) -> dict[str, topics.Topic]:
+        found = looks.pop(0)
+        if isinstance(found, Retriable):
+            raise found
+        return found
+
+    created: list[str] = []
+    monkeypatch.setattr(topics, "describe", describe)
+    monkeypatch.setattr(topics, "_create", lambda _, topic: created.append(topic.topic))
+    monkeypatch.setattr(topics.time, "sleep", lambda _: None)
+    assert cli.main(["check", "--connect", "--apply"]) == 0, capsys.readouterr().out
+    assert sorted(created) == sorted(outputs)
+    assert looks == []
