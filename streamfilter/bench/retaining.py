@@ -37,7 +37,7 @@ from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.retention import PARTS, UNLIMITED, Retention
 from streamfilter.process.signals import INTERRUPTION
 
-QUICK, USUAL, LARGE = 4_000, 40_000, 1_000_000
+QUICK, USUAL, LARGE = 4_000, 20_000, 1_000_000
 """Documents that are remembered."""
 PERIODS = 10
 FULL = 2
@@ -216,8 +216,9 @@ def _targets(beside: Row, through: Sequence[Row]) -> Iterator[Target]:
     yield Target("five windows / one", _of(beside["five / one"]), 1.35, at_most=True)
     for name in FLAT:
         seen = [_of(row[name]) for row in through]
-        flat = max(seen) / min(seen) if min(seen) else 1.0
-        yield Target(f"{name}, the largest over the least", flat, 1.35, at_most=True)
+        half = (len(seen) + 1) // 2  # what is flat may go up and down, but not higher in the end
+        grown = max(seen[-half:]) / max(seen[:half]) if any(seen[:half]) else 1.0
+        yield Target(f"{name}, the later half's largest over the earlier's", grown, 1.1, True)
     longest = Measured.of([_of(row["drop ms"]) for row in through]).median
     yield Target("a write that drops a family, ms", longest, 100, at_most=True)
 
