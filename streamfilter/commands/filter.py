@@ -11,6 +11,7 @@ import click
 from streamfilter.commands.options import output_option
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
+from streamfilter.files.keeping import KEEPS, filter_keeping_longest
 from streamfilter.files.lines import STDIN
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.summary import Summary, all_broken
@@ -31,6 +32,8 @@ With --state DIR the index is kept: later runs know what earlier ones saw, lines
 input are judged against all of it, and a run that was stopped or killed is simply run again,
 with the same result. Outputs are written whole, and appear only when complete: Ctrl-C or SIGTERM
 ends a run between two batches and leaves them as they were, a second one ends it at once.
+With --keep longest the longest text of each group takes the place of its first, and the evidence
+says so ("kept").
 Without --state the same inputs always give the same outputs, byte for byte (--seed).
 """
 
@@ -48,6 +51,13 @@ Without --state the same inputs always give the same outputs, byte for byte (--s
     "it only a file of nothing else.",
 )
 @click.option(
+    "--keep",
+    type=click.Choice(KEEPS),
+    default=KEEPS[0],
+    show_default=True,
+    help="Who of a group comes out; longest reads the files twice, and keeps no state.",
+)
+@click.option(
     "--state",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
@@ -63,6 +73,7 @@ def command(
     unique: str,
     duplicates: str,
     dead_letter: str | None,
+    keep: str,
     state: Path | None,
     stdin_name: str,
     output: str,
@@ -82,7 +93,8 @@ def command(
     job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name, shadow, seed)
     started = time.monotonic()
     with INTERRUPTION.listening(), over_files("filtering", inputs) as advanced:
-        summary = filter_files(config, job, advanced=advanced)
+        run = filter_keeping_longest if keep == "longest" else filter_files
+        summary = run(config, job, advanced=advanced)
     _print(summary, time.monotonic() - started, output)
     if summary.records and summary.places["dead_letter"] == summary.records:
         raise all_broken(summary.records)

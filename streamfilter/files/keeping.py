@@ -1,0 +1,164 @@
+"""Which member of a group comes out of a file: its first, or its longest.
+
+A stream must let the first one through, for nobody knows what comes later. Over files all is
+known: `filter_files` decides as ever, who belongs to whom and why; then, in a second reading, the
+longest text of each group changes places with its first. What a duplicate was verified against
+stays in its evidence; who came out for it is its ``kept``. The groups are the first one's: two
+members need not be alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from streamfilter.assembly import reader_for
+from streamfilter.config.configuration import Config
+from streamfilter.documents.reader import Reader
+from streamfilter.files.lines import STDIN, records_of
+from streamfilter.files.outputs import Outputs
+from streamfilter.files.run import Job, check_paths, filter_files, no_progress
+from streamfilter.files.scratch import scratch
+from streamfilter.files.summary import Summary
+from streamfilter.matching import envelope
+from streamfilter.model import Document, Record, Source
+from streamfilter.stops import ExitCode, Stop
+
+KEEPS = ("first", "longest")
+"""Whom a group is kept by."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """One document of a group with more than one."""
+
+    characters: int = -1
+    evidence: dict[str, Any] | None = None
+    """Why it is a duplicate of the group's first, which has none."""
+
+
+@dataclass(slots=True)
+class _Groups:
+    """Those of a finished run with more than one member."""
+
+    first_of: dict[Source, Source] = field(default_factory=dict)
+    members: dict[Source, _Member] = field(default_factory=dict)
+    kept: dict[Source, Source] = field(default_factory=dict)
+    """First → who comes out."""
+
+    def add(self, evidence: dict[str, Any]) -> None:
+        """Add a duplicate by its evidence."""
+        duplicate, first = _source(evidence["source"]), _source(evidence["matches"][0])
+        self.first_of[duplicate] = self.first_of[first] = first
+        self.members[duplicate] = _Member(evidence=evidence)
+        self.members.setdefault(first, _Member())
+
+    def measure(self, record: Record, reader: Reader) -> None:
+        """Note how long a member is; the longest so far, the oldest of equals, is kept."""
+        member = self.members.get(record.source)
+        reading = reader.read(record) if member is not None else None
+        if member is None or not isinstance(reading, Document):
+            return
+        member.characters = len(reading.text)
+        first = self.first_of[record.source]
+        best = self.kept.setdefault(first, record.source)
+        if member.characters > self.members[best].characters:
+            self.kept[first] = record.source
+
+
+def filter_keeping_longest(
+    config: Config, job: Job, *, advanced: Callable[[int], None] = no_progress
+) -> Summary:
+    """Run *job*, and let the longest text of each group come out.
+
+    Raises:
+        Stop: an input cannot be read twice, a state is to be kept, or what `filter_files` says.
+    """
+    if STDIN in job.inputs or job.state is not None or job.shadow:
+        raise Stop(
+            "--keep longest needs the whole input: files that can be read twice, without --state "
+            "and without output.mode shadow",
+            exit_code=ExitCode.USAGE,
+        )
+    outputs = [job.unique, job.duplicates, job.dead_letter]
+    check_paths(job.inputs, [path for path in outputs if path is not None])
+    with scratch() as directory:
+        names = ("unique", "duplicates", "dead")
+        unique, duplicates, dead = (directory / name for name in names)
+        dead_letter = None if job.dead_letter is None else str(dead)
+        decided = replace(
+            job, unique=str(unique), duplicates=str(duplicates), dead_letter=dead_letter
+        )
+        summary = filter_files(config, decided, advanced=advanced)
+        groups = _groups(duplicates)
+        reader = reader_for(config)
+        for record in records_of(job.inputs):
+            groups.measure(record, reader)
+        with Outputs(job.unique, job.duplicates, job.dead_letter) as written:
+            _place(job, groups, unique, written)
+            if written.dead_letter is not None:
+                for record in records_of([str(dead)]):
+                    written.dead_letter.write(record.value or b"")
+            written.publish()
+    return summary
+
+
+def _groups(duplicates: Path) -> _Groups:
+    groups = _Groups()
+    for record in records_of([str(duplicates)]):
+        groups.add(json.loads(record.value or b"{}"))
+    return groups
+
+
+def _place(job: Job, groups: _Groups, unique: Path, outputs: Outputs) -> None:
+    """Write each line of the input to where it goes now, in the input's order."""
+    forwarded = (record.value for record in records_of([str(unique)]))
+    waiting = next(forwarded, None)
+    for record in records_of(job.inputs):
+        first = groups.first_of.get(record.source)
+        # Equal lines that are in no group have one fate: all are forwarded, dropped or broken.
+        comes_out = record.value == waiting and first in (None, record.source)
+        if comes_out:
+            waiting = next(forwarded, None)
+        if first is not None and groups.kept[first] != record.source:
+            found = _evidence(groups, record, first)
+            outputs.duplicates.write(envelope.encode(found))
+        elif first is not None or comes_out:
+            outputs.unique.write(record.value or b"")
+
+
+def _evidence(groups: _Groups, record: Record, first: Source) -> dict[str, Any]:
+    """Return why *record* does not come out, and who does."""
+    kept = groups.kept[first]
+    own = groups.members[record.source].evidence
+    if own is None:
+        own = _turned(groups.members[kept].evidence or {}, record)
+    if kept == first:
+        return own
+    by = groups.members[kept].evidence or {}
+    return {**own, "kept": {"by": "longest", "id": by["id"], **_spelled(kept)}}
+
+
+def _turned(evidence: dict[str, Any], first: Record) -> dict[str, Any]:
+    """Return the evidence of the longest one, told of the first: they are as alike as that."""
+    match = {**evidence["matches"][0], "id": evidence["id"], **evidence["source"]}
+    turned = {
+        **evidence,
+        "id": evidence["matches"][0]["id"],
+        "matches": [match],
+        "matches_truncated": False,
+        "canonical_id": evidence["id"],
+        "source": _spelled(first.source),
+    }
+    return envelope.with_payload(turned, first.value) if "payload" in evidence else turned
+
+
+def _source(spelled: dict[str, Any]) -> Source:
+    return Source(spelled["topic"], spelled["partition"], spelled["offset"])
+
+
+def _spelled(source: Source) -> dict[str, Any]:
+    return {"topic": source.topic, "partition": source.partition, "offset": source.offset}
