@@ -1,12 +1,12 @@
 """The past of a batch: which earlier documents each of its own may meet.
 
 A new batch meets what is remembered. A batch that is read again meets what was remembered when it
-was judged first, and of that batch those with a smaller place: in it ordinals rise with places.
+was judged first, and of that batch those with a smaller place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,9 @@ import numpy as np
 from streamfilter.index.protocol import Index
 from streamfilter.matching.candidates import Candidates
 from streamfilter.model import BatchMark
-from streamfilter.similarity.columns import I64
+from streamfilter.similarity.columns import I64, slices
+
+NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,20 @@ class Past:
         cls, marks: Sequence[BatchMark | None], partitions: I64, offsets: I64, index: Index
     ) -> Past:
         """Return the past of documents at these places as of the batches that judged them."""
-        since, until = np.zeros((2, len(marks)), np.int64)
-        for mark in {each.number: each for each in marks if each is not None}.values():
-            rows = np.array([each is not None and each.number == mark.number for each in marks])
-            since[rows] = mark.horizon
-            until[rows] = _own_ordinals(mark, partitions[rows], offsets[rows], index)
-        return cls(since, until)
+        numbered = [(m.number, m.horizon, m.next_ordinal) if m else (-1, 0, 0) for m in marks]
+        numbers, since, ends = np.array(numbered, np.int64).reshape(-1, 3).T
+        stored = index.fetch(_ordinals_of({each.number: each for each in marks if each}))
+        # Ordinals rise with places. Of equal places ours comes first: the sort is stable.
+        columns = (
+            (offsets, stored.offsets),
+            (partitions, stored.partitions),
+            (numbers, stored.batches),
+        )
+        order = np.lexsort([np.concatenate(column) for column in columns])
+        smaller = np.empty(len(order), np.int64)
+        smaller[order] = np.cumsum(order >= len(marks))
+        behind = np.append(stored.ordinals, NEVER)[smaller[: len(marks)]]
+        return cls(since, np.minimum(behind, ends))
 
     def of(self, pairs: Candidates) -> Candidates:
         """Return those of *pairs* whose candidate is in the past of its document."""
@@ -54,12 +64,8 @@ class Past:
         return pairs.where((self.since[rows] <= ordinals) & (ordinals < self.until[rows]))
 
 
-def _own_ordinals(mark: BatchMark, partitions: I64, offsets: I64, index: Index) -> I64:
-    """Return for each place the ordinal of the first of the batch's that is no smaller."""
-    stored = index.fetch(np.arange(mark.first_ordinal, mark.next_ordinal))
-    # Of equal places ours comes first: the sort is stable.
-    columns = ((offsets, stored.offsets), (partitions, stored.partitions))
-    order = np.lexsort([np.concatenate(column) for column in columns])
-    smaller = np.empty(len(order), np.int64)
-    smaller[order] = np.cumsum(order >= len(offsets))
-    return np.append(stored.ordinals, mark.next_ordinal)[smaller[: len(offsets)]]
+def _ordinals_of(marks: Mapping[int, BatchMark]) -> I64:
+    """Return the ordinals of all documents of some batches, by their numbers, rising."""
+    firsts = np.array([mark.first_ordinal for _, mark in sorted(marks.items())], np.int64)
+    ends = np.array([mark.next_ordinal for _, mark in sorted(marks.items())], np.int64)
+    return slices(firsts, ends - firsts)

@@ -10,6 +10,7 @@ from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.crowds import ranks
 from streamfilter.matching.decision import decide
 from streamfilter.matching.finding import Outcome
+from streamfilter.matching.past import Past
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge
 from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
 from streamfilter.similarity.scheme import Scheme
@@ -192,3 +193,23 @@ def test_a_re_read_document_meets_only_what_came_before_it():
         )  # fmt: skip
         assert found.decisions[0].verdict == verdict
         assert found.additions is None
+
+
+def test_the_past_of_a_reread_batch_is_looked_up_once_however_many_batches_judged_it(monkeypatch):
+    """A stream that trickled in has a batch a record: each once asked the index for itself."""
+    index, fetched = MemoryIndex(slots=128), list[list[int]]()
+    texts = [f"{n} council met {n} on monday {n * n} to discuss bridge {n}" for n in range(9)]
+    for number, first in enumerate(range(0, 9, 3)):
+        judged(texts[first : first + 3], index, first=first, number=number)
+
+    def fetch(ordinals):
+        fetched.append(ordinals.tolist())
+        return MemoryIndex.fetch(index, ordinals)
+
+    monkeypatch.setattr(index, "fetch", fetch)
+    offsets, partitions = np.array([1, 4, 5, 8, 40]), np.zeros(5, np.int64)
+    past = Past.reread(index.marks_covering(partitions, offsets), partitions, offsets, index)
+    assert fetched == [list(range(9))]
+    # The last was never judged, and meets nobody.
+    assert past.until.tolist() == [1, 4, 5, 8, 0]
+    assert past.since.tolist() == [0] * 5
