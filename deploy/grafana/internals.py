@@ -75,7 +75,9 @@ CLIENT = Row("Kafka client", (
 
 INDEX = Row("The index's life", (
     Chart("Documents", "Documents in the index, by process.", "short", _each("index_documents")),
-    Chart("Bytes on disk", "Of the index directory.", "bytes", _each("index_bytes")),
+    Chart("Bytes on disk", "Of the index directory, and what it takes in the end.", "bytes",
+          (*_each("index_bytes"),
+           Query(summed(known("index_expected_bytes"), "instance"), "{{instance}} in the end"))),
     Chart("Bytes for a document", "Disk by documents; flat when all is well.", "bytes",
           (Query(share(summed(series("index_bytes"), "instance"),
                        summed(series("index_documents"), "instance")), "{{instance}}"),)),

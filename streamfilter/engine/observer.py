@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 from math import nan
 from weakref import WeakKeyDictionary
 
@@ -21,6 +22,8 @@ from streamfilter.engine.ports import Clock, Moves, Outgoing
 from streamfilter.index.protocol import Applied, Index
 from streamfilter.matching.audit_scan import Round
 from streamfilter.matching.batch import Decided
+from streamfilter.matching.capacity import expected_bytes
+from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.model import Positions, Record
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.client_statistics import Statistics
@@ -69,10 +72,12 @@ class Observer:
         clock: Clock,
         destinations: Destinations,
         showcase: Showcase | None = None,
+        retention: Retention = UNLIMITED,
     ) -> None:
         self._metrics, self._health, self._clock = metrics, health, clock
         self._destinations = destinations
         self._showcase = showcase or Showcase()
+        self._retention = retention
         self._positions: dict[str, int] = {}
         self._lag: dict[str, int] = {}
         self._stuck: dict[str, str] = {}
@@ -168,9 +173,20 @@ class Observer:
         stamps = [each.oldest for each in usages if each.oldest > 0]
         self._metrics.occupied(
             sum(each.index for each in usages),
+            expected=sum(starmap(self._expected, self._usages.items())),
             free=usage.free,
             oldest=min(stamps, default=nan) / 1000,
             properties=properties,
+        )
+
+    def _expected(self, index: Index, usage: Usage) -> float:
+        progress = index.progress
+        known = usage.oldest > 0 and progress.highest_timestamp > 0
+        return expected_bytes(
+            usage.index,
+            self._retention,
+            judged=progress.next_ordinal - progress.horizon,
+            age=progress.highest_timestamp - usage.oldest if known else nan,
         )
 
     def left(self, partitions: Sequence[int], topic: str) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from math import isnan, nan
 
 import numpy as np
 
 from streamfilter.index.options import Memory
-from streamfilter.matching.retention import PARTS
+from streamfilter.matching.retention import PARTS, Retention
 from streamfilter.similarity.shape import Shape
 
 RESIDENT_MIB = {10_000: 70, 100_000: 156, 1_000_000: 389, 2_000_000: 481, 5_000_000: 593}
@@ -25,6 +26,9 @@ two busy cores (standby.json); shorter ones took 17,200 a second (kafka.json).""
 
 FRAME_BYTES = 20
 """Of a changelog record, beside the document's own: ten are ours, about ten are Kafka's."""
+
+TELLING = 0.01
+"""Of a retention: what came in less of it tells nothing of the rest."""
 
 MIB = 1 << 20
 
@@ -78,6 +82,26 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
         changelog_bytes=stored * (record + FRAME_BYTES),
         restore=timedelta(seconds=round(stored / RESTORED_A_SECOND)),
     )
+
+
+def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float) -> float:
+    """Return what an index of *stored* bytes will take once its *retention* is reached.
+
+    At the rate so far, with the part that waits for the end of its window. NaN: all is remembered,
+    or too little has come to tell.
+
+    Args:
+        stored: Its bytes now.
+        retention: How much it remembers.
+        judged: Documents that were judged within what it remembers.
+        age: Milliseconds from the oldest of them to the latest; NaN: unknown.
+    """
+    shares = [judged / retention.documents] if retention.documents else []
+    shares += [age / retention.time] if retention.time and not isnan(age) else []
+    reached = max(shares, default=0.0)
+    if reached < TELLING:
+        return nan
+    return float(stored) if reached >= 1 else stored / reached * (1 + 1 / PARTS)
 
 
 def _resident(documents: int, memory: Memory) -> int:

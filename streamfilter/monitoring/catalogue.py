@@ -198,6 +198,7 @@ CATALOGUE: tuple[Metric, ...] = (
     # index
     _gauge("index_documents", "Documents in the index."),
     _unknown("index_bytes", "Bytes of the index on disk."),
+    _unknown("index_expected_bytes", "Bytes that it will take once its retention is reached, at the rate so far; NaN while all is remembered, and in the first hundredth of the retention."),
     _unknown("index_oldest_timestamp_seconds", "Timestamp of the first document that the index remembers."),
     _gauge("index_windows", "Windows that are alive: at most five of each index, dropped whole."),
     _gauge("index_horizon_documents", "Judged documents behind the horizon: what came before it is forgotten."),

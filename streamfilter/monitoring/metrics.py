@@ -271,12 +271,27 @@ class Metrics:
         )
 
     def occupied(
-        self, bytes: int, *, free: int, oldest: float, properties: Mapping[str, float]
+        self,
+        bytes: int,
+        *,
+        expected: float,
+        free: int,
+        oldest: float,
+        properties: Mapping[str, float],
     ) -> None:
-        """Set what the indexes occupy: *oldest* is a Unix time or NaN, *properties* RocksDB's."""
+        """Set what the indexes occupy.
+
+        Args:
+            bytes: On disk, now.
+            expected: Once their retention is reached, or NaN.
+            free: Left on the file system.
+            oldest: A Unix time, or NaN.
+            properties: RocksDB's.
+        """
         known = {f"rocksdb_{name}": properties.get(name, math.nan) for name, _ in ROCKSDB}
         self._set(
             index_bytes=bytes,
+            index_expected_bytes=expected,
             disk_free_bytes=free,
             index_oldest_timestamp_seconds=oldest,
             **known,

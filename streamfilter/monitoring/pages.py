@@ -98,6 +98,7 @@ class Pages:
             "verdicts": self.metrics.verdicts(),
             "index_documents": status.documents,
             "index_since_seconds": _known(self.metrics.value("index_oldest_timestamp_seconds")),
+            "index_expected_bytes": _known(self.metrics.value("index_expected_bytes")),
             "index_bytes": _known(self.metrics.value("index_bytes")),
             "restore_remaining_records": status.restore_remaining,
             "mode": self.shown.mode,

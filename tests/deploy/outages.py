@@ -82,6 +82,8 @@ def _shown(instance: str, process: Process) -> list[tuple[str, str, Minutes]]:
         ("streamfilter_audit_recall_upper", labels, here(lambda _: 0.99)),
         ("streamfilter_audit_changes_total", f'{labels}, figure="recall"', here(lambda _: 0)),
         ("streamfilter_audit_changes_total", f'{labels}, figure="wrong"', here(lambda _: 0)),
+        ("streamfilter_index_bytes", labels, here(lambda _: 1e10)),
+        ("streamfilter_index_expected_bytes", labels, here(lambda _: 5e10)),
         ("streamfilter_disk_free_bytes", labels, here(lambda _: 1e11)),
         ("streamfilter_rocksdb_is_write_stopped", labels, here(lambda _: 0)),
         ("streamfilter_rocksdb_background_errors", labels, here(lambda _: 0)),

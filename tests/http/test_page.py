@@ -55,7 +55,7 @@ def pages():
     counts = Counts(np.array([0, 1]), np.array([0.9167]), np.array([0.4, 0.55]))
     metrics.batch(BatchReport.of(decisions, counts=[counts]))
     metrics.audited(a_round(near=40, unique=50, missed=10))
-    metrics.occupied(25_300_000, free=1, oldest=1.7e9, properties={})
+    metrics.occupied(25_300_000, expected=8e7, free=1, oldest=1.7e9, properties={})
     showcase = Showcase(read)
     records = [record(0, ORIGINAL), record(1, COPY)]
     showcase.batch(records, decisions, lambda row: f"doc-{row} {HOSTILE}")
@@ -76,7 +76,7 @@ def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stay
     assert re.search(r"streamfilter\s+running", text)
     assert "Shadow mode" in text
     assert "Remembered since2023-11-14 22:13 UTC" in text
-    assert "Index on disk25 MB" in text
+    assert "Index on disk25 MB, of 80 MB in the end" in text
     assert "near-duplicate150.0 %" in text
     assert "80.0 %80.0 % to 80.0 %" in text  # 40 of 50, and all were looked at
     assert "Lost, about: 10 (no key in common)" in text

@@ -11,12 +11,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamfilter.engine.machine import SystemClock
-from streamfilter.engine.observer import Observer
+from streamfilter.engine.observer import Observer, Usage
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes, Progress
 from streamfilter.matching import audit_sample
 from streamfilter.matching.counts import Counts
+from streamfilter.matching.retention import Retention
 from streamfilter.model import (
     Decision,
     ErrorCode,
@@ -90,6 +91,25 @@ def test_what_is_forgotten_is_counted_and_what_is_left_is_shown_of_all_indexes_t
     assert metrics.value("index_windows") == 2
 
 
+def test_an_index_says_how_large_it_becomes_once_its_retention_is_reached():
+    def told(retention: Retention, **progress: int) -> float:
+        metrics, index = Metrics(), MemoryIndex(slots=16, bucket_cap=8)
+        to = Destinations("u", "d", "x", 1, {}, {})
+        observer = Observer(metrics, Health(), SystemClock(), to, retention=retention)
+        index.apply(Changes(Progress(**progress)))
+        observer.occupying(index, Usage(1_000, free=1, oldest=10_000))
+        return metrics.value("index_expected_bytes")
+
+    half = {"next_ordinal": 50, "highest_timestamp": 60_000}
+    assert isnan(told(Retention(), **half))
+    assert told(Retention(documents=100), **half) == 2_500  # and a quarter waits for its window
+    assert told(Retention(time=100_000), **half) == 2_500
+    assert told(Retention(documents=100, time=62_500), **half) == 1_562.5  # whichever comes first
+    assert told(Retention(documents=40), **half, horizon=10) == 1_000  # it is reached
+    assert isnan(told(Retention(documents=10_000), **half))  # too early to tell
+    assert isnan(told(Retention(time=100_000), next_ordinal=50))  # no record had a timestamp
+
+
 def test_a_scrape_never_sees_half_a_batch():
     metrics = Metrics()
     chooser = random.Random(7)
@@ -148,7 +168,7 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
     metrics.partitions(4, disk=1)
     metrics.rebalance("lost")
     metrics.index(Held(10, windows=2, horizon=3, changelog_offset=9))
-    metrics.occupied(5, free=1, oldest=0.0, properties={"front_keys": 3.0})
+    metrics.occupied(5, expected=9.0, free=1, oldest=0.0, properties={"front_keys": 3.0})
     metrics.kafka("data", {"requests": 3}, {"brokers_up": 1})
     metrics.audited(a_round(near=3, unique=5, missed=1))
     metrics.restoring(3)

@@ -64,7 +64,8 @@ function showTraffic(status) {
   at("lag").textContent = lags.length ? counted(lags.reduce((sum, lag) => sum + lag, 0)) : "–";
   at("documents").textContent = counted(status.index_documents);
   at("since").textContent = status.index_since_seconds === null ? "–" : minute(status.index_since_seconds);
-  at("bytes").textContent = status.index_bytes === null ? "–" : megabytes(status.index_bytes);
+  at("bytes").textContent = status.index_bytes === null ? "–" : megabytes(status.index_bytes) +
+    (status.index_expected_bytes === null ? "" : `, of ${megabytes(status.index_expected_bytes)} in the end`);
   at("mode").hidden = status.mode !== "shadow";
   at("verdicts").replaceChildren(...verdicts.map(([verdict, count]) => made("tr", {},
     made("th", { scope: "row" }, made("span", { class: "dot " + verdict, "aria-hidden": "true" }), NAMES[verdict] ?? verdict),
