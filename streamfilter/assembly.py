@@ -12,6 +12,7 @@ from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.schemas import OneSchema, Schema, Schemas
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.retention import Retention
 from streamfilter.model import Document, Record
 from streamfilter.monitoring.showcase import Showcase, Shown
 from streamfilter.process.cores import usable_cores
@@ -85,6 +86,15 @@ def crew_for(config: Config) -> Crew:
         return Crew(wanted)
     cores = usable_cores()
     return Crew(min(cores, AUTO_MAX) if cores > 1 else 0, reluctant=True)
+
+
+def retention_for(config: Config) -> Retention:
+    """Return how much is remembered as *config* says."""
+    kept = config.index.retention
+    return Retention(
+        documents=config.index.documents_max,
+        time=None if kept is None else round(kept.total_seconds() * 1_000),
+    )
 
 
 def showcase_for(config: Config) -> Showcase:

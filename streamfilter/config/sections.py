@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streamfilter.config.types import Ratio, Section, Topic
+from streamfilter.config.types import Ratio, Retention, Section, Topic
 
 
 class OutputSection(Section):
@@ -244,19 +244,25 @@ class IndexSection(Section):
         le=255,
         description="Documents listed per bucket; later ones are listed under longer keys.",
     )
+    retention: Retention = Field(
+        default=None,
+        description="unlimited, or how long a document is remembered, such as 30d: by the records' "
+        "timestamps, which a backfill ages by, and an input that rests does not. May change at any "
+        "start; what was forgotten stays so, and what an index without a limit holds counts as "
+        "come when it was given one.",
+    )
+    documents_max: int | None = Field(
+        default=None,
+        ge=1_000,  # a window begins with every quarter of it, which takes a tenth of a second
+        le=(1 << 40) - 1,  # the ordinals of an index
+        description="Of how many of the last judged documents those that were forwarded are "
+        "remembered. Whichever of this and retention is reached first. null: any number.",
+    )
     seed_file: Path | None = Field(
         default=None,
         description="File with the secret that keys the hashes. null: made at random, kept in the "
         "changelog and the state directory.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def what_was_the_only_retention_is_passed_over(cls, data: Any) -> Any:
-        """Take a reference of before, which said that all is remembered: so it is."""
-        if isinstance(data, dict) and data.get("retention") == "unlimited":
-            return {name: value for name, value in data.items() if name != "retention"}
-        return data
 
 
 class AuditSection(Section):

@@ -32,6 +32,10 @@ _BYTES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | 
 BYTES_MAX = 2**50  # a pebibyte: more is a typing mistake
 
 WORKERS_MAX = 64
+UNLIMITED = "unlimited"
+RETENTION_MIN, RETENTION_MAX = timedelta(seconds=1), timedelta(days=36_500)
+"""A window begins with every quarter of it, which takes a tenth of a second; and a century is
+for ever."""
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-", re.ASCII)
@@ -70,6 +74,25 @@ def format_duration(value: timedelta) -> str:
         if milliseconds and milliseconds % length == 0:
             return f"{milliseconds / length:.0f}{unit}"
     return f"{milliseconds:g}ms"
+
+
+def parse_retention(value: object) -> timedelta | None:
+    """Return how long is remembered; None, written as ``unlimited``: for ever.
+
+    Raises:
+        ValueError: if it is no duration, or so short or long that it is a mistake.
+    """
+    if value is None or value == UNLIMITED:
+        return None
+    kept = parse_duration(value)
+    if not RETENTION_MIN <= kept <= RETENTION_MAX:
+        raise ValueError("expected unlimited, or a duration between 1s and 36500d, such as 30d")
+    return kept
+
+
+def format_retention(value: timedelta | None) -> str:
+    """Return what `parse_retention` reads."""
+    return UNLIMITED if value is None else format_duration(value)
 
 
 def parse_size(value: object) -> int:
@@ -189,6 +212,12 @@ Duration = Annotated[
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str),
     _spelled(_DURATION, {"enum": [0, "0"]}),
+]
+Retention = Annotated[
+    timedelta | None,
+    BeforeValidator(parse_retention),
+    PlainSerializer(format_retention, return_type=str),
+    _spelled(_DURATION, {"enum": [UNLIMITED, None]}),
 ]
 Size = Annotated[
     int,

@@ -200,6 +200,13 @@ class Log(Protocol):
     def changelog_bounds(self) -> Watermarks:
         """Return the changelog's bounds, read uncommitted (step 3)."""
 
+    def trim_changelog(self, before: int) -> None:
+        """Let the changelog begin at the offset *before*, unless it begins later.
+
+        Raises:
+            Denied: the right to delete records is missing.
+        """
+
     def start_positions(self, start: StartAt) -> Positions:
         """Return where a fresh task begins, for every input partition (step 4)."""
 

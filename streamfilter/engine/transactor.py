@@ -51,6 +51,7 @@ from streamfilter.engine.ports import (
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transaction import Load, Transactions
+from streamfilter.engine.trimming import Trimming
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
@@ -120,6 +121,8 @@ class Parts:
     worker: Worker = field(default_factory=Inline)
     rates: Rates = OFF
     retention: Retention = UNLIMITED
+    trimming: Trimming | None = None
+    """None: the changelog is kept whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +320,7 @@ class Transactor:
             return StepResult.DISK_FULL
         kill_point("index.applied")
         self._owed = None
+        self._trim()
         if owed.prepares:
             self._prepare()
         if owed.moved is not None:
@@ -326,6 +330,10 @@ class Transactor:
             self._auditing.moved(owed.moved)
             watch.skip("audit")
         return self._moved()
+
+    def _trim(self) -> None:
+        if self._parts.trimming is not None:
+            self._parts.trimming.look(self._index.windows)
 
     def _prepare(self) -> None:
         """Make the next window ready, so that the batch it begins with need not wait for it."""
@@ -345,6 +353,7 @@ class Transactor:
 
     def _commit_idle(self) -> StepResult:
         """Keep the committed offsets alive, and abreast of the log, while nothing comes."""
+        self._trim()
         self._auditing.look()
         self._parts.observer.spent("audit")
         after, batch = self.standing.passed(self._reached, self._rest())

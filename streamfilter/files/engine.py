@@ -3,14 +3,18 @@
 An index that is kept is ahead of the outputs or level with them, for the outputs appear only
 when complete. So a run that died is simply run again: what the index already holds is re-read
 as of its own time and gets its first verdict again, the rest is new. The batches of two runs
-differ, the verdicts do not.
+differ, the verdicts do not. Lines whose windows are gone meet nobody any more: that is said.
 """
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+
+import numpy as np
 
 from streamfilter.documents.reader import Reader
 from streamfilter.files.ahead import at_once, one_ahead
@@ -21,10 +25,17 @@ from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Prepared, Rules, decide, prepare
 from streamfilter.matching.pipeline import Judgement, accept
+from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention, stream_time
 from streamfilter.model import BatchMark, Decision, Malformed, Record, Span
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import SchemeMismatch
+
+logger = logging.getLogger("streamfilter.filter")
+
+
+def _wall_milliseconds() -> int:
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,9 @@ class FilterSettings:
     rules: Rules
     batch_documents: int = 1_000
     batch_bytes: int = 8 * 1024 * 1024
+    retention: Retention = UNLIMITED
+    now: Callable[[], int] = _wall_milliseconds
+    """Milliseconds since the epoch: lines have no timestamps, so they count as of the present."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +132,41 @@ class Engine:
             return whole if len(some) == len(records) else self._prepare(some, number)
 
         if accepted.reread:
-            self._write(part(accepted.reread), reread=True)
+            self._note_forgotten(accepted.reread[0].source.topic, number, lines)
+            self._write(part(accepted.reread), EVERYTHING, reread=True)
         if lines.end > position:
-            judgement = self._write(part(accepted.new), reread=False)
+            extent = self._extent(accepted.new)
+            judgement = self._write(part(accepted.new), extent, reread=False)
             span = Span(number, max(position, lines.start), lines.end)
             kill_point("batch.decided")
-            self.index.apply(_changes(progress, judgement, span))
+            self.index.apply(_changes(progress, judgement, span, extent))
             kill_point("index.applied")
         summary = self.placement.summary
         summary.lines += lines.end - lines.start
         summary.blank += lines.end - lines.start - len(records)
         summary.reread += len(accepted.reread)
 
-    def _write(self, prepared: Prepared, *, reread: bool) -> Judgement | None:
+    def _extent(self, records: Sequence[Record]) -> Extent:
+        """Decide what a new batch is judged with."""
+        retention, index = self.settings.retention, self.index
+        before = index.progress.highest_timestamp
+        if not records:
+            return retention.rest(index.progress, index.windows, time=before)
+        moment = stream_time(before, records, self.settings.now())
+        return retention.extent(index.progress, index.windows, time=moment, mark=index.mark)
+
+    def _note_forgotten(self, name: str, number: int, lines: Lines) -> None:
+        """Say, at the first line of an input, that it was judged and is forgotten."""
+        first = np.array([lines.start])
+        (mark,) = self.index.marks_covering(np.array([number]), first)
+        if lines.start == 1 and mark is None:
+            logger.warning(
+                "%s was judged before, and is older than what index.retention and "
+                "index.documents_max remember: lines that are forgotten come out as unique",
+                name,
+            )
+
+    def _write(self, prepared: Prepared, extent: Extent, *, reread: bool) -> Judgement | None:
         """Judge a batch and write each record to its place; return the judgement if any."""
         progress = self.index.progress
         decided = decide(
@@ -140,6 +176,7 @@ class Engine:
             number=progress.next_batch,
             first_ordinal=progress.next_ordinal,
             reread=reread,
+            extent=extent,
         )
         ids, judged = prepared.ids, zip(prepared.records, decided.outcomes, strict=True)
         for row, (record, outcome) in enumerate(judged):
@@ -152,19 +189,24 @@ class Engine:
         return decided.judgement
 
 
-def _changes(progress: Progress, judgement: Judgement | None, span: Span) -> Changes:
+def _changes(
+    progress: Progress, judgement: Judgement | None, span: Span, extent: Extent
+) -> Changes:
     """Return the one write that remembers a batch: its unique documents, its mark, its end."""
     decisions: Sequence[Decision] = judgement.decisions if judgement else ()
     next_ordinal = progress.next_ordinal + len(decisions)
+    age = extent.horizon, extent.stream_time
     return Changes(
         progress=Progress(
             positions={**(progress.positions or {}), span.partition: span.end},
             next_batch=progress.next_batch + 1,
             next_ordinal=next_ordinal,
-            highest_timestamp=progress.highest_timestamp,
+            highest_timestamp=max(progress.highest_timestamp, extent.stream_time),
+            horizon=extent.horizon,
         ),
         additions=judgement.additions if judgement else None,
-        marks=(BatchMark(progress.next_batch, progress.next_ordinal, next_ordinal, (span,)),),
+        marks=(BatchMark(progress.next_batch, progress.next_ordinal, next_ordinal, (span,), *age),),
+        opens=extent.opens,
     )
 
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.assembly import crew_for, policy_for, reader_for
+from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
 from streamfilter.files.engine import Engine, FilterSettings
 from streamfilter.files.lines import STDIN, InputFile
@@ -72,6 +72,7 @@ def filter_files(
                 rules=Rules(policy_for(config), sources.locate),
                 batch_documents=config.batch.documents,
                 batch_bytes=config.batch.bytes,
+                retention=retention_for(config),
             ),
             reader=reader_for(config),
             sketcher=sketcher,

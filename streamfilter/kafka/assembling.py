@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.assembly import policy_for, reader_for
+from streamfilter.assembly import policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
 from streamfilter.engine.beginning import Names, refuse_lost_changelog
 from streamfilter.engine.breaker import Breaker
@@ -21,6 +21,7 @@ from streamfilter.engine.pace import Pace
 from streamfilter.engine.ports import Clock
 from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.transactor import BatchLimits, Parts
+from streamfilter.engine.trimming import Trimming
 from streamfilter.index.identity import Identity
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Index
@@ -144,8 +145,9 @@ class Assembly:
     ) -> Task:
         config = self.config
         plan = self._plan(number, accept_positions=accept_positions)
+        log = self._log(number, plan.partitions)
         parts = Parts(
-            log=self._log(number, plan.partitions),
+            log=log,
             member=membership.member,
             clock=self.clock,
             observer=self.observer,
@@ -162,6 +164,8 @@ class Assembly:
             pace=Pace(self.clock, config.kafka.transaction_timeout.total_seconds()),
             worker=self.worker,
             rates=_rates(config),
+            retention=retention_for(config),
+            trimming=Trimming(log, self.clock, self.observer, plan.names.changelog),
         )
         return Task(plan, parts, self._store(number), index)
 

@@ -52,6 +52,7 @@ from streamfilter.kafka.questions import (
     start_positions,
 )
 from streamfilter.kafka.reader import KafkaChangelogReader, gets_a_record, record_of
+from streamfilter.kafka.trimming import trim
 from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
@@ -143,8 +144,7 @@ class KafkaLog:
     def input_ids(self) -> tuple[str, str]:
         """Return which input the group's positions are of, and which is there (step 2)."""
         place = self._place
-        known = remembered_input(self._data, place.changelog, place.task)
-        return known, place.input_id
+        return remembered_input(self._data, place.changelog, place.task), place.input_id
 
     def changelog_bounds(self) -> Watermarks:
         """Return the changelog's first offset and its end, read uncommitted (step 3)."""
@@ -152,6 +152,10 @@ class KafkaLog:
         bounds = bounds_of(self._clients.admin, spot)
         self._changelog_next = bounds.end
         return bounds
+
+    def trim_changelog(self, before: int) -> None:
+        """Let the changelog begin at the offset *before*."""
+        trim(self._clients.admin, TopicPartition(self._place.changelog, self._place.task, before))
 
     def start_positions(self, start: StartAt) -> Positions:
         """Return where a fresh task begins (step 4)."""
@@ -240,10 +244,8 @@ class KafkaLog:
     def produce_changelog(self, values: Sequence[bytes]) -> None:
         """Add changelog records to the transaction."""
         topic, task = self._place.changelog, self._place.task
-        for value in values[:-1]:
-            self._produce(topic, value=value, partition=task)
-        for value in values[-1:]:
-            self._produce(topic, last=True, value=value, partition=task)
+        for number, value in enumerate(values, 1):
+            self._produce(topic, last=number == len(values), value=value, partition=task)
 
     def _produce(self, topic: str, *, last: bool = False, **arguments: Any) -> None:
         producer = self._open

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter.assembly import retention_for
 from streamfilter.config.checks import REFUSED_PROPERTIES
 from streamfilter.config.configuration import ConfigError, Problem, load_config, read_config
+from streamfilter.matching.retention import Retention
 from streamfilter.stops import ExitCode
 
 
@@ -154,7 +156,19 @@ def test_no_topic_serves_two_roles(role):
         "input.topic=a b",
         "input.topic=..",
         "output.unique=",
-        "index.retention=30d",
+        "index.retention=0",
+        "index.retention=0s",
+        "index.retention=-1d",
+        "index.retention=30",
+        "index.retention=500ms",
+        "index.retention=36501d",
+        "index.retention=forever",
+        "index.retention=true",
+        "index.documents_max=0",
+        "index.documents_max=-1",
+        "index.documents_max=999",
+        "index.documents_max=1099511627776",
+        "index.documents_max=many",
         "verify.method=guess",
         "similarity.threshold=0",
         "similarity.threshold=1.01",
@@ -185,7 +199,6 @@ def test_a_value_out_of_its_bounds_is_one_problem_with_a_cure(override):
 
 def test_what_is_not_built_yet_is_said_honestly():
     assert "not built yet" in only(problems_of("input.tombstones=forget")).cure
-    assert "not built yet" in only(problems_of("index.retention=30d")).cure
     assert "not built yet" in only(problems_of("input.format=cloudevents")).cure
 
 
@@ -218,9 +231,20 @@ def test_the_settings_that_are_right_are_kept_beside_the_wrong_ones():
     assert reading.config.batch.bytes == load_config((), {}).batch.bytes
 
 
-def test_the_only_retention_of_before_is_taken_for_what_is_done() -> None:
+def test_the_only_retention_of_before_is_still_one() -> None:
     """The reference configuration said so, and a copy of it must start after an upgrade."""
     assert problems_of("index.retention=unlimited") == []
+    config = read_config((), {}, ["index.retention=unlimited"]).config
+    assert not retention_for(config).limited
+
+
+def test_how_much_is_remembered_is_read_as_it_is_written() -> None:
+    wanted = ["index.retention=36h", "index.documents_max=5000000"]
+    config = read_config((), {}, wanted).config
+    assert retention_for(config) == Retention(documents=5_000_000, time=36 * 3_600_000)
+    assert config.index.model_dump(mode="json")["retention"] == "36h"
+    problem = only(problems_of("index.retention=0"))
+    assert "between 1s and 36500d, such as 30d" in f"{problem.got} {problem.cure}"
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from streamfilter.cli import main
+from streamfilter.index.seeds import read_seed
+from streamfilter.index.viewing import viewed
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 
@@ -169,3 +174,32 @@ def test_a_state_without_its_table_of_sources_is_refused(desk: Desk, source: Pat
     assert desk.run(source, state="s") == 78
     table.write_bytes(content)
     assert desk.run(source, state="s") == 0
+
+
+def test_a_state_forgets_what_is_beyond_its_limit_and_the_limit_may_change_at_any_run(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 3,000 texts the last 1,000 are remembered; what is gone does not come back."""
+    texts = [f"a story of its own, number {n} {n * n} {n + 7} {3 * n}" for n in range(4_000)]
+
+    def told(name: str, numbers: Sequence[int], limit: str) -> list[str]:
+        lines = [json.dumps({"id": f"{name}-{n}", "text": texts[n]}).encode() for n in numbers]
+        source = write(desk.path / name, lines)
+        arguments = desk.arguments(source, state="s", set=f"index.documents_max={limit}")
+        assert main([*arguments, "--set", "batch.documents=100"]) == 0
+        return [json.loads(line)["id"] for line in desk.duplicates.read_bytes().splitlines()]
+
+    again = [0, 1, 1_000, 2_999, 2_500]
+    assert told("a", [*range(3_000), *again], "1000") == ["a-2999", "a-2500"]
+    with viewed(desk.path / "s" / "index", seed=read_seed(desk.seed)) as view:
+        assert view.progress.horizon == 2_000
+        assert view.windows[0].number > 0
+        stored = sum(len(part) for part in view.scan())
+        assert stored == len(view)
+    assert told("b", [0, 1, 2_600, 5], "null") == ["b-0", "b-1", "b-2600"]
+    assert told("c", [*range(3_000, 3_400), 0, 5], "null") == ["c-0", "c-5"]
+    capsys.readouterr()
+    assert told("b", [0, 1, 2_600, 5], "1000") == ["b-0", "b-1", "b-2600"]
+    assert "forgotten" not in capsys.readouterr().err
+    told("a", [*range(3_000), *again], "1000")
+    assert "lines that are forgotten come out as unique" in capsys.readouterr().err

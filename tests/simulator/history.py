@@ -148,7 +148,9 @@ def relive(
         stored = [o for o in history.model.documents if o >= batch.first_ordinal]
         if batch.documents != stored:
             raise Failure("changelog", f"batch {count} stores {batch.documents}, not {stored}")
-        oldest = windows_at(history, count)[0].first_ordinal  # before it nobody is found by an id
+        oldest = windows_at(history.batches[:count])[
+            0
+        ].first_ordinal  # before it nobody is found by an id
         gone = sorted(o for o in history.model.gone if oldest <= o < batch.first_ordinal)
         if batch.forgotten != gone:
             raise Failure("changelog", f"batch {count} forgets {batch.forgotten}, not {gone}")
@@ -221,10 +223,10 @@ def _oldest(history: History, batch: Told) -> int:
     return max(count, first if not young or young[0] is not timed[0] else 0)
 
 
-def windows_at(history: History, count: int) -> tuple[Window, ...]:
-    """Return which windows are alive after so many batches."""
-    opened = [EVER, *(batch.opens for batch in history.batches[:count] if batch.opens)]
-    horizon = history.batches[count - 1].horizon if count else 0
+def windows_at(batches: Sequence[Told]) -> tuple[Window, ...]:
+    """Return which windows are alive after *batches*."""
+    opened = [EVER, *(batch.opens for batch in batches if batch.opens)]
+    horizon = batches[-1].horizon if batches else 0
     gone = sum(each.first_ordinal <= horizon for each in opened[1:])
     return tuple(opened[gone:])
 

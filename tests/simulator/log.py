@@ -15,6 +15,7 @@ from typing import Any
 from streamfilter.engine.ports import (
     Abortable,
     Blame,
+    Denied,
     Entry,
     InputLost,
     LogError,
@@ -114,6 +115,15 @@ class SimLog:
         self._query("changelog_bounds")
         partition = self._changelog()
         return Watermarks(partition.start, partition.end)
+
+    def trim_changelog(self, before: int) -> None:
+        self._query("trim_changelog")
+        if not self._world.shape.trims:
+            raise Denied("DELETE: not allowed")
+        partition = self._changelog()
+        self._world.checks.trimmed(partition, before)
+        self._tell(f"cuts off {partition.name} before {before}")
+        partition.start = max(partition.start, before)
 
     def start_positions(self, start: StartAt) -> Positions:
         self._query("start_positions")
@@ -383,6 +393,8 @@ class SimReader:
         world.port(self._life, "reader.read")
         count = min(count, world.rng.choice((1, 3, 10, 5_000)))
         found: list[Entry] = []
+        if self.position < self._partition.start:
+            raise OutcomeUnknown(f"{CHANGELOG} at {self.position}: OFFSET_OUT_OF_RANGE")
         if not world.chance("unavailable"):
             for offset, value in self._partition.committed(self.position):
                 if offset >= self._end:

@@ -11,6 +11,7 @@
 | changelog | D            | gaps or repeats in what the changelog tells                        |
 | state     | D            | an index that is not a prefix of the model's                       |
 | ahead     | D            | an index that was written before its transaction was committed     |
+| trimmed   | D            | a changelog that was cut off behind the beginning of a live window |
 | prefix    | –            | a reader during the faults saw what was not to stay                |
 | stop      | E            | a process that ended with a code it should not                     |
 | refusal   | E            | one that went on where it had to refuse                            |
@@ -32,8 +33,9 @@ import numpy as np
 from streamfilter.engine.ports import Outgoing
 from streamfilter.index.protocol import Changes
 from streamfilter.stops import ExitCode
+from tests.simulator.broker import Partition
 from tests.simulator.disk import Disk
-from tests.simulator.history import Expected, History, Place, windows_at
+from tests.simulator.history import Expected, History, Place, read_batches, windows_at
 from tests.simulator.log import CHANGELOG
 from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
 from tests.simulator.world import Failure, World
@@ -58,6 +60,14 @@ class Watcher:
         txn = partition.cells[offset].txn if offset < partition.end else None
         if txn is None or not txn.committed:
             self._world.fail("ahead", f"{where} writes offset {offset}, which is not committed")
+
+    def trimmed(self, partition: Partition, before: int) -> None:
+        """Check that what is cut off is of no window that is alive, by what is committed."""
+        committed = Partition(partition.name)
+        committed.cells = partition.cells  # also what is committed, and lacks its marker still
+        oldest, *_ = windows_at(read_batches(committed))
+        if before > oldest.offset:
+            self._world.fail("trimmed", f"{partition.name} is cut off before {before}: {oldest}")
 
     def exited(self, name: str, code: ExitCode, message: str) -> None:
         """Check that a process ended for a reason."""
@@ -126,7 +136,7 @@ def _is_vague(want: Expected, history: History) -> bool:
 
     Then it meets fewer, and perhaps others that nobody stands before any more, but none later.
     """
-    oldest, *_ = windows_at(history, len(history.batches))
+    oldest, *_ = windows_at(history.batches)
     judged = want.source.kind == "document" and want.verdict != "refused"
     return judged and want.horizon < oldest.first_ordinal
 
@@ -195,7 +205,7 @@ def judge_disk(disk: Disk, history: History) -> None:
     done = history.batches[: progress.next_batch]
     if len(done) != progress.next_batch or done[-1].next_ordinal != progress.next_ordinal:
         raise Failure("state", f"{disk.name} stands at batch {progress.next_batch}")
-    limit, windows = progress.next_ordinal, windows_at(history, len(done))
+    limit, windows = progress.next_ordinal, windows_at(done)
     if (disk.index.windows, progress.horizon) != (windows, done[-1].horizon):
         raise Failure("state", f"{disk.name} has {disk.index.windows}, not {windows}")
     oldest = windows[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from streamfilter.engine.standing import Standing
 from streamfilter.engine.transactor import StepResult
 from streamfilter.index import longer, memory
 from streamfilter.index.errors import DiskFull, IndexMismatch
-from streamfilter.index.protocol import Changes
+from streamfilter.index.protocol import Buckets, Changes
 from streamfilter.matching import batch, overlay
 from streamfilter.matching.forgetting import Forgetting, removals_of
 from streamfilter.tasks import restore, standby, starting, store
@@ -380,6 +381,50 @@ def a_batch_knows_no_longer_keys(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(overlay, "DEPTH", 0)
 
 
+def time_is_the_clocks(patch: pytest.MonkeyPatch) -> None:
+    """What is forgotten follows our clock, not the stream."""
+    patch.setattr(transactor, "stream_time", lambda before, records, now: max(before, now))
+
+
+def a_window_begins_with_full_buckets(patch: pytest.MonkeyPatch) -> None:
+    """Lists go over windows: whoever begins one finds no room beside those of the last."""
+    patch.setattr(Buckets, "aged", lambda self: self)
+
+
+def a_window_is_dropped_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """What a batch will forget is gone at once, and the batch may be aborted."""
+    real = transactor.Transactor._extent
+
+    def extent(self: Any, time: int) -> Any:
+        found = real(self, time)
+        index = self._index._disk.index
+        for window, following in pairwise(index.windows):
+            if following.first_ordinal <= found.horizon:
+                index._parts[window].documents.clear()
+        return found
+
+    patch.setattr(transactor.Transactor, "_extent", extent)
+
+
+def the_changelog_is_cut_off_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """As above, and with it goes what would restore the window."""
+    real = transactor.Transactor._extent
+
+    def extent(self: Any, time: int) -> Any:
+        found = real(self, time)
+        windows = self._index.windows
+        gone = sum(each.first_ordinal <= found.horizon for each in windows[1:])
+        self._parts.trimming.look(windows[gone:])
+        return found
+
+    patch.setattr(transactor.Transactor, "_extent", extent)
+
+
+def a_restore_does_not_hear_of_windows(patch: pytest.MonkeyPatch) -> None:
+    """The header is read past where it begins a window."""
+    patch.setattr(restore.Replay, "_begin_window", lambda self, entry, window: None)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -414,6 +459,11 @@ PLANTED = tuple(
         (undelivered_batches_keep_their_size, "stuck"),
         (nobody_looks_whose_records_lie_between, "refusal"),
         (a_batch_is_ours_by_its_number, "refusal"),
+        (time_is_the_clocks, "changelog"),
+        (a_window_begins_with_full_buckets, "misjudged"),
+        (a_window_is_dropped_before_the_commit, "state"),
+        (the_changelog_is_cut_off_before_the_commit, "trimmed"),
+        (a_restore_does_not_hear_of_windows, "state"),
         (longer_keys_are_not_restored, "state"),
         (a_batch_knows_no_longer_keys, "misjudged"),
     )

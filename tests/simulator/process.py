@@ -18,6 +18,7 @@ from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.transactor import BatchLimits, Parts
+from streamfilter.engine.trimming import Trimming
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Index
@@ -249,13 +250,15 @@ class Process:
             stands = index.progress.changelog_offset
             end = self.world.broker.topics[CHANGELOG][number].end
             self.world.tell(life.name, f"takes over with an index at {stands} of {end}")
+        log, teller = SimLog(self.world, life, number, plan.partitions), Teller(self.world, life)
         parts = Parts(
-            log=SimLog(self.world, life, number, plan.partitions),
+            log=log,
             rates=AUDITED,
             retention=life.retention,
             member=membership.member,
             clock=clock,
-            observer=Teller(self.world, life),
+            observer=teller,
+            trimming=Trimming(log, clock, teller, plan.names.changelog),
             incoming=Incoming(_reader(), _destinations(self.world.partitions), refusals=Refusals()),
             forwarder=_forwarder(self.world.partitions),
             rules=Rules(policy(), partial(Source, INPUT)),

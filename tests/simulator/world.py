@@ -106,6 +106,8 @@ class Shape:
     """Share of records that are tombstones of an id that came before."""
     retentions: tuple[Retention, ...]
     """One of them is in force in each life of a process."""
+    trims: bool
+    """Whether we may delete records of the changelog."""
 
 
 def draw_shape(rng: random.Random, seed: int) -> Shape:
@@ -120,6 +122,7 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     ageing = ages.random() < 0.4
     return Shape(
         retentions=draw_retentions(ages) if ageing else (UNLIMITED,),
+        trims=ages.random() < 0.8,
         odd=limits.choice((0.05, 0.3, 1.0)) if picky else 0.0,
         strict=limits.choice((OUTPUTS, OUTPUTS[:2])) if picky else (),
         # A record, its document and its batch at least; and a header, if a window begins.

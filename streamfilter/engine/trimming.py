@@ -1,0 +1,63 @@
+"""The changelog is cut off where the oldest window begins that is alive.
+
+Only the owner does so, and only once its index has dropped what came before. That is after the
+commit of the batch that forgot it: an index that lies further behind is wiped and restored from
+what is left, and what is left restores every window that is alive. A cut that fails is tried again
+later, and holds up nothing: a changelog that is too long costs room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.ports import Clock, Denied, Log, LogError
+from streamfilter.killpoints import kill_point
+from streamfilter.model import Window
+
+AGAIN_SECONDS = 10.0
+DENIED_SECONDS = 600.0
+"""Rights change seldom, and each try is a line in the brokers' logs."""
+
+
+class Trimming:
+    """Cuts off one task's changelog."""
+
+    def __init__(self, log: Log, clock: Clock, observer: Observer, changelog: str) -> None:
+        """Begin with nothing cut off: the first look asks for it once more.
+
+        Args:
+            log: whose `trim_changelog` cuts.
+            clock: for pauses after a failure.
+            observer: hears of it.
+            changelog: topic and partition, for messages.
+        """
+        self._log, self._clock, self._observer = log, clock, observer
+        self._changelog = changelog
+        self._start, self._again_at, self._denied = 0, 0.0, False
+
+    def look(self, windows: Sequence[Window]) -> None:
+        """Cut off what came before *windows*, those that are alive, the oldest first."""
+        begin = windows[0].offset
+        if begin <= self._start or self._clock.monotonic() < self._again_at:
+            return
+        try:
+            self._log.trim_changelog(begin)
+        except Denied as error:
+            self._again_at = self._clock.monotonic() + DENIED_SECONDS
+            self._say_denied(error)
+        except LogError as error:
+            self._again_at = self._clock.monotonic() + AGAIN_SECONDS
+            self._observer.note(f"{self._changelog} is not cut off yet: {error}")
+        else:
+            self._start = begin
+            self._observer.note(f"{self._changelog} begins at {begin} now")
+            kill_point("changelog.trimmed")
+
+    def _say_denied(self, error: Denied) -> None:
+        if not self._denied:
+            self._denied = True
+            self._observer.loudly(
+                f"{self._changelog} is not cut off, and grows: {error}; nothing is wrong with the "
+                "index. Grant DELETE on the topic to this principal"
+            )

@@ -1,0 +1,64 @@
+"""An index that forgets, on real Kafka: lived through, restored from what is left, and killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.kafka.story import BATCH, CUT, STATIC, TIMESTAMP, finish, index_of, verdicts, wipe
+from tests.support.stage import Stage
+from tests.support.topics import Input
+
+STEP = 20_000
+"""Milliseconds of the stream between two waves, a batch each."""
+SETTINGS = {**STATIC, "batch": CUT, "index": {"retention": "60s"}}
+BEGUN = TIMESTAMP - 3_600_000
+
+
+def wave(number: int) -> list[Input]:
+    """Return a batch: what is new, and a text of 40 s before (even ones) or 100 s before."""
+    texts = {
+        f"{number}-{row}": f"a story {number} {row} of its own {number * 7 + row}"
+        for row in range(5)
+    }
+    before, row = (number - 2, 0) if number % 2 == 0 else (number - 5, 1)
+    texts[f"{number}-again"] = f"a story {before} {row} of its own {before * 7 + row}"
+    return [
+        Input(json.dumps({"id": id_, "text": text}).encode(), timestamp=BEGUN + number * STEP)
+        for id_, text in texts.items()
+    ]
+
+
+def first_offset(stage: Stage) -> int:
+    consumer = Consumer({"bootstrap.servers": stage.bootstrap, "group.id": "looks"})
+    try:
+        low, _ = consumer.get_watermark_offsets(TopicPartition(stage.changelog, 0), timeout=30)
+        return low
+    finally:
+        consumer.close()
+
+
+def test_what_is_older_than_the_retention_is_forgotten_by_the_owner_and_by_whoever_restores(
+    make_stage: Callable[..., Stage],
+) -> None:
+    stage = make_stage()
+    state = stage.directory / "state"
+    for begin in (0, 12, 24):
+        stage.produce([each for number in range(begin, begin + 12) for each in wave(number)])
+        log = finish(stage, SETTINGS)
+        lived = index_of(stage)
+        if begin == 0:
+            assert first_offset(stage) > 0, log
+        wipe(state)
+    finish(stage, SETTINGS)
+    assert index_of(stage) == lived, "restored from a changelog that was cut off"
+    assert len(wave(0)) == BATCH
+    found = verdicts(stage)
+    for number in range(2, 36):
+        met = f"{number - 2}-0" if number % 2 == 0 else None
+        verdict = "exact_duplicate" if met else "unique"
+        assert found[f"{number}-again"] == (verdict, met), number
+    kept = [key for kind, key in lived if kind == "document"]
+    assert len(kept) <= 5 * 6 * 1.25 + BATCH, "of 36 waves three are remembered, and a quarter more"
