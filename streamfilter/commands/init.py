@@ -118,6 +118,12 @@ def _look(config: Config, topic: str) -> Proposal:
 def _seen(topic: str, found: Proposal) -> str:
     if not found.records:
         return f"{topic} holds no records: /text and /id are guesses"
+    if found.format == "avro":
+        return (
+            f"{found.records:,} records of {topic} begin with the id of a registry's schema: write "
+            "input.format: avro if that is what they are (config/README.md); /text and /id are "
+            "guesses"
+        )
     if not found.sure:
         return (
             f"of {found.records:,} records of {topic} most are no JSON objects with a text in "

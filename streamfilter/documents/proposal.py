@@ -20,6 +20,8 @@ DEPTH = 64
 MOST = 0.8
 """Share of the records that must have what is proposed."""
 ID_CHARACTERS_MAX = 200
+FRAME_BYTES = 5
+"""A zero byte and a schema's id, as registries have it."""
 
 _ID = re.compile(r"(?:^|[_.-])(?:id|uid|uuid|guid|key|url|uri)$|(?<=[a-z])I[Dd]$", re.ASCII)
 """Names under which ids are found; a time or a counter is different in each record, too."""
@@ -32,7 +34,7 @@ class Proposal:
     records: int
     """How many were looked at; tombstones are none."""
     format: str
-    """``json`` or ``text``."""
+    """``json`` or ``text``; ``avro`` where most values begin as those of a schema registry do."""
     text: str | None = None
     """JSON Pointer of the field with the most words; None: no field with words was seen."""
     words: int = 0
@@ -45,7 +47,8 @@ class Proposal:
     @property
     def sure(self) -> bool:
         """Return whether the records say what their text is."""
-        return self.records > 0 and (self.format == "text" or self.text is not None)
+        known = self.format == "text" or (self.format == "json" and self.text is not None)
+        return self.records > 0 and known
 
 
 @dataclass(slots=True)
@@ -68,7 +71,7 @@ def propose(values: Sequence[bytes | None]) -> Proposal:
     there = [value for value in values if value]
     roots = [root for value in there if (root := _object(value)) is not None]
     if len(roots) < MOST * len(there):
-        return Proposal(len(there), "text" if all(map(_is_text, there)) else "json")
+        return Proposal(len(there), _other_format(there))
     seen: defaultdict[str, _Seen] = defaultdict(_Seen)
     for root in roots:
         for pointer, value in _scalars(root, ()):
@@ -107,6 +110,14 @@ def _object(value: bytes) -> dict[str, Any] | None:
     except Unreadable:
         return None
     return root if isinstance(root, dict) else None
+
+
+def _other_format(values: Sequence[bytes]) -> str:
+    """Return what values are that are no JSON objects; json if nobody can tell."""
+    framed = sum(value.startswith(b"\0") and len(value) > FRAME_BYTES for value in values)
+    if framed >= MOST * len(values):
+        return "avro"
+    return "text" if all(map(_is_text, values)) else "json"
 
 
 def _is_text(value: bytes) -> bool:

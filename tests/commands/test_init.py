@@ -27,11 +27,12 @@ def alone(monkeypatch, tmp_path):
 @pytest.fixture(scope="module")
 def broker():
     with EmbeddedBroker() as embedded:
-        embedded.create_topics({"articles": 3, "lines": 1, "empty": 1})
+        embedded.create_topics({"articles": 3, "lines": 1, "empty": 1, "framed": 1})
         producer = Producer({"bootstrap.servers": embedded.bootstrap})
         for number in range(90):
             producer.produce("articles", value=article(number), partition=number % 3)
             producer.produce("lines", value=TEXT.encode())
+            producer.produce("framed", value=b"\0\0\0\0\7\2a")
         producer.flush(30)
         yield embedded.bootstrap
 
@@ -87,13 +88,21 @@ def test_what_was_given_is_not_overruled_and_an_empty_topic_is_said_to_be(broker
     assert (found.text, found.id) == (("/article/title",), "/sequence")
     assert cli.main(["init", "--broker", broker, "--topic", "empty", "--force"]) == 0
     assert "empty holds no records" in capsys.readouterr().err
+    assert cli.main(["init", "--broker", broker, "--topic", "framed", "--force"]) == 0
+    assert "90 records of framed begin with the id of a registry" in capsys.readouterr().err
 
 
 def test_a_topic_that_is_not_there_is_told_with_those_that_are(broker, tmp_path, capsys):
     assert cli.main(["init", "--broker", broker, "--topic", "article"]) == 78
-    assert "did you mean articles? topics there: articles, empty, lines" in capsys.readouterr().err
+    assert (
+        "did you mean articles? topics there: articles, empty, framed, lines"
+        in capsys.readouterr().err
+    )
     assert cli.main(["init", "--broker", broker]) == 64
-    assert "--broker needs --topic; there are articles, empty, lines" in capsys.readouterr().err
+    assert (
+        "--broker needs --topic; there are articles, empty, framed, lines"
+        in capsys.readouterr().err
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -110,7 +119,7 @@ def test_a_terminal_is_asked_and_what_was_seen_is_the_default(broker, tmp_path):
     answers = [broker, "articles", "", "/sequence"]
     seen = in_terminal(["init"], typed="".join(f"{each}\n" for each in answers), directory=tmp_path)
     assert seen.code == 0, seen.plain
-    assert "topics there: articles, empty, lines" in seen.plain
+    assert "topics there: articles, empty, framed, lines" in seen.plain
     found = load_config([tmp_path / "streamfilter.yaml"], {}).input
     assert (found.topic, found.text, found.id) == ("articles", ("/article/body",), "/sequence")
 
@@ -132,8 +141,9 @@ def test_what_is_proposed(values, text, identity):
 
 
 def test_bytes_that_are_neither_json_nor_text_are_no_sure_proposal():
-    found = propose([b"\x00\x00\x00\x00\x07\xff\xfe"] * 3)
-    assert not found.sure
+    framed = propose([b"\x00\x00\x00\x00\x07\xff\xfe"] * 3)
+    assert (framed.format, framed.sure) == ("avro", False)
+    assert not propose([b"\xff\xfe"] * 3).sure
     assert propose([b"[1, 2]", b"plain words"]).format == "text"
 
 
