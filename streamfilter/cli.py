@@ -31,6 +31,7 @@ VERBS = {
     "query": "Find the near-duplicates of a text in an index.",
     "explain": "Show each step of one document's verdict.",
     "pairs": "Find all near-duplicate pairs of a file.",
+    "forget": "Let the service forget documents by their ids.",
     "backup": "Copy a running index.",
     "restore": "Bring an index back from a copy.",
     "verify": "Say whether an index is whole.",

@@ -97,9 +97,11 @@ TRAFFIC = Row("Traffic", (
           (Query(rate("dead_letters_total", "code"), "{{code}}"),), width=6,
           colours={"": "red"}),
     Chart("Not judged", "Records forwarded or withheld without a judgement, by reason: empty, "
-          "short, tombstones.", "cps",
+          "short, tombstones; what tombstones forgot, and those of unknown ids.", "cps",
           (Query(rate("passthrough_total", "reason"), "forwarded: {{reason}}"),
-           Query(rate("dropped_total", "reason"), "withheld: {{reason}}")), width=6),
+           Query(rate("dropped_total", "reason"), "withheld: {{reason}}"),
+           Query(rate("forgotten_documents_total"), "documents forgotten"),
+           Query(rate("unknown_tombstones_total"), "tombstones of unknown ids")), width=6),
 ))  # fmt: skip
 
 QUALITY = Row("Quality: what is missed, what is wrong", (

@@ -26,7 +26,8 @@ Examples:
   streamfilter query --state memory/ --id story-000003 -o json
 \b
 The index may be in use: it is read as it is at this moment, and its owner notices nothing.
---id reads all documents to find the one, about a second for each hundred thousand.
+--id reads all documents to find the one, about a second for each hundred thousand; not in an
+index that was made with input.tombstones: forget.
 Below the threshold that the index was planned for, similar documents meet less often.
 """
 

@@ -59,9 +59,12 @@ class InputSection(Section):
         description="Where a new group begins: earliest, latest, or a time with its zone "
         "(2026-01-31T00:00:00Z). Later starts go on where the last transaction ended.",
     )
-    tombstones: Literal["forward", "drop"] = Field(
+    tombstones: Literal["forward", "drop", "forget"] = Field(
         default="forward",
-        description="Records with a null value, or null on the way to every text.",
+        description="Records with a null value, or null on the way to every text. forget: the "
+        "documents whose id equals the record's key as text (or its header, where input.id names "
+        "one) are forgotten, and the record is forwarded. An index finds documents by ids only if "
+        "it was made, or restored, with forget.",
     )
     empty_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",
@@ -73,6 +76,11 @@ class InputSection(Section):
         description="A text shorter than one shingle, too little to be a story: forward it "
         "unjudged, let only an equal text make it a duplicate, or drop it.",
     )
+
+    @property
+    def forgets(self) -> bool:
+        """Return whether documents are forgotten by their ids, so that an index must find them."""
+        return self.tombstones == "forget"
 
     @property
     def records(self) -> bool:

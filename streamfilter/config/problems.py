@@ -20,8 +20,6 @@ SHOWN_CHARACTERS_MAX = 80
 _MAPPING_WANTED = ("model_type", "model_attributes_type", "dict_type")
 
 _NOT_BUILT: dict[tuple[str, ...], str] = {
-    ("input", "tombstones", "forget"): "forgetting by tombstone is not built yet; use forward "
-    "or drop",
     ("input", "format", "cloudevents"): "format cloudevents is not built yet; use json or text",
 }
 """What the design has and the code has not: settings, and values of settings → what to write."""

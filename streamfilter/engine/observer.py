@@ -100,6 +100,7 @@ class Observer:
             produced=self._by_destination(moved),
             consumed_bytes=sum(len(record.value or b"") for record in records),
             applied=applied,
+            forgotten=moved.decided.forgotten,
             ages_seconds=self._ages(records),
         )
         self._metrics.batch(report)

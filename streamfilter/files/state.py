@@ -67,6 +67,7 @@ def _open(config: Config, path: Path, seed: bytes | None) -> Iterator[tuple[Inde
         path,
         identity,
         bucket_cap=config.index.bucket_cap,
+        ids=config.input.forgets,
         memory=Memory(config.memory.index_cache, config.memory.memtable, config.memory.miss_filter),
     )
     with closing(index):

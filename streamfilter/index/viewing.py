@@ -26,7 +26,7 @@ from streamfilter.index.opening import read_identity
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Buckets, Documents
 from streamfilter.index.store import Database
-from streamfilter.index.tables import WindowTables, fetch_all, probe_all
+from streamfilter.index.tables import WindowTables, fetch_all, named_in, probe_all
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 ATTEMPTS = 5
@@ -83,7 +83,11 @@ class IndexView(HasStoredProgress):
         return self._store.items(family)
 
     def ordinals_of(self, document_id: str) -> list[int]:
-        """Return under which ordinals *document_id* is remembered: reads all documents."""
+        """Return under which ordinals *document_id* is remembered: without ids reads all."""
+        if self.ids:
+            (found,) = named_in(self.tables, [document_id])
+            remembered: list[int] = found[found >= self.progress.horizon].tolist()
+            return remembered
         return [
             int(documents.ordinals[row])
             for documents in self.scan()

@@ -182,6 +182,7 @@ class Assembly:
             path=index.path if whole else index.path / f"partition-{number}",
             seed=self.seed,
             bucket_cap=index.bucket_cap,
+            ids=self.config.input.forgets,
             memory=Memory(
                 max(TASK_MEMORY_MIN, memory.index_cache // share),
                 max(TASK_MEMORY_MIN, memory.memtable // share),

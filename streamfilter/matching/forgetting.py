@@ -15,7 +15,7 @@ import numpy as np
 
 from streamfilter.index.protocol import Index, Removals
 from streamfilter.matching.candidates import Candidates
-from streamfilter.similarity.columns import I64, Flags, KeysOf
+from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Forgetting:
         own = self.ordinals >= self.first_ordinal
         there = ~own
         there[own] = unique[self.ordinals[own] - self.first_ordinal]
-        heard = len(np.unique(self.causes[there]))
+        heard = len(distinct(self.causes[there]))
         return Forgotten(self.stored, int(there[own].sum()), self.tombstones - heard)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Applied
 from streamfilter.matching.counts import Counts
+from streamfilter.matching.forgetting import NOTHING, Forgotten
 from streamfilter.model import DUPLICATES, Decision, ErrorCode, Malformed, Reason, Unjudged, Verdict
 
 Values = NDArray[np.float64]
@@ -33,6 +34,8 @@ class BatchReport:
     """Sum of the duplicate verdicts' probabilities of being wrong."""
     applied: Applied = field(default_factory=Applied)
     """What the index's write did."""
+    forgotten: Forgotten = NOTHING
+    """By tombstones."""
     ages_seconds: Values | None = None
     """Per record, from its timestamp to now."""
 
@@ -45,6 +48,7 @@ class BatchReport:
         produced: Mapping[str, int] | None = None,
         consumed_bytes: int = 0,
         applied: Applied | None = None,
+        forgotten: Forgotten = NOTHING,
         ages_seconds: Values | None = None,
     ) -> BatchReport:
         """Count *outcomes*, exactly one for every record of the batch."""
@@ -62,6 +66,7 @@ class BatchReport:
             matched=np.array(tally.matched, np.float64),
             wrong=tally.wrong,
             applied=applied or Applied(),
+            forgotten=forgotten,
             ages_seconds=ages_seconds,
         )
 

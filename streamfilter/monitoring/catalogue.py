@@ -156,6 +156,8 @@ CATALOGUE: tuple[Metric, ...] = (
     _counter("bucket_overflows_total", "Keys of forwarded documents that were listed nowhere: the bucket was full, and those of all longer keys."),
     _counter("faintly_listed_documents_total", "Forwarded documents listed for fewer than four of their bands: many copies will not meet them."),
     _counter("unlisted_documents_total", "Those of them listed for no band at all: no near-duplicate ever meets them."),
+    # forgetting by id (input.tombstones: forget)
+    _counter("unknown_tombstones_total", "Tombstones that nothing was forgotten for: no document of that id was remembered; under input.tombstones: forget only."),
     # the audit: sampled arrivals against the whole index, by brute force on the sets
     _counter("audit_arrivals_total", "Arrivals that were audited."),
     _counter("audit_comparisons_total", "Pairs of an audited arrival and a document remembered before it that were compared."),
@@ -203,7 +205,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _gauge("index_windows", "Windows that are alive: at most five of each index, dropped whole."),
     _gauge("index_horizon_documents", "Judged documents behind the horizon: what came before it is forgotten."),
     _counter("expired_documents_total", "Documents that the horizon has passed."),
-    _counter("forgotten_documents_total", "Documents that were forgotten by themselves, by tombstones."),
+    _counter("forgotten_documents_total", "Documents that were forgotten by themselves: a tombstone bore their id."),
     _unknown("changelog_offset", "Changelog offset the index has applied."),
     _gauge("restore_remaining_records", "Changelog records still to be applied before work starts."),
     _unknown("disk_free_bytes", "Free bytes on the index's disk."),

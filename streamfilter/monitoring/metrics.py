@@ -140,7 +140,9 @@ class Metrics:
             self._add("faintly_listed_documents_total", report.applied.faint)
             self._add("unlisted_documents_total", report.applied.unlisted)
             self._add("expired_documents_total", report.applied.expired)
-            self._add("forgotten_documents_total", report.applied.removed)
+            forgotten = report.forgotten.own + report.applied.removed
+            self._add("forgotten_documents_total", forgotten)
+            self._add("unknown_tombstones_total", report.forgotten.unknown)
             self._observe("batch_documents", np.array([records], np.float64))
             if report.ages_seconds is not None:
                 self._observe("end_to_end_seconds", np.maximum(report.ages_seconds, 0.0))

@@ -65,6 +65,8 @@ class DirectoryStore:
     seed: bytes | None
     """What ``index.seed_file`` gives, None without one."""
     bucket_cap: int
+    ids: bool
+    """Whether it finds documents by their ids."""
     memory: Memory
     policy: MatchPolicy
     """By which it is decided what enters the index; a change is said loudly."""
@@ -84,7 +86,9 @@ class DirectoryStore:
 
     def open(self, identity: Identity) -> Index:
         """Open the index, made new if there is none."""
-        index = open_index(self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory)
+        index = open_index(
+            self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory, ids=self.ids
+        )
         note_policy(index, self.policy)
         return index
 

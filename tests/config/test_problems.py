@@ -148,7 +148,6 @@ def test_no_topic_serves_two_roles(role):
         "input.text=[/title, body]",
         "input.text=[/title, /title/main]",
         "input.text=value",
-        "input.tombstones=forget",
         "input.format=avro",
         "input.schema_file=a.avsc",
         "input.framing=magic",
@@ -198,7 +197,6 @@ def test_a_value_out_of_its_bounds_is_one_problem_with_a_cure(override):
 
 
 def test_what_is_not_built_yet_is_said_honestly():
-    assert "not built yet" in only(problems_of("input.tombstones=forget")).cure
     assert "not built yet" in only(problems_of("input.format=cloudevents")).cure
 
 

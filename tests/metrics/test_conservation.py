@@ -17,6 +17,7 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes, Progress
 from streamfilter.matching import audit_sample
 from streamfilter.matching.counts import Counts
+from streamfilter.matching.forgetting import Forgotten
 from streamfilter.matching.retention import Retention
 from streamfilter.model import (
     Decision,
@@ -63,7 +64,13 @@ def total(series, name: str) -> float:
 
 def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
     metrics = Metrics()
-    metrics.batch(BatchReport.of(OUTCOMES, produced={"unique": 3, "dead_letter": 1}))
+    forgotten = Forgotten(np.array([1, 2]), own=1, unknown=4)
+    applied = Applied(removed=2)
+    metrics.batch(
+        BatchReport.of(
+            OUTCOMES, produced={"unique": 3, "dead_letter": 1}, applied=applied, forgotten=forgotten
+        )
+    )
     series = scraped(metrics)
     assert total(series, "records_consumed_total") == total(series, "documents_total") == 7
     assert series["streamfilter_documents_total", (("verdict", "passthrough"),)] == 2
@@ -72,6 +79,8 @@ def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
     assert series["streamfilter_dropped_total", (("reason", "empty"),)] == 1
     assert series["streamfilter_dead_letters_total", (("code", "invalid_json"),)] == 1
     assert series["streamfilter_records_produced_total", (("destination", "unique"),)] == 3
+    assert total(series, "forgotten_documents_total") == 3
+    assert total(series, "unknown_tombstones_total") == 4
     assert total(series, "matches_total") == 2
     assert total(series, "false_positive_probability_sum_total") == 0.25
 

@@ -7,13 +7,15 @@ offset n.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from streamfilter.kafka.reader import record_of
 from streamfilter.model import Record
 
 FLUSH_TIMEOUT_SECONDS = 30
+FULL_SECONDS = 0.1
 TAKEN_AT_ONCE = 1_000
 PARTITION_UA = -1  # librdkafka's "unassigned"
 
@@ -41,17 +43,49 @@ class Feed:
         self._failed: list[KafkaError] = []
         self._producer = Producer({**known, "enable.idempotence": "true", "linger.ms": "5"})
 
-    def send(self, value: bytes | None, *, key: bytes) -> None:
-        """Send one record; it is on its way when this returns."""
-        self._producer.produce(
+    def send(
+        self,
+        value: bytes | None,
+        *,
+        key: bytes,
+        partition: int | None = None,
+        headers: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Send one record, into that *partition* if one is named; it is on its way after this."""
+        send = partial(
+            self._producer.produce,
             self._topic,
             value=value,
             key=key,
-            partition=self._partition,
+            partition=self._partition if partition is None else partition,
+            headers=dict(headers or {}),
             on_delivery=self._delivered,
         )
+        while True:
+            try:
+                send()
+                break
+            except BufferError:  # what waits goes, or fails after a while
+                self._producer.poll(FULL_SECONDS)
+                self._check(0)
         self._producer.poll(0)
         self._check(0)
+
+    def partitions(self) -> int:
+        """Return how many the topic has, without making it.
+
+        Raises:
+            TrafficError: no broker answers, or there is no such topic.
+        """
+        try:
+            topics = self._producer.list_topics(timeout=FLUSH_TIMEOUT_SECONDS).topics
+        except KafkaException as error:
+            raise TrafficError(
+                f"topic {self._topic} was not filled: {error.args[0].str()}"
+            ) from error
+        if self._topic not in topics:
+            raise TrafficError(f"there is no topic {self._topic}; input.topic names it")
+        return len(topics[self._topic].partitions)
 
     def flush(self) -> None:
         """Return when the broker has everything.

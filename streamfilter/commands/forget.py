@@ -1,0 +1,147 @@
+"""``streamfilter forget``: tombstones for ids into the input topic, so that their documents go.
+
+The service forgets when it comes to them, in the order of judgement, and tells the changelog: so
+every standby and restore forgets the same. Nothing here touches an index; what it would forget is
+looked up in the index of this host, if there is one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from streamfilter.commands import options
+from streamfilter.commands.states import failing
+from streamfilter.config.configuration import Config
+from streamfilter.documents.selecting import HEADER, ID_BYTES_MAX
+from streamfilter.index.errors import IndexRefused
+from streamfilter.index.places import indexes_in
+from streamfilter.index.seeds import read_seed
+from streamfilter.index.viewing import viewed
+from streamfilter.process import standard
+from streamfilter.stops import ConfigError, ExitCode, Problem, Temporary
+
+SHOWN = 20
+EXAMPLES = """\b
+Examples:
+  streamfilter forget --config streamfilter.yaml story-17 story-18         what would go
+  streamfilter forget --config streamfilter.yaml story-17 story-18 --yes
+  streamfilter forget --config streamfilter.yaml --file ids.txt --yes      an id a line
+\b
+The service needs input.tombstones: forget. It forgets the documents before the tombstones, and
+passes those on to the unique topic. With index.scope: partition every partition gets one.
+"""
+
+
+@click.command("forget", epilog=EXAMPLES)
+@options.config_options
+@click.argument("ids", nargs=-1)
+@click.option("--file", "file", type=click.File(encoding="utf-8"), metavar="IDS",
+              help="A file with an id a line; - is standard input.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Write them; else nothing is written.")
+def command(
+    files: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    ids: tuple[str, ...],
+    file: Iterable[str] | None,
+    yes: bool,
+) -> int:
+    """Let the service forget the documents of IDS: a record without a value for each of them.
+
+    Without --yes: say what the index of this host would forget, and write nothing.
+    """
+    config = options.load(files, overrides)
+    if not config.input.forgets:
+        cure = (
+            "set it to forget, for the service too: as it is, tombstones are no more than passed on"
+        )
+        raise ConfigError([Problem("input.tombstones", f"it is {config.input.tombstones}", cure)])
+    asked = _asked([*ids, *_lines(file)])
+    if not yes:
+        _say_what_would_go(config, asked)
+        standard.say(f"nothing was written; --yes writes {_tombstones(len(asked))}")
+        return ExitCode.OK
+    from streamfilter.kafka.broker.traffic import Feed, TrafficError
+
+    try:
+        feed = Feed(_properties(config), config.input.topic, partition=None)
+        partitions = feed.partitions()
+        targets = range(partitions) if config.index.scope == "partition" else [None]
+        header = (config.input.id or "").removeprefix(HEADER)
+        for id_ in asked:
+            name = id_.encode()
+            headers = {header: name} if header != config.input.id else {}
+            for partition in targets:
+                feed.send(None, key=name, partition=partition, headers=headers)
+        feed.flush()
+    except TrafficError as error:
+        raise Temporary(str(error)) from error
+    standard.say(f"wrote {_tombstones(len(asked) * len(targets))} to {config.input.topic}")
+    return ExitCode.OK
+
+
+def _lines(file: Iterable[str] | None) -> Iterator[str]:
+    try:
+        yield from (line.rstrip("\r\n") for line in file or ())
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"--file is not UTF-8: {error}") from error
+
+
+def _asked(ids: Iterable[str]) -> list[str]:
+    """Return the ids, each once, in their order.
+
+    Raises:
+        click.UsageError: there are none, or one that no document can have.
+    """
+    asked = list(dict.fromkeys(id_ for id_ in ids if id_))
+    if not asked:
+        raise click.UsageError("give IDS, or --file with an id a line")
+    for id_ in asked:
+        try:
+            size = len(id_.encode())
+        except UnicodeEncodeError:
+            raise click.UsageError(f"{id_[:40]!r} is no text, and no document's id") from None
+        if size > ID_BYTES_MAX:
+            raise click.UsageError(
+                f"{id_[:40]}… has {size} bytes; no document's id has more than {ID_BYTES_MAX}"
+            )
+    return asked
+
+
+def _say_what_would_go(config: Config, asked: list[str]) -> None:
+    """Say how many documents of each id the index of this host remembers."""
+    seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+    known: Counter[str] = Counter()
+    with failing():
+        try:
+            places = indexes_in(config.index.path)
+        except IndexRefused:
+            standard.say(
+                f"there is no index in {config.index.path}: who remembers is not known here"
+            )
+            return
+        for path in places:
+            with viewed(path, seed=seed) as view:
+                if not view.ids:
+                    standard.say(
+                        f"{path}: was made without ids; run refuses it, and says the ways out"
+                    )
+                    return
+                known.update({id_: len(view.ordinals_of(id_)) for id_ in asked})
+    for id_ in asked[:SHOWN]:
+        standard.say(f"{id_}: {known[id_]} documents" if known[id_] else f"{id_}: not remembered")
+    if len(asked) > SHOWN:
+        standard.say(f"… and {len(asked) - SHOWN:,} more ids")
+    standard.say(f"{known.total():,} documents of {len(+known):,} ids would be forgotten")
+
+
+def _tombstones(count: int) -> str:
+    return f"{count:,} tombstones" if count != 1 else "a tombstone"
+
+
+def _properties(config: Config) -> dict[str, str]:
+    # Java's choice of a partition: where a compacted topic has the record that it is to remove.
+    return {"partitioner": "murmur2_random", **config.kafka.properties("common")}

@@ -1,0 +1,75 @@
+"""Forgetting by id, on the wire: tombstones, an index that was made without ids, a lost disk."""
+
+import json
+import shutil
+
+import pytest
+
+from streamfilter.cli import main
+from tests.kafka.story import TIMESTAMP, id_of
+from tests.support.stage import Stage
+from tests.support.topics import Input, header
+
+TEXT = "the old mill by the river was sold to a young family from the city on monday in spring"
+FORGET = {"input": {"tombstones": "forget"}, "kafka": {"session_timeout": "6s"}}
+UNKNOWN = (b"nobody", b"\xff", b'"a1"', b"x" * 60_000, None, b"a1")
+"""Keys of nobody: unknown, no UTF-8, JSON, longer than any id, none, and whose document is gone."""
+
+
+def document(id_: str | int, *more: str) -> Input:
+    value = json.dumps({"id": id_, "text": " ".join((TEXT, *more))}).encode()
+    return Input(value, key=b"k", timestamp=TIMESTAMP)
+
+
+def tombstone(key: bytes | None) -> Input:
+    return Input(None, key=key, timestamp=TIMESTAMP)
+
+
+def run(stage: Stage, **sections) -> dict[str, float]:
+    process = stage.start(**sections)
+    stage.drain(process)
+    lines = (process.get("/metrics") or "").splitlines()
+    assert process.terminate() == 0, process.told("did not end well")
+    return {name: float(value) for name, _, value in (line.partition(" ") for line in lines)
+            if "forgotten" in name or "unknown_tomb" in name}  # fmt: skip
+
+
+def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none_back(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.produce([document("a1")])
+    run(stage, kafka=FORGET["kafka"])
+    refused = stage.start(**FORGET)
+    assert refused.wait_for_exit() == 78
+    said = refused.told("")
+    assert "ids: it has none to find documents by" in said
+    assert "input.tombstones: forget" in said
+    shutil.rmtree(stage.directory / "state")  # the way out: the restore makes what is missing
+    gone = map(tombstone, UNKNOWN)
+    stage.produce([document("a2", "x"), tombstone(b"a1"), *gone, document(3, "y"), document("a4")])
+    counted = run(stage, **FORGET)
+    assert counted["streamfilter_forgotten_documents_total"] == 1
+    assert counted["streamfilter_unknown_tombstones_total"] == len(UNKNOWN)
+    shutil.rmtree(stage.directory / "state")
+    stage.produce([document("a5")])
+    run(stage, **FORGET)
+    config = ["--config", str(stage.configuration(**FORGET))]
+    assert main(["forget", *config, "3", "a1"]) == 0
+    said = capsys.readouterr().err
+    assert "3: 1 documents\na1: not remembered\n1 documents of 1 ids would be forgotten" in said
+    assert "nothing was written; --yes writes 2 tombstones" in said
+    assert main(["forget", *config, "3", "--yes"]) == 0
+    assert f"wrote a tombstone to {stage.input}" in capsys.readouterr().err
+    stage.produce([document("a6"), tombstone(b"a6"), document("a7")])
+    assert run(stage, **FORGET)["streamfilter_forgotten_documents_total"] == 2
+    outputs = stage.outputs()
+    told = [
+        (id_of(each), header(each, "__streamfilter.match.id")) for each in outputs["duplicates"]
+    ]
+    assert told == [("a2", "a1"), ("a4", "3"), ("a5", "3")]
+    out = [(each.key, id_of(each) if each.value else None) for each in outputs["unique"]]
+    assert out == [
+        (b"k", "a1"), (b"a1", None), *((key, None) for key in UNKNOWN), (b"k", "3"),
+        (b"3", None), (b"k", "a6"), (b"a6", None), (b"k", "a7"),
+    ]  # fmt: skip
+    assert not outputs["dead_letter"]
