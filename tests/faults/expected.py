@@ -46,11 +46,15 @@ class Expected:
 
 
 def kind_of(record: Record) -> tuple[str, str, str]:
-    """Return (kind, id, text): ``document``, ``short``, ``passthrough`` or a dead letter's code."""
+    """Return (kind, id, text).
+
+    The kind is ``document``, ``short``, ``passthrough``, ``tombstone`` or a dead letter's code.
+    """
     if record.timestamp > LATEST:
         return "refused", "", ""  # by every output, whatever it is
     if record.value is None:
-        return "passthrough", "", ""
+        key = (record.key or b"").decode()
+        return ("tombstone", key, "") if key.startswith("d") else ("passthrough", "", "")
     try:
         value: dict[str, Any] = json.loads(record.value)
     except ValueError:
@@ -87,20 +91,34 @@ class Relived:
     """Next offset that was never judged, by partition."""
     batches: list[Told] = field(default_factory=list)
     _place_of: dict[str, Place] = field(default_factory=dict)
+    _forgetful: bool = False
+    _log: tuple[Sequence[tuple[int, bytes]], dict[int, list[Record]]] = ((), {})
 
     @classmethod
     def of(cls, scheme: Scheme, seed: bytes) -> Relived:
         return cls(Sketcher(scheme, seed=seed))
 
+    def standing_at(self, batches: int) -> Relived:
+        """Return what it was after so many batches: who was forgotten since is remembered there."""
+        if not self._forgetful or batches == len(self.batches):
+            return self
+        then = Relived(self.sketcher)
+        then.follow(*self._log, until=batches)
+        return then
+
     def follow(
-        self, changelog: Sequence[tuple[int, bytes]], inputs: dict[int, list[Record]]
+        self,
+        changelog: Sequence[tuple[int, bytes]],
+        inputs: dict[int, list[Record]],
+        until: int | None = None,
     ) -> None:
-        """Judge what *changelog* (whole) tells beyond what was followed before.
+        """Judge what *changelog* (whole, or so many batches) tells beyond what was followed before.
 
         Raises:
             UntrueError: it has gaps, repeats, or documents that are not unique.
         """
-        told = read_batches(_Log(changelog))  # type: ignore[arg-type]
+        self._log = changelog, inputs
+        told = read_batches(_Log(changelog))[:until]  # type: ignore[arg-type]
         for count, batch in enumerate(told[len(self.batches) :], start=len(self.batches)):
             _demand(batch.number == count, f"batch {batch.number} where {count} was to come")
             first, model = batch.first_ordinal, self.model
@@ -110,6 +128,10 @@ class Relived:
             _demand(after == model.next_ordinal, f"batch {count} ends with ordinal {after}")
             stored = [ordinal for ordinal in range(first, after) if ordinal in model.documents]
             _demand(batch.documents == stored, f"batch {count} stores {batch.documents}")
+            gone = sorted(ordinal for ordinal in model.gone if ordinal < first)
+            _demand(batch.forgotten == gone, f"batch {count} forgets {batch.forgotten}, not {gone}")
+            self._forgetful |= bool(gone)
+            model.end_batch()
             self.batches.append(batch)
 
     def _judge(self, batch: Told, inputs: dict[int, list[Record]]) -> None:
@@ -141,7 +163,9 @@ class Relived:
         row: int,
     ) -> Expected:
         self.model.next_ordinal += kind == "short"
-        if kind in ("passthrough", "short"):
+        if kind == "tombstone" and self.model.forget_id(id_):
+            self._forgetful = True
+        if kind in ("passthrough", "short", "tombstone"):
             return Expected(record, order, "unique")
         if kind != "document":
             return Expected(record, order, "dead_letter", kind)

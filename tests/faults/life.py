@@ -72,6 +72,7 @@ class Life:
         batch: int = 25,
         proxies: Sequence[Proxy] = (),
         limited: bool = False,
+        forgets: bool = False,
     ) -> None:
         """Make the topics, begin to feed, and find workers; `tend` starts them.
 
@@ -88,9 +89,10 @@ class Life:
             proxies: one for each node, if the filters' way leads through them.
             limited: some records have timestamps that the input takes and the outputs refuse, and
                 each filter has a disk of its own, if we may mount one.
+            forgets: some records are tombstones that forget documents.
         """
         self.kafka, self.rng, self.scope, self.batch = kafka, rng, scope, batch
-        self.limited = limited
+        self.limited, self.forgets = limited, forgets
         self.count, self.protocol, self.proxies = workers, protocol, proxies
         self._resting = False
         """True while nothing is to come out."""
@@ -102,7 +104,7 @@ class Life:
         self.disks = Disks(directory, workers if limited else 0)
         if limited:
             alter_topic(kafka.bootstrap, self.stage.input, ANY_TIME)
-        story = Story(random.Random(rng.random()), partitions, odd=limited)
+        story = Story(random.Random(rng.random()), partitions, odd=limited, forgets=forgets)
         self.feeder = Feeder(kafka.bootstrap, self.stage.input, story, rate=rate)
         self.feeder.give(40)
         self.watcher = Watcher(self.stage, kafka.bootstrap)
@@ -123,6 +125,7 @@ class Life:
         self.disks.close()
 
     def settings(self, number: int) -> Settings:
+        tombstones = "forget" if self.forgets else "forward"
         index: dict[str, Any] = {
             "scope": self.scope,
             "path": str(self.disks.of(number) / f"w{number}"),
@@ -130,6 +133,7 @@ class Life:
         }
         return {
             "index": index,
+            "input": {"topic": self.stage.input, "tombstones": tombstones},
             "batch": {"documents": self.batch},
             # librdkafka's send_offsets_to_transaction may outlast its timeout for ever (seen after
             # a lost coordinator): then only the process's own watch ends it.

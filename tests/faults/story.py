@@ -15,6 +15,8 @@ from streamfilter.model import Headers
 from tests.support.topics import Input
 
 RECENT = 60
+FORGOTTEN_WITHIN = 150
+"""Records: most come while the one to forget is in the same batch or a recent one."""
 FORGED_EVERY = 7
 ODD_EVERY, ODD = 400, (100, 101, 130)
 """Of so many records these: two that a broker names together, and one that it does not name."""
@@ -30,9 +32,12 @@ class Story:
     partitions: int
     odd: bool = False
     """True: now and then timestamps are in microseconds, which outputs refuse."""
+    forgets: bool = False
+    """True: tombstones ask to forget documents that came a while ago, one in twenty records."""
     count: int = 0
     _early: list[list[str]] = field(default_factory=list)
     _recent: list[list[str]] = field(default_factory=list)
+    _forgotten: set[int] = field(default_factory=set)
 
     def take(self, count: int) -> list[Input]:
         """Return the next *count* records."""
@@ -40,13 +45,23 @@ class Story:
 
     def _next(self) -> Input:
         number, self.count = self.count, self.count + 1
+        value = self._value(number)
         return Input(
-            self._value(number),
-            key=f"k{number}".encode(),
+            value,
+            key=self._key(number, value),
             partition=self.rng.randrange(self.partitions),
             headers=(("h", b"1"), ("h", None), ("n", str(number).encode()), *self._forged(number)),
             timestamp=time.time_ns() // (1_000 if self._is_odd(number) else 1_000_000),
         )
+
+    def _key(self, number: int, value: bytes | None) -> bytes:
+        """Return a key that no other record has: its own, or an id that is to be forgotten once."""
+        if self.forgets and value is None and number:
+            target = number - self.rng.randint(1, min(number, FORGOTTEN_WITHIN))
+            if target not in self._forgotten:
+                self._forgotten.add(target)
+                return f"d{target}".encode()
+        return f"k{number}".encode()
 
     def _is_odd(self, number: int) -> bool:
         return self.odd and number % ODD_EVERY in ODD
@@ -60,7 +75,7 @@ class Story:
 
     def _value(self, number: int) -> bytes | None:
         kind, id_ = self.rng.random(), f"d{number}"
-        if kind < 0.95:
+        if kind < (0.91 if self.forgets else 0.95):
             return json.dumps({"id": id_, "text": self._text()}).encode()
         if kind < 0.96:
             return None

@@ -41,9 +41,13 @@ def run(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A run in which one process was killed and another went on, with a reader beside it."""
     stage = Stage(kafka.bootstrap, tmp_path_factory.mktemp("recorded"), partitions=2)
     watcher = Watcher(stage, kafka.bootstrap)
-    settings = {"batch": {"documents": 50}, "kafka": {"session_timeout": "2s"}}
+    settings = {
+        "batch": {"documents": 50},
+        "kafka": {"session_timeout": "2s"},
+        "input": {"topic": stage.input, "tombstones": "forget"},
+    }
     try:
-        stage.produce(Story(random.Random(SEED), 2).take(RECORDS))
+        stage.produce(Story(random.Random(SEED), 2, forgets=True).take(RECORDS))
         killed = stage.start(
             environment={"STREAMFILTER_KILL_POINT": "transaction.offsets:5"}, **settings
         )
@@ -67,6 +71,7 @@ def test_a_right_run_is_right(run: Run) -> None:
     assert sum(outputs.values()) == RECORDS == len(task.expected)
     assert min(outputs["unique"], outputs["duplicates"]) > 100
     assert outputs["dead_letter"] > 0
+    assert sum(bool(batch.forgotten) for batch in task.batches) > 2
     assert sum(map(len, run.recording.seen.values())) == RECORDS, "the reader read all of it"
 
 

@@ -121,6 +121,7 @@ def _life(
         rate=400.0 if soak else 50.0,
         proxies=proxies,
         limited=limited,
+        forgets=rng.random() < 0.5,
     )
 
 
