@@ -30,6 +30,15 @@ def make(request, tmp_path):
         each.close()
 
 
+def test_many_are_forgotten_at_once_and_those_that_were_known_are_counted(make):
+    texts = make()
+    texts.add_many((f"d{n}", f"{FAR} {n}") for n in range(1_200))
+    gone = [f"d{n}" for n in range(1_100)]
+    assert texts.forget_many(iter([*gone, "d3", "unknown", "d1100", "d1100"])) == 1_101
+    assert (len(texts), "d1100" in texts, "d1101" in texts) == (99, False, True)
+    assert texts.forget_many(gone) == texts.forget_many([]) == 0
+
+
 def test_the_earlier_documents_that_are_like_a_new_one_are_returned(make):
     texts = make()
     assert texts.add("a", BASE) == []
