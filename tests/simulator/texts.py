@@ -108,7 +108,7 @@ def _draw(rng: random.Random, families: int, place: Source, id_: str) -> Input:
     if kind < 0.94:
         return _input(place, id_, "passthrough", {"id": id_, "text": " "})
     if kind < 0.96:
-        return _input(place, id_, "passthrough", None)
+        return _input(place, id_, "tombstone", None)  # of an id that may come again
     return _input(place, id_, "missing_text", {"id": id_})
 
 
