@@ -1,9 +1,10 @@
-"""Texts of any size in three scripts, the same ones for every run on one Python version.
+"""Texts of any size in four languages, the same ones for every run on one Python version.
 
-English is prose from this Python's own documentation, in runs of consecutive sentences. Arabic
-and Chinese are the same prose with every word replaced, always by the same one: a root in a
-pattern, or one to three characters without spaces. Nobody would read it, but letters, lengths
-and above all repetitions are those of text; random letters would make the task too easy.
+English is prose from this Python's own documentation, in runs of consecutive sentences. The
+others are the same prose with words replaced, always by the same ones: in German one in four gets
+its umlauts, in Arabic all become a root in a pattern, in Chinese one to three characters without
+spaces. Nobody would read it, but letters, lengths and above all repetitions are those of text;
+random letters would make the task too easy.
 
 A mix has edited copies of earlier texts in it, as they come in a feed: unchanged, with a header,
 without their end, with some words changed; so that their similarity to the original spreads from
@@ -31,6 +32,8 @@ HEADER_WORDS_MAX = 20
 CROPPED_SHARE_MAX = 0.15
 
 _PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-"})
+_UMLAUTS = str.maketrans("aouAOU", "äöüÄÖÜ")
+UMLAUTS_SHARE = 0.25
 _WORDS = re.compile(r"\w+")
 
 _ROOTS = (
@@ -130,6 +133,15 @@ def _sentences() -> tuple[str, ...]:
     )
 
 
+def _german(text: str) -> str:
+    return _WORDS.sub(lambda word: _german_word(word[0]), text)
+
+
+@cache
+def _german_word(word: str) -> str:
+    return word.translate(_UMLAUTS) if _draw(word).random() < UMLAUTS_SHARE else word
+
+
 def _arabic(text: str) -> str:
     return _WORDS.sub(lambda word: _arabic_word(word[0].lower()), text).replace(",", "،")
 
@@ -161,6 +173,7 @@ def _draw(word: str) -> random.Random:
 
 LANGUAGES: dict[str, Callable[[str], str]] = {
     "english": str,
+    "german": _german,
     "arabic": _arabic,
     "chinese": _chinese,
 }

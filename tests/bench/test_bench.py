@@ -176,3 +176,22 @@ def test_a_long_growth_ends_when_it_is_told_to_with_its_process_and_its_director
     run.terminate()  # it alone: its child has to be told
     assert run.wait(120) == 143
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_start_of_a_program_is_not_what_it_costs_in_steady_state(tmp_path):
+    """Of two that cost the same a text, the one that starts slowly would seem to lose."""
+
+    def starting_in(seconds):
+        def run(source, kept, withheld):
+            lines = source.read_bytes().splitlines(keepends=True)
+            kept.write_bytes(b"".join(lines))
+            withheld.write_bytes(b"")
+            return Seconds(1.0, seconds + len(lines) / 1_000), 1
+
+        return run
+
+    documents = [f"{number} words of no other text {number}" for number in range(200)]
+    slow, quick = Contender("slow", starting_in(0.5)), Contender("quick", starting_in(0.1))
+    filtering.measured("m", documents, [{}] * 200, [slow, quick], tmp_path, QUICK)
+    assert slow.steady == pytest.approx(quick.steady)
+    assert slow.steady[0] == pytest.approx(0.19)
