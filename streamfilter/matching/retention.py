@@ -59,8 +59,10 @@ def no_marks(_: int) -> None:
 def stream_time(before: int, records: Iterable[Record], now: int) -> int:
     """Return the stream time of a batch of *records*, not far ahead of *now*; it never falls.
 
-    A record without a timestamp counts as of the present.
+    A record without a timestamp counts as of the present. With a record there is a time, also by a
+    clock that is set to before 1970: a batch that tells none says that nothing was ever forgotten.
     """
+    now = max(now, 0)
     limit = now + FUTURE_MILLISECONDS_MAX
     times = (min(each.timestamp, limit) if each.timestamp >= 0 else now for each in records)
     return max([before, *times])

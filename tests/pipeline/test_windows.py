@@ -10,7 +10,13 @@ import pytest
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import WINDOWS_MAX, Progress
 from streamfilter.matching.pipeline import MatchPolicy, judge
-from streamfilter.matching.retention import EVERYTHING, Extent, Retention, stream_time
+from streamfilter.matching.retention import (
+    EVERYTHING,
+    FUTURE_MILLISECONDS_MAX,
+    Extent,
+    Retention,
+    stream_time,
+)
 from streamfilter.model import BatchMark, Record, Source, Window
 from tests.pipeline.test_sequential_model import (
     SKETCHER,
@@ -259,6 +265,13 @@ def test_a_retention_that_is_made_longer_or_endless_brings_nothing_back():
 def test_stream_time_follows_the_records_and_never_falls_nor_runs_ahead(timestamps, time):
     records = [Record(Source("t", 0, n), None, b"", (), each) for n, each in enumerate(timestamps)]
     assert stream_time(1_000, records, 50_000) == time
+
+
+def test_a_clock_of_before_1970_gives_a_time_all_the_same():
+    """The simulator's seed 328: the horizon was not told, and a restore remembered too much."""
+    for stamp in (-1, 0, 500, FUTURE_MILLISECONDS_MAX + 1):
+        record = Record(Source("t", 0, 0), None, b"", (), stamp)
+        assert 0 <= stream_time(-1, [record], -86_400_000) <= FUTURE_MILLISECONDS_MAX
 
 
 def test_clocks_and_records_of_1970_and_2500_forget_no_more_than_an_hour_too_much():
