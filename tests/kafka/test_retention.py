@@ -18,17 +18,18 @@ SETTINGS = {**STATIC, "batch": CUT, "index": {"retention": "70s"}}
 BEGUN = TIMESTAMP - 3_600_000
 
 
+def text(number: int, row: int) -> str:
+    """Return a story; the number of a wave that is none, too, makes one like no other."""
+    return f"a story {number + 10} {row} of its own {(number + 10) * 7 + row}"
+
+
 def wave(number: int) -> list[Input]:
     """Return a batch: what is new, and a text of 40 s before (even ones) or 100 s before."""
-    texts = {
-        f"{number}-{row}": f"a story {number} {row} of its own {number * 7 + row}"
-        for row in range(5)
-    }
-    before, row = (number - 2, 0) if number % 2 == 0 else (number - 5, 1)
-    texts[f"{number}-again"] = f"a story {before} {row} of its own {before * 7 + row}"
+    texts = {f"{number}-{row}": text(number, row) for row in range(5)}
+    texts[f"{number}-again"] = text(number - 2, 0) if number % 2 == 0 else text(number - 5, 1)
     return [
-        Input(json.dumps({"id": id_, "text": text}).encode(), timestamp=BEGUN + number * STEP)
-        for id_, text in texts.items()
+        Input(json.dumps({"id": id_, "text": each}).encode(), timestamp=BEGUN + number * STEP)
+        for id_, each in texts.items()
     ]
 
 
