@@ -206,7 +206,8 @@ def _state(index: object, task: Relived) -> Iterator[str]:
 
 
 def _buckets(index: object, task: Relived, limit: int) -> Iterator[str]:
-    wanted = task.model.buckets_below(limit)
+    # Nothing is forgotten by its age here: there is one window.
+    wanted = {key: bucket for (_, key), bucket in task.model.buckets_below(limit).items()}
     keys = np.array(sorted(wanted), np.uint64).reshape(-1, 1)
     # A bucket whose every member was forgotten still counts those that it had turned away.
     stored = sum(
