@@ -197,8 +197,12 @@ def _matches(headers: dict[str, Any]) -> list[tuple[str, float, int, Place]]:
     ]
 
 
-def judge_disk(disk: Disk, history: History) -> None:
-    """Check that an index is what the model was after some batch."""
+def judge_disk(disk: Disk, history: History, start: int) -> None:
+    """Check that an index is what the model was after some batch.
+
+    One that is about to be restored from a changelog that begins at *start* lacks windows that were
+    alive at that batch, and are gone by its end.
+    """
     if not disk.used or disk.damaged:
         return
     progress, model = disk.index.progress, history.model
@@ -206,7 +210,10 @@ def judge_disk(disk: Disk, history: History) -> None:
     if len(done) != progress.next_batch or done[-1].next_ordinal != progress.next_ordinal:
         raise Failure("state", f"{disk.name} stands at batch {progress.next_batch}")
     limit, windows = progress.next_ordinal, windows_at(done)
-    if (disk.index.windows, progress.horizon) != (windows, done[-1].horizon):
+    have = disk.index.windows
+    if have[0].offset <= start:
+        windows = windows[-len(have) :]
+    if (have, progress.horizon) != (windows, done[-1].horizon):
         raise Failure("state", f"{disk.name} has {disk.index.windows}, not {windows}")
     oldest = windows[0]
     marks = {
@@ -217,7 +224,8 @@ def judge_disk(disk: Disk, history: History) -> None:
         )
         for batch in done[oldest.first_batch :]
     }
-    remembered = sum(at >= progress.horizon for at in model.documents_below(limit))
+    first = max(progress.horizon, oldest.first_ordinal)
+    remembered = sum(at >= first for at in model.documents_below(limit))
     stored_buckets, stored, stored_marks = _contents(disk)
     if len(disk.index) != remembered:
         raise Failure("state", f"{disk.name} says that it remembers {len(disk.index)}")

@@ -243,7 +243,7 @@ class Story:
                 if self.shape.forgets:  # who was forgotten since is remembered where it stands
                     stands = disk.index.progress.next_batch
                     then = relive(changelog, self.inputs, self.skipped, self.shape, stands)
-                oracle.judge_disk(disk, then)
+                oracle.judge_disk(disk, then, changelog.start)
 
     def _segments(self, p: int) -> Iterator[tuple[int, int]]:
         begin = 0
