@@ -46,7 +46,7 @@ _OPTIONS = (
     click.option(
         "--workers",
         metavar="auto|N",
-        help="Processes that sketch beside this one [auto]; no output depends on it.",
+        help="Processes that sketch beside this one [0]; no output depends on it.",
     ),
 )
 

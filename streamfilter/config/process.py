@@ -111,7 +111,7 @@ class BatchSection(Section):
         description="How long to wait for a fuller batch; 0 takes what is there.",
     )
     workers: Workers = Field(
-        default="auto",
+        default=0,
         description="Processes that sketch full batches beside this one, some 60 MB each: 0 to 64. "
         "auto: one a core and up to 4, once there was much to do; none on one core, nor for "
         "texts of a few words. No output depends on it.",

@@ -70,7 +70,7 @@ class Sketches:
             samples.tokens.astype("<u4"),
         )
         if contents.payloads:
-            raise ValueError("sketches of records are not sent to other processes yet")
+            raise ValueError("sketches of records are not sent to other processes")
         return head + b"".join(np.ascontiguousarray(column).tobytes() for column in columns)
 
     @classmethod
@@ -127,8 +127,13 @@ class Sketcher:
         return self.scheme.as_json(), self._seed
 
     def sketch(self, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts* (records: joined), in order, whoever makes them."""
-        return self.alone(texts) if self._spread is None else self._spread(self, texts)
+        """Return the sketches of *texts* (records: joined), in order, whoever makes them.
+
+        Those of records are made here: their payloads would cost more to send than to make.
+        """
+        if self._spread is None or self.records is not None:
+            return self.alone(texts)
+        return self._spread(self, texts)
 
     def alone(self, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts*, made here."""

@@ -69,8 +69,8 @@ class Handle:
         impatience.daemon = True
         impatience.start()
         try:
-            frames.write(process.stdin, (*sketcher.recipe, list(texts)))
-            answer = frames.read(process.stdout)
+            frames.write(process.stdin, frames.encode_question(*sketcher.recipe, texts))
+            answer = frames.decode_answer(frames.read(process.stdout))
         except (OSError, EOFError) as error:
             raise Mishap(self._end()) from error
         except Exception as error:  # no value of ours: whatever wrote it is no worker
@@ -79,7 +79,7 @@ class Handle:
             impatience.cancel()
         if isinstance(answer, str):
             raise Mishap(f"it met {answer}")
-        if not isinstance(answer, Sketches) or len(answer) != len(texts):
+        if len(answer) != len(texts):
             raise Mishap("it answered something else")
         return answer
 

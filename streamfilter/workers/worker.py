@@ -41,13 +41,13 @@ def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
     """Answer each question with its sketches, or with the name of what went wrong."""
     sketcher_by = lru_cache(SCHEMES_MAX)(_sketcher)
     while True:
-        scheme, seed, texts = frames.read(questions)
+        scheme, seed, texts = frames.decode_question(frames.read(questions))
         answer: Sketches | str
         try:
             answer = sketcher_by(scheme, seed).alone(texts)
         except Exception as error:
             answer = type(error).__name__  # its message may quote a text
-        frames.write(answers, answer)
+        frames.write(answers, frames.encode_answer(answer))
 
 
 def _sketcher(scheme: str, seed: bytes) -> Sketcher:

@@ -52,6 +52,14 @@ def test_a_batch_comes_back_whole_and_in_order(workers):
     assert not any(map(lives, pids))
 
 
+def test_any_text_reaches_a_worker_as_it_is():
+    """Halves of a pair stay halves, also where one text ends with one and the next begins."""
+    strange = ["", "\0", "a \ud83d", "\ude00 b", "\U0001f600 c", "\ud800" * 9, *TEXTS]
+    with closing(Crew(2)) as crew:
+        assert sketched(crew, strange) == alone(strange)
+        assert len(crew.pids) > 0
+
+
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stuck"])
 def test_a_worker_that_is_killed_or_stuck_costs_a_line_of_log(blow, caplog):
     with closing(Crew(2)) as crew:
