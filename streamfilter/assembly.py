@@ -8,8 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from streamfilter.config.configuration import Config
+from streamfilter.config.input import RegistrySection
 from streamfilter.documents.reader import Limits, Reader
-from streamfilter.documents.schemas import OneSchema, Schema, Schemas
+from streamfilter.documents.registry import Access, Registry
+from streamfilter.documents.schemas import OneSchema, Schema, Schemas, SchemasAway
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
@@ -50,15 +52,28 @@ def reader_for(config: Config) -> Reader:
 
 
 def _schemas_for(config: Config) -> Schemas | None:
-    """Return where schemas come from: a file stands in a registry's place."""
-    path = config.input.schema_file
-    if path is None:
-        return None
+    """Return where schemas come from: a registry, or a file in its place."""
+    path, registry = config.input.schema_file, config.input.registry
     try:
-        return OneSchema(Schema(_SCHEMA_KINDS[config.input.format], path.read_text("utf-8")))
+        if path is not None:
+            return OneSchema(Schema(_SCHEMA_KINDS[config.input.format], path.read_text("utf-8")))
+        return None if registry.url is None else Registry(_access(registry, registry.url))
     except (OSError, UnicodeDecodeError) as error:
-        problem = Problem("input.schema_file", f"cannot read {path}: {error}", "name the file")
+        what = registry.ca_file if path is None else path
+        key = "registry.ca_file" if path is None else "schema_file"
+        problem = Problem(f"input.{key}", f"cannot read {what}: {error}", "name the file")
         raise ConfigError([problem]) from None
+
+
+def _access(given: RegistrySection, url: str) -> Access:
+    return Access(
+        url,
+        user=given.user,
+        password=given.password.get_secret_value() if given.password else None,
+        token=given.token.get_secret_value() if given.token else None,
+        ca_file=str(given.ca_file) if given.ca_file else None,
+        seconds=given.timeout.total_seconds(),
+    )
 
 
 def policy_for(config: Config) -> MatchPolicy:
@@ -104,7 +119,10 @@ def showcase_for(config: Config) -> Showcase:
     reader = reader_for(config)
 
     def text_of(record: Record) -> str | None:
-        reading = reader.read(record)
+        try:
+            reading = reader.read(record)
+        except SchemasAway:
+            return None  # what is shown is worth no pause
         return reading.text if isinstance(reading, Document) else None
 
     return Showcase(text_of)

@@ -6,6 +6,7 @@ broken: a second problem that only follows from the first helps nobody.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -84,13 +85,37 @@ def _format(config: Config) -> Iterator[Problem]:
 
 
 def _schemas(config: Config) -> Iterator[Problem]:
-    given = config.input
-    if given.has_schema and given.schema_file is None:
-        yield Problem("input.schema_file", f"format {given.format} needs its schema",
-                      "name its file, such as article.avsc")  # fmt: skip
-    if not given.has_schema and given.schema_file is not None:
-        yield Problem("input.schema_file", f"has no meaning with input.format {given.format}",
-                      "set input.format: avro, or leave it out")  # fmt: skip
+    """Formats with schemas have them from one place; no other format has any."""
+    given, url = config.input, config.input.registry.url
+    if not given.has_schema:
+        for key, value in (("schema_file", given.schema_file), ("registry.url", url)):
+            if value is not None:
+                yield Problem(f"input.{key}", f"has no meaning with input.format {given.format}",
+                              "set input.format: avro, or leave it out")  # fmt: skip
+        return
+    if (given.schema_file is None) is (url is None):
+        yield Problem("input.schema_file", f"format {given.format} needs one place of its schemas",
+                      "name a file such as article.avsc, or input.registry.url")  # fmt: skip
+    if url is not None:
+        yield from _registry(config, url)
+
+
+def _registry(config: Config, url: str) -> Iterator[Problem]:
+    given = config.input.registry
+    if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", url):
+        yield Problem("input.registry.url", "expected http:// or https://, a host, and no user",
+                      "write it like https://registry:8081; a user has a key here")  # fmt: skip
+    if given.token is not None and given.user is not None:
+        yield Problem("input.registry.token", "a user is given, too", "use one of the two")
+    if (given.user is None) is not (given.password is None):
+        yield Problem("input.registry.user", "a user or a password without the other",
+                      "give both")  # fmt: skip
+    if not 0.1 <= given.timeout.total_seconds() <= 60:
+        yield Problem("input.registry.timeout", f"got {format_duration(given.timeout)}",
+                      "use 100ms to 60s; the default is 5s")  # fmt: skip
+    if config.input.framing == "none":
+        yield Problem("input.framing", "values without a frame do not name their schema",
+                      "use input.schema_file instead of a registry")  # fmt: skip
 
 
 def _overlaps(config: Config) -> Iterator[Problem]:
@@ -178,7 +203,7 @@ _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
     *shapes.CHECKS,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out",
-      "input.schema_file", "verify"), _format),
+      "input.schema_file", "input.registry", "input.framing", "verify"), _format),
     (("kafka.common", "kafka.consumer", "kafka.producer"), _properties),
     (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
       "batch.latency"), _timeouts),

@@ -105,7 +105,9 @@ class Config(Section):
     def secrets(self) -> frozenset[str]:
         """Return the secret values in plain, for the log's filter and for nothing else."""
         maps = (self.kafka.common, self.kafka.consumer, self.kafka.producer)
-        values = (value for each in maps for value in each.values())
+        registry = self.input.registry
+        values = [value for each in maps for value in each.values()]
+        values += [each for each in (registry.password, registry.token) if each is not None]
         return frozenset(v.get_secret_value() for v in values if isinstance(v, SecretStr))
 
 

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from streamfilter.config.types import IdPlace, Pointer, Section, Texts, Topic
+from streamfilter.config.types import Duration, IdPlace, Pointer, Secret, Section, Texts, Topic
+
+
+class RegistrySection(Section):
+    """The schema registry that the values' schemas are in, by Confluent's API."""
+
+    url: str | None = Field(
+        default=None,
+        description="Such as https://registry:8081. It is asked once for each schema; while it "
+        "does not answer, the task pauses.",
+    )
+    user: str | None = Field(default=None, description="For basic authentication.")
+    password: Secret | None = Field(default=None, description="Of that user.")
+    token: Secret | None = Field(default=None, description="For bearer authentication.")
+    ca_file: Path | None = Field(
+        default=None, description="Certificates that an https url is trusted by; else the system's."
+    )
+    timeout: Duration = Field(
+        default=timedelta(seconds=5), description="The longest that an answer is waited for."
+    )
 
 
 class InputSection(Section):
@@ -22,8 +42,9 @@ class InputSection(Section):
     schema_file: Path | None = Field(
         default=None,
         description="With format avro: the file of the schema that all records were written by, "
-        "such as article.avsc.",
+        "such as article.avsc, instead of a registry.",
     )
+    registry: RegistrySection = RegistrySection()
     framing: Literal["registry", "none"] = Field(
         default="registry",
         description="With format avro. registry: values begin with a byte 0 and a schema's id in "

@@ -240,6 +240,10 @@ Texts = Annotated[
 ]
 """One place of a text, or a list of them."""
 IdPlace = Annotated[str, AfterValidator(check_id), _spelled(re.compile("/.*|key|header:.+"))]
+Secret = Annotated[
+    SecretStr,
+    BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value),
+]
 Property = bool | int | float | str | SecretStr
 Properties = Annotated[
     dict[str, Property],

@@ -47,7 +47,7 @@ class Wanted:
             ConfigError: nowhere.
         """
         if self.schemas is None:
-            cure = "name the schema's file, such as article.avsc"
+            cure = "name its file, such as article.avsc, or a registry"
             raise ConfigError([Problem("input.schema_file", "this format needs schemas", cure)])
         return self.schemas
 

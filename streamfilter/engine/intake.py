@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from streamfilter.documents.schemas import SchemasAway
 from streamfilter.engine.ports import Clock, Log, LogError, Worker
 from streamfilter.matching.batch import Prepared
 from streamfilter.model import Positions, Record
@@ -221,10 +222,18 @@ class Ahead:
             self._next = self._begin(taken)
 
     def prepared(self, records: Sequence[Record]) -> Prepared:
-        """Return *records* prepared; the last batch handed out, or a part of it."""
+        """Return *records* prepared; the last batch handed out, or a part of it.
+
+        Raises:
+            SchemasAway: nobody says how to read one of them; ask again.
+        """
         if self._current is None or self._current.taken.records != records:
             self._current = self._begin(Taken(records))
-        return self._current.result()
+        try:
+            return self._current.result()
+        except SchemasAway:
+            self._current = None  # to be prepared anew
+            raise
 
     def _begin(self, taken: Taken) -> _Begun:
         return _Begun(taken, self._worker.begin(lambda: self._prepare(taken.records)))

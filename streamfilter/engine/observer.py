@@ -270,4 +270,8 @@ class Observer:
         logger.info("%s", message)
 
 
-_PAUSES = {State.PAUSED_DISK: "disk", State.PAUSED_DEAD_LETTERS: "dead_letters"}
+_PAUSES = {
+    State.PAUSED_DISK: "disk",
+    State.PAUSED_DEAD_LETTERS: "dead_letters",
+    State.PAUSED_SCHEMAS: "schemas",
+}

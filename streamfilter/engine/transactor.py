@@ -32,6 +32,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
+from streamfilter.documents.schemas import SchemasAway
 from streamfilter.engine.auditing import Auditing
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import BatchRecord, Header, changes_of, places_of, values_of
@@ -41,13 +42,7 @@ from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Moved, Observer
 from streamfilter.engine.outgoing import Forwarder
 from streamfilter.engine.pace import Pace, Stopwatch
-from streamfilter.engine.ports import (
-    Clock,
-    InputLost,
-    Log,
-    Member,
-    Worker,
-)
+from streamfilter.engine.ports import Clock, InputLost, Log, Member, Worker
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transaction import Load, Transactions
@@ -82,6 +77,8 @@ class StepResult(Enum):
     """Nothing was committed: poll the membership, then step again."""
     DISK_FULL = "disk full"
     """Committed, but not written: only the write may be tried again."""
+    SCHEMAS_AWAY = "schemas away"
+    """Nobody says how to read a record: the batch waits, nothing was begun."""
     TRIPPED = "tripped"
     """The breaker holds: no records are taken."""
     REPLACE = "replace"
@@ -185,6 +182,8 @@ class Transactor:
         self._polled = 0.0
         """Seconds that the next batch was waited for."""
         self._owed: _Owed | None = None
+        self.waits_for = ""
+        """Why the last step that found the schemas away did."""
 
     def step(self, timeout: float) -> StepResult:
         """Move one batch, or what of the last one is still to be done."""
@@ -223,7 +222,11 @@ class Transactor:
         now = self._clock.wall_milliseconds()
         time = stream_time(self.standing.highest_timestamp, () if reread else records, now)
         extent = EVERYTHING if reread else self._extent(time)
-        decided = self._decide(records, watch, extent, reread=reread)
+        try:
+            decided = self._decide(records, watch, extent, reread=reread)
+        except SchemasAway as away:
+            self.waits_for = str(away)
+            return StepResult.SCHEMAS_AWAY
         leaving = self._parts.forwarder.written(decided)
         kill_point("batch.decided")
         after, batch = self.standing.after(

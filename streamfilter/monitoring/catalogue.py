@@ -27,7 +27,7 @@ POOLS = ("matched", "identical", "random")
 VERIFICATIONS = ("confirmed", "rejected", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
-PAUSES = ("disk", "dead_letters")
+PAUSES = ("disk", "dead_letters", "schemas")
 WITHHELD = (Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE, Verdict.DROPPED)
 
 AUDITED = ("true_positive", "false_positive", "false_negative", "true_negative", "not_known")

@@ -27,6 +27,7 @@ from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.catalogue import (
     CATALOGUE,
+    PAUSES,
     ROCKSDB,
     SIMILARITIES,
     VERIFICATIONS,
@@ -242,12 +243,12 @@ class Metrics:
             age = math.nan if records else 0.0
             self._numbers["consumer_lag_seconds", ""] = age
 
-    def partitions(self, assigned: int, *, disk: int = 0, dead_letters: int = 0) -> None:
+    def partitions(self, assigned: int, **paused: int) -> None:
         """Set the number of partitions read, and how many of them are paused, by reason."""
         with self._lock:
             self._numbers["assigned_partitions", ""] = assigned
-            self._numbers["paused_partitions", "disk"] = disk
-            self._numbers["paused_partitions", "dead_letters"] = dead_letters
+            for reason in PAUSES:
+                self._numbers["paused_partitions", reason] = paused.get(reason, 0)
 
     def rebalance(self, event: str) -> None:
         """Count a change of ownership (`catalogue.REBALANCES`)."""

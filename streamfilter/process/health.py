@@ -25,6 +25,7 @@ class State(StrEnum):
     RUNNING = "running"
     PAUSED_DISK = "paused:disk"
     PAUSED_DEAD_LETTERS = "paused:dead_letters"
+    PAUSED_SCHEMAS = "paused:schemas"
     DRAINING = "draining"
     FENCED = "fenced"
 

@@ -275,12 +275,14 @@ def _stops() -> Iterator[None]:
 _WAITS = {
     StepResult.RETRY: RETRY_SECONDS,
     StepResult.DISK_FULL: PAUSED_SECONDS,
+    StepResult.SCHEMAS_AWAY: PAUSED_SECONDS,
     StepResult.TRIPPED: PAUSED_SECONDS,
 }
 _WORRY = (
     State.RUNNING,
     State.RESTORING,
     State.STARTING,
+    State.PAUSED_SCHEMAS,
     State.PAUSED_DEAD_LETTERS,
     State.PAUSED_DISK,
 )

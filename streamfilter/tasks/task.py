@@ -134,7 +134,7 @@ class Task:
             return self._advance_start(self._script)
         assert self._transactor is not None
         step = self._transactor.step(timeout)
-        self.state, self.detail = self._shown(step)
+        self.state, self.detail = self._shown(step, self._transactor)
         self._look_for_progress(step, self._transactor)
         if step is StepResult.REPLACE:
             self._show(self._transactor)
@@ -168,7 +168,9 @@ class Task:
         reason = self._progress.reason(positions)
         self._parts.observer.stuck(self.plan.label, reason)
 
-    def _shown(self, step: StepResult) -> tuple[State, str]:
+    def _shown(self, step: StepResult, transactor: Transactor) -> tuple[State, str]:
+        if step is StepResult.SCHEMAS_AWAY:
+            return State.PAUSED_SCHEMAS, f"{transactor.waits_for}; it goes on by itself"
         if step is StepResult.DISK_FULL:
             return State.PAUSED_DISK, "free some space; it goes on by itself"
         if step is StepResult.TRIPPED:

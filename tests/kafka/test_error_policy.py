@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -102,11 +103,18 @@ class World:
     """A service on scripted ports."""
 
     def __init__(
-        self, *, batch: int = 10, worker: Worker | None = None, latency: float = 0.02
+        self,
+        *,
+        batch: int = 10,
+        worker: Worker | None = None,
+        latency: float = 0.02,
+        values: Sequence[bytes] | None = None,
+        reader: Reader | None = None,
     ) -> None:
         self._worker, self._latency = worker or Inline(), latency
         self.clock = FakeClock()
-        self.log = ScriptedLog(VALUES, self.clock)
+        self.log = ScriptedLog(VALUES if values is None else list(values), self.clock)
+        self._reader = reader or Reader()
         self.membership = FakeMembership(self.clock)
         self.membership.moves.append(GAINED)
         self.store = MemoryStore()
@@ -128,7 +136,7 @@ class World:
             member=self.membership.member,
             clock=self.clock,
             observer=self._observer,
-            incoming=Incoming(Reader(), self._to),
+            incoming=Incoming(self._reader, self._to),
             forwarder=Forwarder(self._to, Style(False, "annotate", "scheme", 0.8)),
             rules=Rules(MatchPolicy(), partial(Source, "in")),
             bounds=BatchLimits(self._batch, 1 << 20, self._latency, 10.0, 10.0),
