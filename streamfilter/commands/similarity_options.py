@@ -75,7 +75,7 @@ def config_of(given: dict[str, Any], *, over_files: bool = True) -> Config:
 def _no_line(config: Config) -> Problem | None:
     """Return what lines of files do not have."""
     id_ = config.input.id
-    if config.input.has_schema:
+    if not config.input.has_lines:
         return Problem("input.format", f"got {config.input.format}; it has no lines",
                        "use json, text or fields")  # fmt: skip
     if id_ is not None and not id_.startswith("/"):

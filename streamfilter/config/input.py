@@ -34,9 +34,10 @@ class InputSection(Section):
     """What is read, and how a record becomes a document."""
 
     topic: Topic = Field(default="documents", description="Topic to read.")
-    format: Literal["avro", "json", "text", "fields"] = Field(
+    format: Literal["avro", "json", "json_schema", "text", "fields"] = Field(
         default="json",
-        description="json, avro: text and id by JSON Pointer; text: the whole value is the text; "
+        description="json, avro, json_schema (JSON in a schema registry's frame): text and id by "
+        "JSON Pointer; text: the whole value is the text; "
         "fields: JSON records such as customers, compared field by field.",
     )
     schema_file: Path | None = Field(
@@ -53,8 +54,8 @@ class InputSection(Section):
 
     fields: dict[Pointer, Literal["words", "digits", "exact"]] = Field(
         default={},
-        description="With format fields or avro: JSON Pointer of each field, and how it is "
-        "compared. "
+        description="With format fields, avro or json_schema: JSON Pointer of each field, and how "
+        "it is compared. "
         "words: names, addresses (spelling and order may differ a little); digits: phone numbers "
         "(another area code, a digit off); exact: keys. Records that agree in one field meet.",
     )
@@ -106,7 +107,12 @@ class InputSection(Section):
     @property
     def records(self) -> bool:
         """Return whether a document is a record with fields, and no text."""
-        return self.format == "fields" or bool(self.fields and self.has_schema)
+        return self.format == "fields" or bool(self.fields and not self.has_lines)
+
+    @property
+    def has_lines(self) -> bool:
+        """Return whether a value may be a line of a file: no byte of it means anything else."""
+        return self.format in ("json", "text", "fields")
 
     @property
     def has_schema(self) -> bool:
