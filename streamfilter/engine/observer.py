@@ -221,17 +221,9 @@ class Observer:
 
     def owning(self, tasks: Sequence[str], partitions: int) -> None:
         """Show which tasks are ours."""
-        self._health.report(tasks=tuple(tasks), owners=())
+        self._health.report(tasks=tuple(tasks))
         self._partitions = partitions
         self._show_partitions(self._health.status.state)
-
-    def waiting(self) -> bool:
-        """Return whether we have no task."""
-        return not self._health.status.tasks
-
-    def owners(self, names: tuple[str, ...]) -> None:
-        """Show who has tasks while we have none."""
-        self._health.report(owners=names)
 
     def restoring(self, remaining: int) -> None:
         """Show how many changelog records are still to be applied."""

@@ -30,7 +30,7 @@ from streamfilter.kafka.errors import kafka_errors, stops
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.topics import Topics
-from streamfilter.kafka.watching import OwnersWatch, TopicsWatch
+from streamfilter.kafka.watching import TopicsWatch
 from streamfilter.matching.audit import Rates
 from streamfilter.matching.batch import Rules
 from streamfilter.model import Source
@@ -99,13 +99,6 @@ class Assembly:
             membership = GroupMembership(consumer, self.config.changelog_topic)
         watch = TopicsWatch(self.config, self.admin, self.destinations.inputs, self.clock)
         watch.expect(self.config.input.topic, self.input_id)
-        owners = OwnersWatch(
-            self.config,
-            self.admin,
-            self.clock,
-            waiting=self.observer.waiting,
-            found=self.observer.owners,
-        )
         return Service(
             membership,
             lambda number, index: self._task(number, index, membership, accept_positions),
@@ -113,7 +106,7 @@ class Assembly:
             self.clock,
             latency=self.config.batch.latency.total_seconds(),
             standbys=self._standbys(),
-            looks=(watch.look, owners.look),
+            looks=(watch.look,),
         )
 
     def _standbys(self) -> Standbys:

@@ -43,9 +43,6 @@ COOPERATIVE = "cooperative-sticky"
 _CLASSIC_ONLY = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 _OF_THE_MEMBER = (*_CLASSIC_ONLY, "group.protocol", "group.instance.id", "group.remote.assignor")
 
-OWNER = "owner"
-"""Who is in the group: its name there is this and the instance's."""
-
 Properties = dict[str, Any]
 
 
@@ -112,7 +109,7 @@ def ownership_properties(config: Config) -> Properties:
         theirs.setdefault("partition.assignment.strategy", COOPERATIVE)
     else:
         theirs = {name: value for name, value in theirs.items() if name not in _CLASSIC_ONLY}
-    return {**theirs, **_base(config, OWNER), **mine}
+    return {**theirs, **_base(config, "owner"), **mine}
 
 
 def _reading_properties(config: Config, role: str) -> Properties:

@@ -3,12 +3,15 @@
 What librdkafka tells of a topic that vanished is little and late: a consumer of it is silent, a
 transaction into it aborts again and again, and new partitions are a line in a log. So the
 brokers are asked. The answers are looked at when they are there, so that brokers that do not
-answer cost the loop nothing. And who stands by asks who works, for whoever reads its page.
+answer cost the loop nothing.
+
+Only topics are asked about: librdkafka ends the process (`eonce->refcnt > 0`, its issue 4605) when
+a question to a group's coordinator meets a connection that is just being cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -17,7 +20,6 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Clock
-from streamfilter.kafka.clients import OWNER, client_name
 from streamfilter.stops import ExitCode, Stop
 
 ASK_SECONDS = 5.0
@@ -108,55 +110,3 @@ class TopicsWatch:
 
 def _stop(message: str) -> Stop:
     return Stop(message, exit_code=ExitCode.CONFIG)
-
-
-class OwnersWatch:
-    """Says who of the group has tasks, while this process has none."""
-
-    def __init__(
-        self,
-        config: Config,
-        admin: AdminClient,
-        clock: Clock,
-        *,
-        waiting: Callable[[], bool],
-        found: Callable[[tuple[str, ...]], None],
-    ) -> None:
-        """Begin to watch.
-
-        Args:
-            config: names the group.
-            admin: asks the brokers.
-            clock: says when to ask again.
-            waiting: whether this process has no task.
-            found: is told the names of those who have.
-        """
-        self._group, self._admin, self._clock = config.kafka.group, admin, clock
-        self._waiting, self._found = waiting, found
-        self._ask_at = clock.monotonic()
-        self._answer: Future[Any] | None = None
-
-    def look(self) -> None:
-        """Ask if it is time, and look at the answer if it has come."""
-        if self._answer is not None:
-            if self._answer.done():
-                self._read(self._answer)
-                self._answer = None
-        elif self._waiting() and self._clock.monotonic() >= self._ask_at:
-            self._ask_at = self._clock.monotonic() + ASK_SECONDS
-            asked = self._admin.describe_consumer_groups(
-                [self._group], request_timeout=ANSWER_SECONDS
-            )
-            self._answer = asked[self._group]
-
-    def _read(self, answer: Future[Any]) -> None:
-        try:
-            members = answer.result().members
-        except KafkaException:
-            members = []  # the broker does not tell, or not now: then nothing is said
-        if self._waiting():
-            owners = (each for each in members if each.assignment.topic_partitions)
-            self._found(tuple(sorted(each.client_id.removeprefix(_OWNERS) for each in owners)))
-
-
-_OWNERS = client_name(OWNER, "")

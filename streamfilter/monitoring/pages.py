@@ -92,7 +92,6 @@ class Pages:
             "group": self.shown.group,
             "instance": instance(),
             "tasks": list(status.tasks),
-            "owners": list(status.owners),
             "positions": dict(status.positions),
             "lag": dict(status.lag),
             "verdicts": self.metrics.verdicts(),

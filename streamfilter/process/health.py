@@ -54,8 +54,6 @@ class Status:
     index_id: str = ""
     tasks: tuple[str, ...] = ()
     """Names of the tasks this process owns."""
-    owners: tuple[str, ...] = ()
-    """Names of the processes that own tasks, while this one owns none and stands by."""
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to judge, by ``topic/partition``."""
     lag: Mapping[str, int] = field(default_factory=dict)
@@ -72,7 +70,6 @@ class StatusUpdate(TypedDict, total=False):
     scheme: str
     index_id: str
     tasks: tuple[str, ...]
-    owners: tuple[str, ...]
     positions: Mapping[str, int]
     lag: Mapping[str, int]
     documents: int

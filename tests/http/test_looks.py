@@ -33,7 +33,7 @@ def site(pages: Pages, tmp_path: Path) -> Iterator[str]:  # noqa: F811
     shutil.copytree(PAGE, folder)
     shutil.copy(MEASURE, folder)
     status = json.loads(pages.answer("/status")[2])
-    crowded = {"state": "standby", "owners": ["a-pod-with-a-long-name-in-a-cluster-0-12345"] * 2}
+    crowded = {"state": "standby", "instance": "a-pod-with-a-long-name-in-a-cluster-0-12345" * 2}
     (folder / "status").write_text(json.dumps(status | crowded))
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

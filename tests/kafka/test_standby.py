@@ -53,12 +53,9 @@ def test_a_standby_has_read_everything_before_it_takes_over_and_judges_as_one_pr
     worker, waiting = one_and_another(stage)
     stage.drain(worker)
     wait_until_abreast(worker, waiting)
-    at_work = [worker.status()["instance"]]
-    waiting.wait_for(lambda s: s["owners"] == at_work, what="the name of who works")
     assert worker.terminate() == 0
     stage.produce(thirds[1])
     stage.drain(waiting)
-    assert waiting.status()["owners"] == []
     # The record that it knows, and the markers behind it: nothing else was left to read.
     assert restored(waiting)[0] <= 3, waiting.told("had not read the changelog before")
     third = stage.start(state="third", **SETTINGS)

@@ -41,6 +41,18 @@ def test_nothing_is_unpickled_evaluated_or_given_to_a_shell(path):
             assert [k.arg for k in node.keywords] == ["Loader"]
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_question_goes_to_the_coordinator_of_a_group(path):
+    """librdkafka's issue 4605: it aborts the process if the connection is cut meanwhile."""
+    named = {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
+    asked = {name for name in named if "consumer_group" in name}
+    assert asked <= {"consumer_group_metadata"}  # which asks nobody
+
+
 def test_the_window_is_on_loopback_unless_told_otherwise():
     assert Config().http.host == "127.0.0.1"
 

@@ -235,8 +235,7 @@ function showLatest(pairs, payloads) {
 function show(status) {
   at("state").textContent = status.state;
   at("state").className = "state " + (status.ready && status.live ? "good" : "bad");
-  const others = status.owners.length ? `${status.owners.join(" and ")} at work` : "";
-  at("detail").textContent = [others, status.detail].filter(Boolean).join("; ");
+  at("detail").textContent = status.detail;
   at("where").textContent = `topic ${status.topic} · group ${status.group} · ${status.instance}`;
   at("about").textContent = `version ${status.version}, up ${Math.round(status.uptime_seconds)} s`;
   showTraffic(status);
