@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from streamfilter.index.directory import DATABASE_NAME, Lock, Marker, claim, write_marker
+from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Progress
-from streamfilter.index.store import Database, Entries
+from streamfilter.index.store import Database
 from streamfilter.index.viewing import IndexView, viewed
 
 CONTENTS_NAME = "backup.json"

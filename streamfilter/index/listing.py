@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.buckets import Grouped, merged, taken, written
+from streamfilter.index.entries import Entries
 from streamfilter.index.format import ORDINAL_BYTES, Lists, encode_buckets
 from streamfilter.index.longer import DEPTH, cap_at, longer
 from streamfilter.index.protocol import FAINT_BELOW, Additions, Applied, Removals
-from streamfilter.index.store import Entries
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 APPLY_KEYS_MAX = 1 << 24

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from streamfilter.index.absence import PIECE_KEYS, Fronts
+from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexFault
 from streamfilter.index.families import META
 from streamfilter.index.format import decode_documents
@@ -41,7 +42,7 @@ from streamfilter.index.protocol import (
     Removals,
 )
 from streamfilter.index.selection import chosen, removals_at, subset
-from streamfilter.index.store import Database, Entries
+from streamfilter.index.store import Database
 from streamfilter.index.tables import WindowTables, fetch_all, named_in, probe_all, stored_flags
 from streamfilter.index.windows import Windows, after, owner, owners
 from streamfilter.index.writing import put_changed, together

@@ -12,13 +12,13 @@ import shutil
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
+from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.families import META, Families, families_of, keep_ids
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
@@ -48,24 +48,6 @@ _SHARED = (
     "block-cache-usage",
     "block-cache-pinned-usage",
 )
-
-
-@dataclass(slots=True)
-class Entries:
-    """What one atomic write puts and deletes, family by family, best in rising order of keys."""
-
-    keys: dict[str, list[bytes]] = field(default_factory=dict)
-    values: dict[str, list[bytes]] = field(default_factory=dict)
-    deleted: dict[str, list[bytes]] = field(default_factory=dict)
-
-    def put(self, family: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add entries of *family*."""
-        self.keys.setdefault(family, []).extend(keys)
-        self.values.setdefault(family, []).extend(values)
-
-    def delete(self, family: str, keys: Sequence[bytes]) -> None:
-        """Delete *keys* of *family*, none of which is also put; absent ones do no harm."""
-        self.deleted.setdefault(family, []).extend(keys)
 
 
 class Database:
@@ -113,6 +95,8 @@ class Database:
         self._database = database
         self.ids = keep_ids(names)
         self._retired: list[str] = []
+        self._half_made: set[str] = set()
+        """Families that a full disk let us make, and not drop again."""
         self._unsure = True
         """Whether a power cut could still bring back what is retired."""
         try:
@@ -154,14 +138,20 @@ class Database:
 
     def add_window(self, number: int) -> None:
         """Make the families of a window that is about to begin, if they are not there."""
+        self._drop_half_made()
         made = [name for name in self.families(number).names if name not in self._families]
         try:
             self._make(made)
         except IndexFault:
-            for name in self._families.keys() & made:  # the next try would take them for whole
-                with suppress(IndexFault):
-                    self._drop(name)
+            self._half_made |= self._families.keys() & made  # else the next try took them for whole
+            with suppress(IndexFault):
+                self._drop_half_made()
             raise
+
+    def _drop_half_made(self) -> None:
+        for name in sorted(self._half_made):
+            self._drop(name)
+            self._half_made.remove(name)
 
     def _make(self, made: list[str]) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -182,19 +172,25 @@ class Database:
         self._unsure = True
 
     def drop_retired(self) -> None:
-        """Drop one family of a window that was retired, if there is one: some milliseconds each."""
+        """Drop one family of those that were retired: some milliseconds each.
+
+        More, if a window is retired by nearly every write: less than one's families are left.
+        """
         if not self._retired:
             return
         if self._unsure:  # what says so must outlive a power cut, too
             with rocks_errors(self.path):
                 self._database.flush_wal(True)
             self._unsure = False
-        self._drop(self._retired.pop())
+        left = min(len(self._retired), len(self.families(0).names)) - 1
+        while len(self._retired) > left:
+            self._drop(self._retired[-1])
+            self._retired.pop()
 
     def _drop(self, name: str) -> None:
-        del self._handles[name], self._families[name]
         with rocks_errors(self.path):
             self._database.drop_column_family(name)
+        del self._handles[name], self._families[name]
 
     def get(self, family: str, keys: list[bytes]) -> list[bytes | None]:
         """Return the values of *keys* (best in rising order), None for the absent ones."""

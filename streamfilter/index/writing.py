@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 from streamfilter.index.buckets import Grouped, encoded_integers, found, written
+from streamfilter.index.entries import Entries
 from streamfilter.index.families import id_keys
 from streamfilter.index.format import Lists, encode_documents
 from streamfilter.index.listing import listed
 from streamfilter.index.protocol import Additions, Applied, Buckets, Removals
-from streamfilter.index.store import Entries
 from streamfilter.index.tables import WindowTables
 from streamfilter.similarity.columns import Flags
 

@@ -13,6 +13,7 @@ from streamfilter.cli import main
 from streamfilter.index.backup import CONTENTS_NAME, back_up, restore
 from streamfilter.index.buckets import encoded_integers
 from streamfilter.index.directory import DATABASE_NAME
+from streamfilter.index.entries import Entries
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault, IndexRefused
 from streamfilter.index.families import Families
 from streamfilter.index.format import FORMAT
@@ -22,7 +23,7 @@ from streamfilter.index.opening import open_index, wipe_index
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
 from streamfilter.index.rocks import RocksIndex
-from streamfilter.index.store import Database, Entries
+from streamfilter.index.store import Database
 from streamfilter.index.viewing import viewed
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.scheme import Scheme

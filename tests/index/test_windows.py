@@ -291,6 +291,35 @@ def test_a_window_that_goes_waits_once_for_the_disk(tmp_path: Path) -> None:
     index.close()
 
 
+def test_a_window_with_every_write_leaves_no_heap_of_families(tmp_path: Path) -> None:
+    index = opened(tmp_path / "state")
+    for number in range(20):
+        opens = Window(number, number * SIZE, number) if number else None
+        each = changes(number)
+        progress = replace(each.progress, horizon=max(0, number - 1) * SIZE)
+        index.apply(replace(each, progress=progress, opens=opens))
+    assert len(index.windows) == 2
+    windows = len(index._store._families) / len(Families.of(0).names)
+    assert windows < 2 + 1 + 1 + 1  # alive, just retired, not yet dropped, and the facts
+    index.close()
+
+
+def test_a_family_that_a_full_disk_neither_let_us_finish_nor_drop_is_made_anew(
+    tmp_path: Path,
+) -> None:
+    index = lived(opened(tmp_path / "state"), 5)
+    store = index._store
+    database = store._database
+    full = FullDisk(database, "create_column_family", 2)
+    store._database = FullDisk(full, "drop_column_family", 0)
+    with pytest.raises(DiskFull):
+        index.apply(changes(5))
+    store._database = database
+    lived(index, 12)
+    assert list(index.dump()) == list(lived(MemoryIndex(slots=SLOTS, bucket_cap=CAP), 12).dump())
+    index.close()
+
+
 def test_families_that_are_missing_or_older_are_damage(tmp_path: Path) -> None:
     lived(opened(tmp_path / "state"), 12).close()
     store = Database(tmp_path / "state" / "rocksdb", memory=SMALL, create=False)
