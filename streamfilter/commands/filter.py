@@ -33,7 +33,7 @@ input are judged against all of it, and a run that was stopped or killed is simp
 with the same result. Outputs are written whole, and appear only when complete: Ctrl-C or SIGTERM
 ends a run between two batches and leaves them as they were, a second one ends it at once.
 With --keep longest the longest text of each group takes the place of its first, and the evidence
-says so ("kept").
+says so ("kept"); the evidence of all duplicates is held in memory meanwhile, some 3 KB each.
 Without --state the same inputs always give the same outputs, byte for byte (--seed).
 """
 

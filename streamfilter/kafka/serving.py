@@ -101,8 +101,8 @@ def serve(
         try:
             assembly.service(accept_positions).run(stopping)
         finally:
+            assembly.worker.close()  # who prepares a batch ahead may still ask the crew
             assembly.crew.close()
-            assembly.worker.close()
 
 
 class _StoppedEarly(Exception):

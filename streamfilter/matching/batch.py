@@ -149,7 +149,7 @@ def _breaks(reading: Reading, sketcher: Sketcher) -> bool:
     if not isinstance(reading, Document):
         return False
     try:
-        sketcher.sketch([reading.text])
+        sketcher.alone([reading.text])  # here: what goes wrong elsewhere is not the text's fault
     except (MemoryError, OSError):
         raise
     except Exception:

@@ -27,7 +27,7 @@ AUTO_CHARACTERS = 8 * 1024 * 1024
 AUTO_MEAN_MIN = 64
 """Characters of a text below which sending it and its sketch costs what sketching it does."""
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 10.0
 """A part takes some milliseconds; a machine that was suspended gets one retry."""
 
 

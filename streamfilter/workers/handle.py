@@ -67,13 +67,13 @@ class Handle:
         assert process.stdout is not None, "a pipe"
         impatience = threading.Timer(self._patience, process.kill)
         impatience.daemon = True
-        impatience.start()
         try:
+            impatience.start()
             frames.write(process.stdin, frames.encode_question(*sketcher.recipe, texts))
             answer = frames.decode_answer(frames.read(process.stdout))
         except (OSError, EOFError) as error:
             raise Mishap(self._end()) from error
-        except Exception as error:  # no value of ours: whatever wrote it is no worker
+        except Exception as error:  # no value of ours, or no thread to be had
             raise Mishap(f"it answered nonsense ({type(error).__name__}); {self._end()}") from error
         finally:
             impatience.cancel()

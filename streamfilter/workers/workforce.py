@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.workers.handle import COMMAND, Handle, Mishap
@@ -35,7 +36,10 @@ class Workforce:
 
     def begin(self, sketcher: Sketcher, texts: Sequence[str]) -> Callable[[], Sketches]:
         """Begin to sketch *texts*; what is returned waits for their sketches."""
-        return self._threads.submit(self._part, sketcher, texts).result
+        try:
+            return self._threads.submit(self._part, sketcher, texts).result
+        except RuntimeError:  # no thread to be had, or closed meanwhile
+            return partial(sketcher.alone, texts)
 
     @property
     def given_up(self) -> bool:

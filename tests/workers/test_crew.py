@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from itertools import pairwise
@@ -12,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamfilter.matching.batch import prepare
+from streamfilter.model import Document, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew, cut
@@ -111,6 +114,28 @@ def test_a_system_that_gives_no_process_costs_no_text(caplog):
     with closing(Crew(2, command=["/nowhere/at/all"])) as crew:
         assert sketched(crew) == alone()
     assert "the system gave no process: No such file" in caplog.text
+
+
+@pytest.mark.parametrize("starting", [threading.Timer, threading.Thread])
+def test_a_system_that_gives_no_thread_costs_no_text(starting, monkeypatch, caplog):
+    wanted = alone()
+
+    def none_left(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with closing(Crew(2)) as crew:
+        monkeypatch.setattr(starting, "start", none_left)
+        assert sketched(crew) == wanted
+
+
+def test_a_text_is_not_blamed_for_who_was_asked_to_sketch_it():
+    def breaks(sketcher, texts):
+        raise RuntimeError("can't start new thread")
+
+    record = Record(Source("t", 0, 0), None, b"x")
+    sketcher = Sketcher(SCHEME, seed=SEED, spread=breaks)
+    with pytest.raises(RuntimeError, match="new thread"):  # no dead letter
+        prepare([record], [Document("1", TEXTS[0])], sketcher)
 
 
 def test_workers_end_with_whom_they_work_for():
