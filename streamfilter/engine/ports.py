@@ -200,8 +200,10 @@ class Log(Protocol):
     def changelog_bounds(self) -> Watermarks:
         """Return the changelog's bounds, read uncommitted (step 3)."""
 
-    def trim_changelog(self, before: int) -> None:
+    def trim_changelog(self, before: int) -> bool:
         """Let the changelog begin at the offset *before*, unless it begins later.
+
+        Return whether it is known to. It waits for nobody: until then, it is asked again.
 
         Raises:
             Denied: the right to delete records is missing.

@@ -3,7 +3,8 @@
 Only the owner does so, and only once its index has dropped what came before. That is after the
 commit of the batch that forgot it: an index that lies further behind is wiped and restored from
 what is left, and what is left restores every window that is alive. A cut that fails is tried again
-later, and holds up nothing: a changelog that is too long costs room.
+later, and one that is not answered is looked at again with the next batch: neither holds up
+anything, for a changelog that is too long only costs room.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Trimming:
         if begin <= self._start or self._clock.monotonic() < self._again_at:
             return
         try:
-            self._log.trim_changelog(begin)
+            done = self._log.trim_changelog(begin)
         except Denied as error:
             self._again_at = self._clock.monotonic() + DENIED_SECONDS
             self._say_denied(error)
@@ -50,9 +51,10 @@ class Trimming:
             self._again_at = self._clock.monotonic() + AGAIN_SECONDS
             self._observer.note(f"{self._changelog} is not cut off yet: {error}")
         else:
-            self._start = begin
-            self._observer.note(f"{self._changelog} begins at {begin} now")
-            kill_point("changelog.trimmed")
+            if done:
+                self._start = begin
+                self._observer.note(f"{self._changelog} begins at {begin} now")
+                kill_point("changelog.trimmed")
 
     def _say_denied(self, error: Denied) -> None:
         if not self._denied:

@@ -52,7 +52,7 @@ from streamfilter.kafka.questions import (
     start_positions,
 )
 from streamfilter.kafka.reader import KafkaChangelogReader, gets_a_record, record_of
-from streamfilter.kafka.trimming import trim
+from streamfilter.kafka.trimming import Cut
 from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
@@ -99,10 +99,10 @@ class KafkaLog:
         self._initialised = False
         self._waited = 0.0
         """Seconds for this producer to be initialised."""
-        self._in_transaction = False
-        self._watched = False
+        self._in_transaction = self._watched = False
         self._deliveries = Deliveries(watched=False)
         self._changelog_next = -1
+        self._cut = Cut(clients.admin, place.changelog, place.task)
 
     def open_producer(self, *, watched: bool = False) -> None:
         """Replace the producer and fence every other with our transactional id (step 1).
@@ -153,9 +153,9 @@ class KafkaLog:
         self._changelog_next = bounds.end
         return bounds
 
-    def trim_changelog(self, before: int) -> None:
-        """Let the changelog begin at the offset *before*."""
-        trim(self._clients.admin, TopicPartition(self._place.changelog, self._place.task, before))
+    def trim_changelog(self, before: int) -> bool:
+        """Let the changelog begin at the offset *before*; return whether it is known to."""
+        return self._cut.reached(before)
 
     def start_positions(self, start: StartAt) -> Positions:
         """Return where a fresh task begins (step 4)."""

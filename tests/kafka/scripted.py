@@ -67,8 +67,9 @@ class ScriptedLog:
     def changelog_bounds(self) -> Watermarks:
         return Watermarks(0, len(self.changelog))
 
-    def trim_changelog(self, before: int) -> None:
+    def trim_changelog(self, before: int) -> bool:
         self._call("trim_changelog")
+        return True
 
     def start_positions(self, start: StartAt) -> Positions:
         return {0: 0 if start == "earliest" else len(self.input)}

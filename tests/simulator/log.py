@@ -116,14 +116,16 @@ class SimLog:
         partition = self._changelog()
         return Watermarks(partition.start, partition.end)
 
-    def trim_changelog(self, before: int) -> None:
+    def trim_changelog(self, before: int) -> bool:
         self._query("trim_changelog")
         if not self._world.shape.trims:
             raise Denied("DELETE: not allowed")
         partition = self._changelog()
         self._world.checks.trimmed(partition, before)
         self._tell(f"cuts off {partition.name} before {before}")
+        known = partition.start >= before  # the answer comes later than the cut
         partition.start = max(partition.start, before)
+        return known
 
     def start_positions(self, start: StartAt) -> Positions:
         self._query("start_positions")

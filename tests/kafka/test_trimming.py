@@ -1,0 +1,95 @@
+"""The changelog is cut off without anybody waiting for the brokers' answer."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.ports import Denied, Retriable
+from streamfilter.engine.trimming import AGAIN_SECONDS, Trimming
+from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
+from streamfilter.model import Window
+from tests.kafka.scripted import FakeClock
+
+
+class Brokers:
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.answer: Future[object] = Future()
+
+    def delete_records(self, spots: list[TopicPartition], **_: Any) -> dict[Any, Future[object]]:
+        self.asked += [spot.offset for spot in spots]
+        self.answer = Future()
+        return dict.fromkeys(spots, self.answer)
+
+
+def log_on(brokers: Brokers) -> KafkaLog:
+    def none(*_: object) -> Any:
+        return None
+
+    clients = Clients(cast("AdminClient", brokers), none, none, none, 1.0)
+    return KafkaLog(LogPartitions("in", (0,), "changelog", 0), clients)
+
+
+def test_an_answer_that_takes_its_time_is_looked_at_again_and_nobody_asks_twice() -> None:
+    brokers = Brokers()
+    log = log_on(brokers)
+    assert [log.trim_changelog(7) for _ in range(3)] == [False] * 3
+    assert log.trim_changelog(9) is False, "meanwhile the next window has gone"
+    brokers.answer.set_result(None)
+    assert log.trim_changelog(9) is False, "that was the answer to the first"
+    assert (log.trim_changelog(9), brokers.asked) == (False, [7, 9])
+    brokers.answer.set_result(None)
+    assert (log.trim_changelog(9), brokers.asked) == (True, [7, 9])
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"),
+    [
+        (KafkaError.REQUEST_TIMED_OUT, Retriable),  # a replica is catching up
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Denied),
+    ],
+)
+def test_a_refusal_is_told_once_and_the_next_look_asks_anew(code: int, raised: type) -> None:
+    brokers = Brokers()
+    log = log_on(brokers)
+    assert log.trim_changelog(7) is False
+    brokers.answer.set_exception(KafkaException(KafkaError(code)))
+    with pytest.raises(raised, match="deleting the records of changelog/0 before 7"):
+        log.trim_changelog(7)
+    assert (log.trim_changelog(7), brokers.asked) == (False, [7, 7])
+
+
+class Notes(Observer):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+def test_a_cut_counts_as_done_when_the_brokers_say_so_and_is_tried_again_when_they_do_not() -> None:
+    brokers, clock, notes = Brokers(), FakeClock(), Notes()
+    trimming = Trimming(log_on(brokers), clock, notes, "changelog/0")
+    windows = [Window(3, 30, 3, 7)]
+    trimming.look(windows)
+    brokers.answer.set_exception(KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT)))
+    trimming.look(windows)
+    trimming.look(windows)
+    assert (brokers.asked, len(notes.notes)) == ([7], 1), "not again at once"
+    clock.sleep(AGAIN_SECONDS)
+    trimming.look(windows)
+    trimming.look(windows)
+    assert (brokers.asked, len(notes.notes)) == ([7, 7], 1)
+    brokers.answer.set_result(None)
+    for _ in range(2):
+        trimming.look(windows)
+    assert notes.notes[1:] == ["changelog/0 begins at 7 now"]
+    assert brokers.asked == [7, 7]
