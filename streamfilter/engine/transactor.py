@@ -54,7 +54,7 @@ from streamfilter.matching.audit import OFF, Audit, Rates
 from streamfilter.matching.batch import Decided, Rules, decide
 from streamfilter.matching.forgetting import removals_of
 from streamfilter.matching.pipeline import accept
-from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention, stream_time
+from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention
 from streamfilter.model import Positions, Record
 from streamfilter.similarity.sketch import Sketcher
 
@@ -220,7 +220,8 @@ class Transactor:
         kill_point("batch.member")
         watch = Stopwatch(self._clock, self._parts.observer.spent)
         now = self._clock.wall_milliseconds()
-        time = stream_time(self.standing.highest_timestamp, () if reread else records, now)
+        before, coming = self.standing.highest_timestamp, () if reread else records
+        time = self._parts.retention.stream_time(before, coming, now)
         extent = EVERYTHING if reread else self._extent(time)
         try:
             decided = self._decide(records, watch, extent, reread=reread)

@@ -25,7 +25,7 @@ from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Prepared, Rules, decide, prepare
 from streamfilter.matching.pipeline import Judgement, accept
-from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention, stream_time
+from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention
 from streamfilter.model import BatchMark, Decision, Malformed, Record, Span
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.sketch import Sketcher
@@ -152,7 +152,7 @@ class Engine:
         before = index.progress.highest_timestamp
         if not records:
             return retention.rest(index.progress, index.windows, time=before)
-        moment = stream_time(before, records, self.settings.now())
+        moment = retention.stream_time(before, records, self.settings.now())
         return retention.extent(index.progress, index.windows, time=moment, mark=index.mark)
 
     def _note_forgotten(self, name: str, number: int, lines: Lines) -> None:

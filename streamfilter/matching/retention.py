@@ -28,7 +28,8 @@ SOON = 0.75
 """Of a part: then the next window is made ready, ahead of the batch that begins it."""
 FUTURE_MILLISECONDS_MAX = 3_600_000
 """A record's timestamp counts at most an hour ahead of the clock, or one mad producer would age
-the whole index."""
+the whole index; and at most a part of the retention, or one that is an hour fast would age that of
+a shorter one."""
 
 Marks = Callable[[int], BatchMark | None]
 """By a batch's number: what the index remembers of it, if its window is alive."""
@@ -56,18 +57,6 @@ def no_marks(_: int) -> None:
     """Remember no batch."""
 
 
-def stream_time(before: int, records: Iterable[Record], now: int) -> int:
-    """Return the stream time of a batch of *records*, not far ahead of *now*; it never falls.
-
-    A record without a timestamp counts as of the present. With a record there is a time, also by a
-    clock that is set to before 1970: a batch that tells none says that nothing was ever forgotten.
-    """
-    now = max(now, 0)
-    limit = now + FUTURE_MILLISECONDS_MAX
-    times = (min(each.timestamp, limit) if each.timestamp >= 0 else now for each in records)
-    return max([before, *times])
-
-
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How much is remembered."""
@@ -89,6 +78,19 @@ class Retention:
     def limited(self) -> bool:
         """Return whether anything is ever forgotten."""
         return self.documents is not None or self.time is not None
+
+    def stream_time(self, before: int, records: Iterable[Record], now: int) -> int:
+        """Return the stream time of a batch of *records*, not far ahead of *now*; it never falls.
+
+        A record without a timestamp counts as of the present. With a record there is a time, also
+        by a clock that is set to before 1970: a batch that tells none says that nothing was ever
+        forgotten.
+        """
+        now = max(now, 0)
+        part = FUTURE_MILLISECONDS_MAX if self.time is None else self.time // PARTS
+        limit = now + min(FUTURE_MILLISECONDS_MAX, part)
+        times = (min(each.timestamp, limit) if each.timestamp >= 0 else now for each in records)
+        return max([before, *times])
 
     def meets(self, ordinal: int, other: int) -> bool:
         """Return whether the count left *other* remembered when the document *ordinal* came."""

@@ -6,7 +6,7 @@ import pytest
 
 from streamfilter.engine.intake import Intake, bytes_of
 from streamfilter.engine.standing import Standing
-from streamfilter.matching.retention import FUTURE_MILLISECONDS_MAX, Extent, stream_time
+from streamfilter.matching.retention import FUTURE_MILLISECONDS_MAX, UNLIMITED, Extent
 from streamfilter.model import Record, Source, Span
 from tests.kafka.scripted import FakeClock
 
@@ -196,7 +196,7 @@ def test_a_new_batch_moves_positions_numbers_and_the_clock_and_spans_every_parti
     now = 1_000_000
     mad = at(0, 9, now + 10 * FUTURE_MILLISECONDS_MAX)
     records = [at(0, 5, 90), mad]
-    time = stream_time(standing.highest_timestamp, records, now)
+    time = UNLIMITED.stream_time(standing.highest_timestamp, records, now)
     after, batch = standing.after(records, 2, time, reread=False)
     assert batch is not None
     assert (batch.mark.horizon, batch.mark.stream_time) == (0, -1)

@@ -15,7 +15,6 @@ from streamfilter.matching.retention import (
     FUTURE_MILLISECONDS_MAX,
     Extent,
     Retention,
-    stream_time,
 )
 from streamfilter.model import BatchMark, Record, Source, Window
 from tests.pipeline.test_sequential_model import (
@@ -264,14 +263,14 @@ def test_a_retention_that_is_made_longer_or_endless_brings_nothing_back():
 )
 def test_stream_time_follows_the_records_and_never_falls_nor_runs_ahead(timestamps, time):
     records = [Record(Source("t", 0, n), None, b"", (), each) for n, each in enumerate(timestamps)]
-    assert stream_time(1_000, records, 50_000) == time
+    assert Retention().stream_time(1_000, records, 50_000) == time
 
 
 def test_a_clock_of_before_1970_gives_a_time_all_the_same():
     """The simulator's seed 328: the horizon was not told, and a restore remembered too much."""
     for stamp in (-1, 0, 500, FUTURE_MILLISECONDS_MAX + 1):
         record = Record(Source("t", 0, 0), None, b"", (), stamp)
-        assert 0 <= stream_time(-1, [record], -86_400_000) <= FUTURE_MILLISECONDS_MAX
+        assert 0 <= Retention().stream_time(-1, [record], -86_400_000) <= FUTURE_MILLISECONDS_MAX
 
 
 def test_clocks_and_records_of_1970_and_2500_forget_no_more_than_an_hour_too_much():
@@ -282,9 +281,22 @@ def test_clocks_and_records_of_1970_and_2500_forget_no_more_than_an_hour_too_muc
         (now, 0, 16_725_225_600_000, -1, now + 20 * HOUR, now + 30 * HOUR)
     ):
         record = Record(Source("t", number % 2, number), None, b"", (), stamp)
-        time = stream_time(time, [record], max(now, stamp if number > 3 else 0))
+        time = retention.stream_time(time, [record], max(now, stamp if number > 3 else 0))
         horizons.append(aging.come(retention, time, 1).horizon)
     assert horizons == [0, 0, 0, 0, 0, 4]
+
+
+@pytest.mark.parametrize("kept", [1_000, HOUR // 2, HOUR])
+def test_a_clock_that_is_fast_ages_a_short_retention_by_no_more_than_a_quarter_of_it(kept):
+    began, aging, retention, time = 1_700_000_000_000, Aging(), Retention(time=kept), -1
+    horizons = []
+    for number, (now, stamp) in enumerate(
+        ((0, 0), (1, HOUR - 1), (kept // 2, kept // 2), (kept, kept), (kept + 1, kept + 1))
+    ):
+        record = Record(Source("t", 0, number), None, b"", (), began + stamp)
+        time = retention.stream_time(time, [record], began + now)
+        horizons.append(aging.come(retention, time, 1).horizon)
+    assert horizons == [0, 0, 0, 1, 1], "the fast one's own time is a quarter ahead"
 
 
 @pytest.mark.parametrize("documents", [0, -1])

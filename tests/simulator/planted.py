@@ -27,6 +27,7 @@ from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Buckets, Changes
 from streamfilter.matching import batch, overlay
 from streamfilter.matching.forgetting import Forgetting, removals_of
+from streamfilter.matching.retention import Retention
 from streamfilter.tasks import restore, standby, starting, store
 from tests.simulator import world
 from tests.simulator.disk import SimIndex
@@ -383,7 +384,7 @@ def a_batch_knows_no_longer_keys(patch: pytest.MonkeyPatch) -> None:
 
 def time_is_the_clocks(patch: pytest.MonkeyPatch) -> None:
     """What is forgotten follows our clock, not the stream."""
-    patch.setattr(transactor, "stream_time", lambda before, records, now: max(before, now))
+    patch.setattr(Retention, "stream_time", lambda _, before, records, now: max(before, now))
 
 
 def a_window_begins_with_full_buckets(patch: pytest.MonkeyPatch) -> None:
