@@ -113,7 +113,7 @@ def report(found: Capacity | None) -> list[str]:
         return []
     return [
         f"  remembers {found.documents:,} documents, if all that come are unique; a quarter more "
-        "are stored",
+        "are stored (up to twice as many for a while after a limit was raised)",
         f"    disk: about {found.disk_bytes / 1e9:,.2f} GB (while files are merged, some of it "
         "twice)",
         f"    memory: about {found.memory_bytes / 1e9:,.2f} GB, clients and batches not counted",

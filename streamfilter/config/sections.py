@@ -247,9 +247,10 @@ class IndexSection(Section):
     retention: Retention = Field(
         default=None,
         description="unlimited, or how long a document is remembered, such as 30d: by the records' "
-        "timestamps, which a backfill ages by, and an input that rests does not. May change at any "
-        "start; what was forgotten stays so, and what an index without a limit holds counts as "
-        "come when it was given one.",
+        "timestamps, the latest of all input partitions. A backfill ages by them, and an input "
+        "that rests does not; of several partitions, one that is read ahead ages what the others "
+        "have still to meet. May change at any start; what was forgotten stays so, and what an "
+        "index without a limit holds counts as come when it was given one.",
     )
     documents_max: int | None = Field(
         default=None,

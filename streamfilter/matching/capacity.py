@@ -40,7 +40,8 @@ class Capacity:
     documents: int
     """Remembered, if all that arrive are unique: those that are not take next to nothing."""
     stored: int
-    """With those that are forgotten, and go with the rest of their window."""
+    """With those that are forgotten, and go with the rest of their window: a quarter more, but for
+    a while after a limit was raised (`matching.retention`)."""
     disk_bytes: int
     memory_bytes: int
     changelog_bytes: int

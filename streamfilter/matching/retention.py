@@ -2,14 +2,17 @@
 
 Both are decided once, before the batch is judged, from what the log says of the batches before
 it: a replay is told, and decides nothing. A window that holds a quarter of what is remembered is
-followed by the next, so that at most five are alive, and what is stored is never more than a
-quarter above what is remembered.
+followed by the next, so that at most five are alive, and what is stored is at most a quarter
+above what is remembered, or a batch where that is more. After a limit was raised it is up to twice
+what is remembered: five small windows are alive, and none begins before the oldest of them goes,
+so that the newest holds all that came since.
 
 Time is the stream's: it moves with the records' timestamps and never back, so a backfill of three
-years ages as it would have live, and a stream that rests forgets nothing. Which ordinal a time
-means, the batches' own marks tell: they rise in both, so the first batch after a time is found by
-halving, in some twenty looks however long the memory is. Batches of a time in which nothing was to
-be forgotten have no stream time in their marks. They are in the first window, which the first
+years ages as it would have live, and a stream that rests forgets nothing. It is one time for all
+partitions: one that is read ahead of the others ages what they have still to meet. Which ordinal a
+time means, the batches' own marks tell: they rise in both, so the first batch after a time is found
+by halving, in some twenty looks however long the memory is. Batches of a time in which nothing was
+to be forgotten have no stream time in their marks. They are in the first window, which the first
 limited batch ends: what they hold counts as come when that batch came.
 """
 

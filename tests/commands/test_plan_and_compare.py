@@ -135,6 +135,7 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     assert fewer["restore"] == pytest.approx(10_000_000 / 12_300, abs=1)
     text = run(capsys, "plan", *asked)[1]
     assert "remembers 129,600,000 documents" in text
+    assert "a quarter more are stored (up to twice as many for a while after a limit was r" in text
     assert "restore from it into an empty directory: about 4h" in text
     assert "remembers" not in run(capsys, "plan")[1]
 

@@ -169,6 +169,28 @@ def test_what_is_stored_is_at_most_a_quarter_and_a_batch_above_what_is_remembere
     assert windows[0].number > 40
 
 
+@pytest.mark.parametrize(("small", "large"), [(1_000, 10_000), (1_000, 100_000), (4_000, 10_000)])
+def test_after_a_limit_is_raised_twice_of_what_is_remembered_may_be_stored_and_then_not(
+    small, large
+):
+    """README says so: five small windows are alive, and the newest swells until one goes."""
+    windows, progress, most = (Window(),), Progress(), []
+    for limit, ordinals in ((small, 10 * small), (large, 3 * large), (large, 3 * large)):
+        retention, shares = Retention(documents=limit), [0.0]
+        for _ in range(ordinals // 100):
+            extent = retention.extent(progress, windows)
+            windows += (extent.opens,) if extent.opens else ()
+            while len(windows) > 1 and windows[1].first_ordinal <= extent.horizon:
+                windows = windows[1:]
+            shares.append((progress.next_ordinal - windows[0].first_ordinal) / limit)
+            progress = Progress(next_batch=progress.next_batch + 1,
+                                next_ordinal=progress.next_ordinal + 100,
+                                horizon=extent.horizon)  # fmt: skip
+        most.append(max(shares))
+    assert max(most[0], most[2]) <= 1.25 + 100 / small
+    assert 1.4 < most[1] < 2
+
+
 HOUR = 3_600_000
 
 
