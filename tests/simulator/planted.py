@@ -314,7 +314,8 @@ def a_write_is_owed_beyond_its_tail(patch: pytest.MonkeyPatch) -> None:
     """What a standby could not write must be written by the owner as that very write."""
     patch.setattr(SimIndex, "drop_owed", lambda self: None)
     # A disk that stays full for a while, as real ones do: long enough for a takeover.
-    patch.setitem(world.FAULTS, "disk_full", (0.7,))
+    patch.setitem(world.FAULTS, "disk_full", (0.85,))
+    patch.setitem(world.FAULTS, "rebalance", (0.1, 0.3))
 
 
 def positions_stay_before_markers(patch: pytest.MonkeyPatch) -> None:
