@@ -70,10 +70,10 @@ def command(
         feed = Feed(_properties(config), config.input.topic, partition=None)
         partitions = feed.partitions()
         targets = range(partitions) if config.index.scope == "partition" else [None]
-        header = (config.input.id or "").removeprefix(HEADER)
+        where = config.input.id or ""
         for id_ in asked:
             name = id_.encode()
-            headers = {header: name} if header != config.input.id else {}
+            headers = {where.removeprefix(HEADER): name} if where.startswith(HEADER) else {}
             for partition in targets:
                 feed.send(None, key=name, partition=partition, headers=headers)
         feed.flush()

@@ -52,7 +52,7 @@ from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.audit import OFF, Audit, Rates
 from streamfilter.matching.batch import Decided, Rules, decide
-from streamfilter.matching.forgetting import removals_of
+from streamfilter.matching.forgetting import ForgetsTooMuch, removals_of
 from streamfilter.matching.pipeline import accept
 from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention
 from streamfilter.model import Positions, Record
@@ -228,6 +228,8 @@ class Transactor:
         except SchemasAway as away:
             self.waits_for = str(away)
             return StepResult.SCHEMAS_AWAY
+        except ForgetsTooMuch as much:
+            return self._move(records[: much.records], reread=False)  # the others are held
         leaving = self._parts.forwarder.written(decided)
         kill_point("batch.decided")
         after, batch = self.standing.after(
@@ -254,7 +256,8 @@ class Transactor:
         watch.lap("commit")
         watch.seconds["poll"] += self._polled
         self._polled = 0.0
-        first_ordinal, self.standing, self._held = self.standing.next_ordinal, after, []
+        first_ordinal, self.standing = self.standing.next_ordinal, after
+        self._held = self._held[len(records) :]
         self._reached = {}
         self._parts.breaker.add(len(records), decided.prepared.rejected)
         if self._refusals.committed(records):

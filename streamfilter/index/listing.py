@@ -24,7 +24,7 @@ from streamfilter.index.protocol import FAINT_BELOW, Additions, Applied, Removal
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 APPLY_KEYS_MAX = 1 << 24
-"""Keys of one write: they are numbered in 24 bits while they are merged."""
+"""Keys of one write, joining and leaving: they are numbered in 24 bits while they are merged."""
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
 
@@ -119,8 +119,13 @@ def listed(
         lists_of: Reads those of longer keys.
         about_to_write: Hears of distinct, rising keys before they are written.
         cap: Of the shortest keys.
+
+    Raises:
+        ValueError: there are too many keys; nothing was put.
     """
     joining, leaving, count = _joining(additions), _leaving(removals), _Count()
+    if (keys := len(joining.cells) + len(leaving.cells)) >= APPLY_KEYS_MAX:
+        raise ValueError(f"one write may change fewer than {APPLY_KEYS_MAX} keys, not {keys}")
     for depth in range(DEPTH + 1):
         if not len(joining.cells) and not len(leaving.cells):
             break
@@ -146,8 +151,6 @@ def _joining(additions: Additions | None) -> _Keys:
     if additions is None:
         return _Keys.none()
     documents, present = additions.documents, written(additions)
-    if np.count_nonzero(present) >= APPLY_KEYS_MAX:
-        raise ValueError(f"one write may add {APPLY_KEYS_MAX} keys, not {present.sum()}")
     return _Keys.of(
         documents.ordinals, documents.contents.signatures, additions.keys, present, additions.always
     )

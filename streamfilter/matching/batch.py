@@ -64,7 +64,7 @@ class Prepared:
     def tombstones(self) -> list[Tombstone]:
         """Return the records that ask to forget documents, in the order of judgement."""
         return [
-            Tombstone(bisect_left(self.rows, row), next(iter(other.forgets), None))
+            Tombstone(row, bisect_left(self.rows, row), next(iter(other.forgets), None))
             for row, other in sorted(self.others.items())
             if isinstance(other, Unjudged) and other.forgets is not None
         ]
@@ -170,6 +170,9 @@ def decide(
     """Judge the documents of *prepared* with *extent*: reads *index*, changes nothing.
 
     A re-read batch is judged as of the batches that judged it first, and adds nothing.
+
+    Raises:
+        ForgetsTooMuch: decide its first records by themselves.
     """
     judgement, batch = None, prepared.batch
     tombstones = [] if reread else prepared.tombstones
@@ -192,4 +195,5 @@ def decide(
     if judgement is not None:
         outcomes |= zip(prepared.rows, judgement.decisions, strict=True)
     each = [outcomes[row] for row in range(len(prepared.records))]
-    return Decided(prepared, judgement, each, forgetting.forgotten(unique))
+    forgotten = forgetting.forgotten(unique, extent.horizon)
+    return Decided(prepared, judgement, each, forgotten)

@@ -4,6 +4,10 @@ A tombstone forgets the documents of its id that were judged before it, those of
 too: from it on they are nobody's candidates. With the batch's write they leave records and lists;
 until then they keep their places in full buckets. What tombstone and document come in one batch of
 is never written at all.
+
+Whom a batch forgets is read and written at once, so there are at most `FORGET_MAX`: a batch ends
+before the tombstone that would make them more. One that would do so by itself comes first in a
+batch, and forgets the oldest: that follows from the order of records alone, however they are cut.
 """
 
 from __future__ import annotations
@@ -17,11 +21,25 @@ from streamfilter.index.protocol import Index, Removals
 from streamfilter.matching.candidates import Candidates
 from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
 
+FORGET_MAX = 50_000
+"""Documents that one batch forgets: some hundred megabytes, and 300 columns of them are one write.
+An id is to name a document, and a batch has some thousand records."""
+
+
+class ForgetsTooMuch(Exception):
+    """A batch would forget more than `FORGET_MAX` documents; its first *records* do not."""
+
+    def __init__(self, records: int) -> None:
+        super().__init__(records)
+        self.records = records
+
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
     """A record that asks to forget."""
 
+    row: int
+    """Records of the batch that come before it."""
     before: int
     """Documents of the batch that come before it."""
     id: str | None
@@ -41,6 +59,8 @@ class Forgetting:
     """(d,) the first row of the batch that meets each no more."""
     causes: I64
     """(d,) the place of each one's tombstone among the batch's."""
+    left: int = 0
+    """Documents that stay, because one tombstone names too many."""
 
     @classmethod
     def of(
@@ -51,21 +71,31 @@ class Forgetting:
         *,
         first_ordinal: int,
     ) -> Forgetting:
-        """Return what *tombstones* ask for in a batch of documents with these *ids*."""
+        """Return what *tombstones* ask for in a batch of documents with these *ids*.
+
+        Raises:
+            ForgetsTooMuch: for one batch.
+        """
         asked = {each.id for each in tombstones if each.id is not None}
         if not asked:
             return cls(first_ordinal, len(tombstones), NOBODY, NOBODY, NOBODY)
         waiting = _ordinals(sorted(asked), ids, index, first_ordinal)
         found: dict[int, tuple[int, int]] = {}
+        left = 0
         for cause, each in enumerate(tombstones):
             end = first_ordinal + each.before
             theirs = waiting.get(each.id, [])
             while theirs and theirs[-1] < end:
+                if len(found) == FORGET_MAX:
+                    if each.row:
+                        raise ForgetsTooMuch(each.row)
+                    left = len(theirs)
+                    break
                 found[theirs.pop()] = each.before, cause
         ordered = sorted(found.items())
         rows, causes = np.array([where for _, where in ordered], np.int64).reshape(-1, 2).T
         ordinals = np.array([ordinal for ordinal, _ in ordered], np.int64)
-        return cls(first_ordinal, len(tombstones), ordinals, rows, causes)
+        return cls(first_ordinal, len(tombstones), ordinals, rows, causes, left)
 
     @property
     def stored(self) -> I64:
@@ -86,13 +116,16 @@ class Forgetting:
         gone = (self.ordinals[at] == pairs.ordinals) & (pairs.rows >= self.rows[at])
         return np.asarray(~gone)
 
-    def forgotten(self, unique: Flags) -> Forgotten:
-        """Return what came of it, when *unique* of the batch's documents were remembered."""
+    def forgotten(self, unique: Flags, horizon: int) -> Forgotten:
+        """Return what came of it, when *unique* of the batch's documents were remembered.
+
+        Who is older than the *horizon* leaves, too, but nobody remembered them any more.
+        """
         own = self.ordinals >= self.first_ordinal
-        there = ~own
+        there = ~own & (self.ordinals >= horizon)
         there[own] = unique[self.ordinals[own] - self.first_ordinal]
         heard = len(distinct(self.causes[there]))
-        return Forgotten(self.stored, int(there[own].sum()), self.tombstones - heard)
+        return Forgotten(self.stored, int(there[own].sum()), self.tombstones - heard, self.left)
 
 
 def _ordinals(
@@ -117,6 +150,8 @@ class Forgotten:
     """Documents of the batch itself: they were never written."""
     unknown: int = 0
     """Tombstones that nothing was forgotten for."""
+    left: int = 0
+    """Documents that stay, because one tombstone names too many."""
 
 
 NOBODY: I64 = np.zeros(0, np.int64)

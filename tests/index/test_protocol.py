@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from streamfilter.index import listing
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import whole_seconds
+from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Additions, Changes, Index, Progress
 from streamfilter.index.selection import documents_at
 from streamfilter.model import Window
-from tests.index.conftest import MakeIndex
+from tests.index.conftest import SMALL, MakeIndex
 from tests.index.samples import (
     add,
     buckets_of,
     documents,
+    identity,
     keys_of,
     mark,
     removals,
@@ -234,6 +238,27 @@ def test_an_update_is_one_write_and_takes_the_place_of_the_old(make_index: MakeI
     assert (applied.documents, applied.removed, applied.overflows) == (1, 1, 0)
     # The third stays under its longer keys: a place that becomes free is for newcomers.
     assert buckets_of(index, [1, 2, 9]) == [[1, 3], [1], [3]]
+
+
+def test_more_keys_than_can_be_numbered_are_refused_whether_they_join_or_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = open_index(tmp_path, identity(), bucket_cap=8, memory=SMALL)
+    rows = keys_of([[1, 2, 3, 4], [1, 5, 6, 7]])
+    add(index, [0, 1], rows)
+    before = list(index.dump())
+    monkeypatch.setattr(listing, "APPLY_KEYS_MAX", 8)
+    with pytest.raises(ValueError, match="not 8"):
+        index.apply(Changes(Progress(next_ordinal=2), removals=removals(documents([0, 1]), rows)))
+    with pytest.raises(ValueError, match="not 8"):
+        add(index, [2, 3], rows)
+    one = removals(documents([0]), rows[:1])
+    with pytest.raises(ValueError, match="not 8"):
+        index.apply(Changes(Progress(next_ordinal=3), Additions(documents([2]), rows[:1]), (), one))
+    assert list(index.dump()) == before
+    index.apply(Changes(Progress(next_ordinal=2), removals=one))
+    assert len(index) == 1
+    index.close()
 
 
 def test_a_key_that_always_counts_finds_an_unsigned_document(make_index: MakeIndex) -> None:

@@ -136,3 +136,23 @@ def test_the_index_on_disk_forgets_the_same(tmp_path, seed):
     story.run(rocks, memory)
     assert list(rocks.dump()) == list(memory.dump())
     rocks.close()
+
+
+def test_a_tombstone_of_who_is_older_than_the_horizon_takes_them_away_and_is_unknown():
+    sketches = SKETCHER.sketch([" ".join(f"{letter}{i}" for i in range(12)) for letter in "abc"])
+    batch = batch_of(["old", "old", "new"], np.arange(3))
+    rules = Rules(MatchPolicy(), lambda p, o: Source("t", p, o))
+    index = MemoryIndex(slots=128, bucket_cap=8, ids=True)
+    numbers = {"number": 0, "first_ordinal": 0, "reread": False}
+    first = decide(Prepared([None] * 3, {}, [0, 1, 2], batch, sketches), index, rules, **numbers)
+    index.apply(Changes(Progress(next_batch=1, next_ordinal=3), first.judgement.additions))
+    others = {
+        row: Unjudged(Verdict.PASSTHROUGH, Reason.TOMBSTONE, (id_,))
+        for row, id_ in enumerate(("old", "new", "nobody"))
+    }
+    nothing = Prepared([None] * 3, others, [], batch_of([], np.arange(0)), None)
+    numbers = {"number": 1, "first_ordinal": 3, "reread": False}
+    forgotten = decide(nothing, index, rules, extent=Extent(horizon=2), **numbers).forgotten
+    stored = index.fetch(np.arange(3)).ordinals.tolist()
+    assert (forgotten.stored.tolist(), forgotten.unknown) == (stored, 2)
+    assert stored == [0, 1, 2]

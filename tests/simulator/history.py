@@ -11,6 +11,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from streamfilter.matching import forgetting
 from streamfilter.matching.retention import Retention
 from streamfilter.model import EVER, Window
 from tests.simulator.broker import Partition
@@ -238,9 +239,8 @@ def _expect(
     if each.record.timestamp == FAR_FUTURE and (UNIQUE if forwarded else DEAD) in strict:
         return Expected(each, place, DEAD, "refused")  # as if it had never been a document
     if each.kind == "tombstone":
-        for other in history.inputs.values():
-            if other.id == each.id:
-                history.model.forget_id(other.name)
+        names = [other.name for other in history.inputs.values() if other.id == each.id]
+        history.model.forget_id(*names, most=forgetting.FORGET_MAX)
     if each.kind in ("passthrough", "tombstone"):
         return Expected(each, place, UNIQUE)
     if each.kind != "document":

@@ -93,9 +93,12 @@ class SequentialModel:
         self.horizon = horizon
         self.window += opens
 
-    def forget_id(self, doc_id: str) -> int:
-        """Nobody meets the documents of an id from now on; their places are kept for this batch."""
-        gone = [ordinal for ordinal, each in self.documents.items() if each.id == doc_id]
+    def forget_id(self, *doc_ids: str, most: int | None = None) -> int:
+        """Nobody meets the documents of these ids from now on, but for more than the oldest *most*.
+
+        Their places are kept for this batch.
+        """
+        gone = [ordinal for ordinal, each in self.documents.items() if each.id in doc_ids][:most]
         self.gone |= {ordinal: self.documents.pop(ordinal) for ordinal in gone}
         return len(gone)
 

@@ -1,0 +1,40 @@
+"""`forget --yes`: what it writes, by where the service looks for ids."""
+
+from typing import Any
+
+import pytest
+
+from streamfilter.cli import main
+from streamfilter.kafka.broker import traffic
+
+
+class Sent(list[tuple[bytes, dict[str, bytes]]]):
+    """Stands for the topic: key and headers of each tombstone."""
+
+    def __call__(self, *_: Any, **__: Any) -> "Sent":
+        return self
+
+    def partitions(self) -> int:
+        return 1
+
+    def send(self, value: None, *, key: bytes, headers: dict[str, bytes], **_: Any) -> None:
+        assert value is None
+        self.append((key, headers))
+
+    def flush(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("where", "headers"),
+    [("null", {}), ("key", {}), ("/id", {}), ("header:story", {"story": b"a1"})],
+)
+def test_a_tombstone_bears_its_id_as_its_key_and_in_the_header_if_one_is_named(
+    tmp_path, monkeypatch, where, headers
+):
+    sent = Sent()
+    monkeypatch.setattr(traffic, "Feed", sent)
+    config = tmp_path / "streamfilter.yaml"
+    config.write_text(f"input: {{id: {where}, tombstones: forget}}\n")
+    assert main(["forget", "--config", str(config), "a1", "--yes"]) == 0
+    assert sent == [(b"a1", headers)]
