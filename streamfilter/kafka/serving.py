@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.assembly import crew_for, policy_for
+from streamfilter.assembly import crew_for, policy_for, retention_for
 from streamfilter.config.configuration import Config
 from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.observer import Observer
@@ -150,7 +150,9 @@ def _assemble(
     for warning in topics.warnings_of(config, found):
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)
-    observer = Observer(metrics, health, start.clock, destinations, showcase)
+    observer = Observer(
+        metrics, health, start.clock, destinations, showcase, retention=retention_for(config)
+    )
     input_id = start.patiently(lambda: ask_for_id(admin, config.input.topic))
     assembly = Assembly(
         config, admin, found, seed, start.clock, observer, destinations, input_id, crew_for(config)

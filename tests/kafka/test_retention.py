@@ -54,7 +54,10 @@ def test_what_is_older_than_the_retention_is_forgotten_by_the_owner_and_by_whoev
         if begin == 0:
             assert first_offset(stage) > 0, log
         wipe(state)
-    finish(stage, SETTINGS)
+    process = stage.start(**SETTINGS)
+    stage.drain(process)
+    process.wait_for(lambda s: s["index_expected_bytes"], what="how large it will become")
+    assert process.terminate() == 0
     assert index_of(stage) == lived, "restored from a changelog that was cut off"
     assert len(wave(0)) == BATCH
     found = verdicts(stage)
