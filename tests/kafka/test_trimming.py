@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.ports import Denied, Retriable
-from streamfilter.engine.trimming import AGAIN_SECONDS, Trimming
+from streamfilter.engine.trimming import AGAIN_SECONDS, DENIED_SECONDS, Trimming
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.model import Window
 from tests.kafka.scripted import FakeClock
@@ -74,6 +74,8 @@ class Notes(Observer):
     def note(self, message: str) -> None:
         self.notes.append(message)
 
+    loudly = note
+
 
 def test_a_cut_counts_as_done_when_the_brokers_say_so_and_is_tried_again_when_they_do_not() -> None:
     brokers, clock, notes = Brokers(), FakeClock(), Notes()
@@ -84,6 +86,7 @@ def test_a_cut_counts_as_done_when_the_brokers_say_so_and_is_tried_again_when_th
     trimming.look(windows)
     trimming.look(windows)
     assert (brokers.asked, len(notes.notes)) == ([7], 1), "not again at once"
+    assert "is not cut off yet" in notes.notes[0]
     clock.sleep(AGAIN_SECONDS)
     trimming.look(windows)
     trimming.look(windows)
@@ -93,3 +96,18 @@ def test_a_cut_counts_as_done_when_the_brokers_say_so_and_is_tried_again_when_th
         trimming.look(windows)
     assert notes.notes[1:] == ["changelog/0 begins at 7 now"]
     assert brokers.asked == [7, 7]
+
+
+def test_a_right_that_is_missing_is_said_once_with_its_cure_and_asked_for_now_and_then() -> None:
+    brokers, clock, notes = Brokers(), FakeClock(), Notes()
+    trimming = Trimming(log_on(brokers), clock, notes, "changelog/0")
+    refused = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    for _ in range(3):
+        trimming.look([Window(3, 30, 3, 7)])
+        brokers.answer.set_exception(refused)
+        trimming.look([Window(3, 30, 3, 7)])
+        clock.sleep(DENIED_SECONDS)
+    (note,) = notes.notes
+    assert "is not cut off, and grows" in note
+    assert "Grant DELETE on the topic" in note
+    assert brokers.asked == [7] * 3
