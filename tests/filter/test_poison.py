@@ -20,14 +20,14 @@ LINES = [json.dumps({"id": f"d{i}", "text": text}).encode() for i, text in enume
 
 @pytest.fixture(autouse=True)
 def fragile(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Sketcher.sketch
+    whole = Sketcher.alone
 
-    def sketch(self: Sketcher, texts: Sequence[str]) -> Sketches:
+    def alone(self: Sketcher, texts: Sequence[str]) -> Sketches:
         if POISON in texts:
             raise ZeroDivisionError("a bug of ours")
         return whole(self, texts)
 
-    monkeypatch.setattr(Sketcher, "sketch", sketch)
+    monkeypatch.setattr(Sketcher, "alone", alone)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamfilter.config.configuration import load_config
 from streamfilter.engine.ports import Retriable
 from streamfilter.index.errors import IndexDamaged, translated
-from streamfilter.kafka import serving, topics
+from streamfilter.kafka import asking, serving
 from streamfilter.kafka.watching import ASK_SECONDS, TopicsWatch
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
 from tests.kafka.scripted import FakeClock
@@ -75,7 +75,7 @@ def test_who_is_not_let_in_is_told_whose_fault_it_is(monkeypatch: pytest.MonkeyP
         (KafkaError._AUTHENTICATION, "no broker let us in: ", 78),
         (KafkaError._SSL, "no broker could be trusted: ", 75),
     ):
-        monkeypatch.setattr(topics, "refusal", lambda code=code: KafkaError(code))
+        monkeypatch.setattr(asking, "refusal", lambda code=code: KafkaError(code))
         stop = serving.too_late(late)
         assert str(stop).startswith(words)
         assert stop.exit_code == exit_code
