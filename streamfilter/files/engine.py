@@ -157,9 +157,10 @@ class Engine:
 
     def _note_forgotten(self, name: str, number: int, lines: Lines) -> None:
         """Say, at the first line of an input, that it was judged and is forgotten."""
-        first = np.array([lines.start])
-        (mark,) = self.index.marks_covering(np.array([number]), first)
-        if lines.start == 1 and mark is None:
+        if lines.start > 1:
+            return
+        (mark,) = self.index.marks_covering(np.array([number]), np.array([lines.start]))
+        if mark is None:
             logger.warning(
                 "%s was judged before, and is older than what index.retention and "
                 "index.documents_max remember: lines that are forgotten come out as unique",

@@ -161,6 +161,8 @@ NOTHING = Forgotten(NOBODY)
 
 def removals_of(ordinals: I64, index: Index, keys_of: KeysOf) -> Removals | None:
     """Return what removes the documents of *ordinals* from the *index*, None if it has none."""
+    if not len(ordinals):
+        return None  # as with nearly every batch
     documents = index.fetch(ordinals)
     if not len(documents):
         return None
