@@ -48,6 +48,14 @@ def seeds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(secrets, "token_hex", lambda size=None: os.urandom(size or 32).hex())
 
 
+@pytest.fixture
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the settings of whoever runs the tests out."""
+    for name in os.environ:
+        if name.startswith("STREAMFILTER_"):
+            monkeypatch.delenv(name)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what tests need, and leave out the long run unless it is asked for by name."""

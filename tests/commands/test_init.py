@@ -1,7 +1,6 @@
 """`init`: a first configuration, from a topic's records, from answers, or from nothing."""
 
 import json
-import os
 
 import pytest
 from confluent_kafka import Producer
@@ -17,10 +16,7 @@ TEXT = "the old mill by the river was sold to a young family from the city"
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch, tmp_path):
-    for name in os.environ:
-        if name.startswith("STREAMFILTER_"):
-            monkeypatch.delenv(name)
+def alone(no_settings, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 

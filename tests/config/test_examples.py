@@ -1,7 +1,6 @@
 """The examples in config/ do what their comments say, on records of the kind they are for."""
 
 import json
-import os
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -101,11 +100,7 @@ FILES = {
 """Records of each kind, and which of them pass."""
 
 
-@pytest.fixture(autouse=True)
-def alone(monkeypatch):
-    for name in os.environ:
-        if name.startswith("STREAMFILTER_"):
-            monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 def test_each_example_is_tried_here():

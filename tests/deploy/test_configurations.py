@@ -1,6 +1,5 @@
 """The configurations that deploy/ ships are accepted by `check`, as their environment is."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,7 @@ ENVIRONMENTS = {
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_a_configuration_is_accepted_in_the_image(name, tmp_path, monkeypatch):
-    for variable in [v for v in os.environ if v.startswith("STREAMFILTER_")]:
-        monkeypatch.delenv(variable)
+def test_a_configuration_is_accepted_in_the_image(name, tmp_path, no_settings):
     environment = ENVIRONMENTS[name] | image_environment()
     environment["STREAMFILTER_INDEX__PATH"] = str(tmp_path / "index")
     answer = CliRunner().invoke(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,8 +67,5 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    for name in os.environ:
-        if name.startswith("STREAMFILTER_"):
-            monkeypatch.delenv(name)
+def desk(tmp_path: Path, no_settings: None) -> Desk:
     return Desk(tmp_path)

@@ -1,7 +1,6 @@
 """Verdicts of an index that forgets by id, held to the sequential model."""
 
 import os
-import random
 
 import numpy as np
 import pytest
@@ -10,15 +9,15 @@ from streamfilter.index.identity import Identity
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index
 from streamfilter.index.options import MIB, Memory
-from streamfilter.index.protocol import WINDOWS_MAX, Changes, Progress
+from streamfilter.index.protocol import Changes, Progress
 from streamfilter.matching.batch import Prepared, Rules, decide
 from streamfilter.matching.forgetting import removals_of
 from streamfilter.matching.pipeline import MatchPolicy
 from streamfilter.matching.retention import Extent
-from streamfilter.model import BatchMark, Reason, Source, Span, Unjudged, Verdict, Window
+from streamfilter.model import BatchMark, Reason, Source, Span, Unjudged, Verdict
 from streamfilter.similarity.sketch import Sketches
-from tests.pipeline.test_sequential_model import SEED, SKETCHER, batch_of, flood, plain, stream
-from tests.support.model import SequentialModel
+from tests.pipeline.ageing import Ageing
+from tests.pipeline.test_sequential_model import SEED, SKETCHER, batch_of, plain
 
 STORIES = int(os.environ.get("STORIES", "60"))
 """For more of them: ``STORIES=5000 pytest tests/pipeline/test_forgetting.py``."""
@@ -26,24 +25,19 @@ IDS = 25
 """So few that several documents have one, and some tombstones meet nobody."""
 
 
-class Story:
-    """Random texts, batches, windows, horizons and tombstones, judged by the model beside it."""
+class Story(Ageing):
+    """Windows, horizons and tombstones, judged by the model beside it."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = rng = random.Random(seed)
-        self.cap, self.most = rng.randint(1, 8), rng.randint(1, WINDOWS_MAX)
-        self.policy = MatchPolicy(max_candidates=rng.choice((1, 2, 8)), short_text="exact_only")
-        texts = (flood if rng.random() < 0.5 else stream)(rng, rng.randint(20, 90))
-        self.sketches = SKETCHER.sketch([" ".join(text.split()[:80]) for text in texts])
-        self.ids = [f"d{rng.randrange(IDS)}" for _ in texts]
-        self.model = SequentialModel(max_candidates=self.policy.max_candidates, cap=self.cap)
-        self.share = rng.choice((0.1, 0.5))
+        super().__init__(seed)
+        self.ids = [f"d{self.rng.randrange(IDS)}" for _ in self.texts]
+        self.share = self.rng.choice((0.1, 0.5))
         self.unheard = self.forgotten = 0
 
     def batch(self, index, size: int):
         """Decide by chance what the next batch is, and let the model judge it: what it says."""
         rng, progress = self.rng, index.progress
-        extent = self.extent(index)
+        extent = self.aged(index, 0.2)
         others, rows, verdicts, row = {}, [], [], 0
         first = progress.next_ordinal
         while len(rows) < size:
@@ -63,18 +57,6 @@ class Story:
         batch = batch_of([self.ids[at] for at in chosen], chosen)
         sketches = Sketches(self.sketches.contents.at(chosen), self.sketches.keys[chosen])
         return Prepared([None] * row, others, rows, batch, sketches), extent, verdicts
-
-    def extent(self, index) -> Extent:
-        rng, progress = self.rng, index.progress
-        horizon, opens = progress.horizon, None
-        if rng.random() < 0.2:
-            horizon = rng.randint(horizon, progress.next_ordinal)
-        alive = [w for w in index.windows[1:] if w.first_ordinal > horizon]
-        if 1 + len(alive) < self.most and rng.random() < 0.4:
-            number = index.windows[-1].number + 1
-            opens = Window(number, progress.next_ordinal, progress.next_batch)
-        self.model.forget(horizon, opens=opens is not None)
-        return Extent(horizon, opens)
 
     def run(self, *indexes) -> list[tuple]:
         """Judge all of it with the first index, write to all; return (wanted, got) pairs."""

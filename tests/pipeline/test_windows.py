@@ -17,50 +17,34 @@ from streamfilter.matching.retention import (
     Retention,
 )
 from streamfilter.model import BatchMark, Record, Source, Window
+from tests.pipeline.ageing import Ageing
 from tests.pipeline.test_sequential_model import (
     SKETCHER,
     batch_of,
-    flood,
     plain,
     run_in_batches,
     stream,
 )
-from tests.support.model import SequentialModel
 
 STORIES = int(os.environ.get("STORIES", "40"))
 """For more of them: ``STORIES=5000 pytest tests/pipeline/test_windows.py``."""
 
 
-class Story:
-    """Random texts, batches, windows and horizons, judged by the model as they are decided."""
+class Story(Ageing):
+    """Batches, windows and horizons, judged by the model as they are decided."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = rng = random.Random(seed)
-        self.cap, self.most = rng.randint(1, 8), rng.randint(1, WINDOWS_MAX)
-        self.policy = MatchPolicy(max_candidates=rng.choice((1, 2, 8)), short_text="exact_only")
-        texts = (flood if rng.random() < 0.5 else stream)(rng, rng.randint(20, 90))
-        self.texts = [" ".join(text.split()[:80]) for text in texts]
-        self.sketches = SKETCHER.sketch(self.texts)
-        self.model = SequentialModel(max_candidates=self.policy.max_candidates, cap=self.cap)
+        super().__init__(seed)
         self.expected = []
-        self.forgotten, self.windows = 0, 1
+        self.forgotten = 0
 
     def extent(self, index, size: int) -> Extent:
         """Decide by chance what the next batch is judged with, and let the model judge it."""
-        rng, progress = self.rng, index.progress
-        horizon = progress.horizon
-        if rng.random() < 0.4:
-            horizon = rng.randint(horizon, progress.next_ordinal)
-        alive = [w for w in index.windows[1:] if w.first_ordinal > horizon]
-        opens = None
-        if 1 + len(alive) < self.most and rng.random() < 0.4:
-            number = index.windows[-1].number + 1
-            opens = Window(number, progress.next_ordinal, progress.next_batch)
-        self.model.forget(horizon, opens=opens is not None)
-        for row in range(progress.next_ordinal, progress.next_ordinal + size):
+        extent, first = self.aged(index, 0.4), index.progress.next_ordinal
+        for row in range(first, first + size):
             self.expected.append(self.model.judge(f"d{row}", self.sketches, row))
-        self.forgotten, self.windows = horizon, max(self.windows, 1 + len(alive) + bool(opens))
-        return Extent(horizon, opens)
+        self.forgotten = extent.horizon
+        return extent
 
     def run(self, index) -> list:
         sizes = iter(lambda: self.rng.choice((1, 3, 10, 30)), None)

@@ -1,7 +1,6 @@
 """``check`` as people and programs call it."""
 
 import json
-import os
 import socket
 
 import pytest
@@ -17,11 +16,7 @@ from streamfilter.kafka import topics
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch, tmp_path):
-    """Keep the settings of whoever runs the tests out."""
-    for name in os.environ:
-        if name.startswith("STREAMFILTER_"):
-            monkeypatch.delenv(name)
+def alone(no_settings, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
