@@ -36,12 +36,17 @@ def listed(config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS)
 
 
 @contextmanager
-def asked_once() -> Iterator[None]:
-    """Turn a `LogError` inside the block into the end of whoever does not ask again."""
+def asked_once(*, cure: str | None = None) -> Iterator[None]:
+    """Turn a `LogError` inside the block into the end of whoever does not ask again.
+
+    Its *cure* is that for brokers which are not reached, if no other is given.
+    """
     with stops():
         try:
             yield
         except Retriable as error:
+            if cure is not None:
+                raise Temporary(f"{error}\n    cure: {cure}") from error
             raise unanswered(error, str(error)) from error
 
 

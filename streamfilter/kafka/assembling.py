@@ -106,7 +106,7 @@ class Assembly:
             self.clock,
             latency=self.config.batch.latency.total_seconds(),
             standbys=self._standbys(),
-            looks=(watch.look,),
+            look=watch.look,
         )
 
     def _standbys(self) -> Standbys:

@@ -73,14 +73,9 @@ def _noticed(error: KafkaError) -> None:
     _librdkafka.warning("%s: %s", error.name(), error.str())
 
 
-def client_name(role: str, process: str) -> str:
-    """Return what brokers call a client of *process*."""
-    return f"streamfilter-{role}-{process}"
-
-
 def _base(config: Config, role: str) -> Properties:
     mine: Properties = {
-        "client.id": client_name(role, instance()),
+        "client.id": f"streamfilter-{role}-{instance()}",
         "error_cb": _noticed,
         "logger": _librdkafka,
         "allow.auto.create.topics": False,

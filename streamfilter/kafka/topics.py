@@ -8,8 +8,8 @@ wrong, with cures, and `check --apply` creates missing outputs.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from streamfilter.engine.ports import Retriable
 from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.errors import kafka_errors, stops, translated
-from streamfilter.stops import Problem, Temporary
+from streamfilter.stops import Problem
 
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types
 NewTopic: Any = _admin.NewTopic  # type: ignore[attr-defined]
@@ -164,16 +164,6 @@ LATE = (
     "brokers make topics slowly where they are busy, and none where a disk is full: look at their "
     "logs. It may be there by now; run this again, for what is there is not made again"
 )
-
-
-@contextmanager
-def _made_once() -> Iterator[None]:
-    """Turn a `LogError` of a creation into the end of whoever does not try again."""
-    with stops():
-        try:
-            yield
-        except Retriable as error:
-            raise Temporary(f"{error}\n    cure: {LATE}") from error
 
 
 def _create(admin: AdminClient, topic: Any) -> None:
@@ -362,7 +352,7 @@ def create_all(config: Config, partitions: int) -> list[str]:
     """
     admin = admin_client(config)
     missing = config.input.topic not in described(config, admin)
-    with _made_once():
+    with asked_once(cure=LATE):
         if missing:
             _create(admin, NewTopic(config.input.topic, num_partitions=partitions))
     _seen(config, admin, [config.input.topic])
@@ -385,7 +375,7 @@ def create_outputs(config: Config) -> list[str]:
         "message.timestamp.type": "CreateTime",
         MESSAGE_LIMIT: str(source.message_bytes),
     }
-    with _made_once():
+    with asked_once(cure=LATE):
         for name in missing:
             _create(admin, NewTopic(name, num_partitions=source.partitions, config=settings))
     return missing

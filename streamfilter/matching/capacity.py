@@ -12,7 +12,7 @@ from math import isnan, nan
 
 import numpy as np
 
-from streamfilter.index.options import Memory
+from streamfilter.index.options import MIB, Memory
 from streamfilter.matching.retention import PARTS, Retention
 from streamfilter.similarity.shape import Shape
 
@@ -29,8 +29,6 @@ FRAME_BYTES = 20
 
 TELLING = 0.01
 """Of a retention: what came in less of it tells nothing of the rest."""
-
-MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

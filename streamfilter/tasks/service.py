@@ -8,7 +8,7 @@ said last: a fence or a lost place shows there, and is asked about here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from streamfilter.engine.observer import Observer
@@ -66,7 +66,7 @@ class Service:
         *,
         latency: float,
         standbys: Standbys | None = None,
-        looks: Sequence[Callable[[], None]] = (),
+        look: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin with no task.
 
@@ -77,13 +77,13 @@ class Service:
             clock: for pauses.
             latency: seconds a batch may be waited for, for all tasks together.
             standbys: what to do with no task; None: wait.
-            looks: each is called once a turn, and may end the process (`kafka/watching.py`).
+            look: called once a turn; it may end the process (`watching.TopicsWatch.look`).
         """
         self._membership, self._new_task = membership, new_task
         self._observer, self._clock = observer, clock
         self._patience = max(latency, IDLE_SECONDS)
         self._standbys = standbys or Standbys()
-        self._looks = tuple(looks)
+        self._look = look
         self._tasks: dict[int, Task] = {}
         self._replaced: dict[int, int] = {}
         self._rebuilt: set[int] = set()
@@ -105,8 +105,7 @@ class Service:
 
     def turn(self) -> None:
         """Poll the membership, and advance every task by one piece."""
-        for look in self._looks:
-            look()
+        self._look()
         self._take(self._poll(self._wait))
         steps = list(self._advance_all())
         self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=0.0)

@@ -69,11 +69,15 @@ class Handle:
         impatience.daemon = True
         try:
             impatience.start()
+        except RuntimeError as error:
+            self.close()
+            raise Mishap("the system gave no thread") from error
+        try:
             frames.write(process.stdin, frames.encode_question(*sketcher.recipe, texts))
             answer = frames.decode_answer(frames.read(process.stdout))
         except (OSError, EOFError) as error:
             raise Mishap(self._end()) from error
-        except Exception as error:  # no value of ours, or no thread to be had
+        except Exception as error:  # no value of ours: whatever wrote it is no worker
             raise Mishap(f"it answered nonsense ({type(error).__name__}); {self._end()}") from error
         finally:
             impatience.cancel()
