@@ -14,14 +14,13 @@ from statistics import median
 from typing import Any
 
 from streamfilter.documents.pointers import Integer, Path, Unreadable, parse_pointer, pointer_of
+from streamfilter.documents.schemas import FRAME_BYTES
 from streamfilter.documents.strict_json import check_depth, decode_utf8, parse_json
 
 DEPTH = 64
 MOST = 0.8
 """Share of the records that must have what is proposed."""
 ID_CHARACTERS_MAX = 200
-FRAME_BYTES = 5
-"""A zero byte and a schema's id, as registries have it."""
 
 _ID = re.compile(r"(?:^|[_.-])(?:id|uid|uuid|guid|key|url|uri)$|(?<=[a-z])I[Dd]$", re.ASCII)
 """Names under which ids are found; a time or a counter is different in each record, too."""

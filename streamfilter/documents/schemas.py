@@ -27,7 +27,8 @@ SchemaId = int | UUID | None
 """What a registry calls a schema; None: nobody says, and there is only one."""
 
 _ID = Struct(">I")
-_FRAME_BYTES = 1 + _ID.size
+FRAME_BYTES = 1 + _ID.size
+"""Of a registry's frame in front of the value."""
 _GUID_BYTES = 16
 
 
@@ -79,17 +80,17 @@ def framed(value: bytes, headers: Headers) -> tuple[SchemaId, int]:
     for name, content in reversed(headers):
         if name == HEADER and content:
             return _id_of(content), 0
-    if len(value) < _FRAME_BYTES or value[0] != 0:
+    if len(value) < FRAME_BYTES or value[0] != 0:
         what = f"begins with byte {value[0]}" if value else "is empty"
         message = f"the value {what}: no registry's frame"
         raise Unreadable(ErrorCode.SCHEMA_DECODE, message)
-    return _ID.unpack_from(value, 1)[0], _FRAME_BYTES
+    return _ID.unpack_from(value, 1)[0], FRAME_BYTES
 
 
 def _id_of(content: bytes) -> SchemaId:
     if content[0] == 1 and len(content) == 1 + _GUID_BYTES:
         return UUID(bytes=content[1:])
-    if content[0] == 0 and len(content) == _FRAME_BYTES:
+    if content[0] == 0 and len(content) == FRAME_BYTES:
         found: int = _ID.unpack_from(content, 1)[0]
         return found
     raise Unreadable(ErrorCode.SCHEMA_DECODE, f"header {HEADER} holds no schema's id")
