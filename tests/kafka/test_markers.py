@@ -5,11 +5,12 @@ ask for readers. What was judged may go at any time, and nobody stops for it.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import load_config
@@ -60,8 +61,20 @@ def remove_all(stage: Stage) -> None:
 
 
 def told_markers(stage: Stage, process: FilterProcess) -> None:
-    """Wait until the positions are at the very end of the input, which is a marker."""
+    """Wait until the positions are at the very end of the input, which is a marker.
+
+    A commit is answered before its markers are written: until the last stable offset is the high
+    watermark, one may still come, and `remove_all` would remove it before anybody is behind it.
+    """
+    deadline = time.monotonic() + 60
+    while _stable(stage) != end_offsets(stage.bootstrap, stage.input):
+        assert time.monotonic() < deadline, "a marker was never written"
+        time.sleep(0.05)
     stage.drain(process, timeout_seconds=60)
+
+
+def _stable(stage: Stage) -> dict[int, int]:
+    return end_offsets(stage.bootstrap, stage.input, isolation=IsolationLevel.READ_COMMITTED)
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["committed", "aborted"])

@@ -29,12 +29,14 @@ from streamfilter.matching import batch, overlay
 from streamfilter.matching.forgetting import Forgetting, removals_of
 from streamfilter.matching.retention import Retention
 from streamfilter.tasks import restore, standby, starting, store
-from tests.simulator import world
+from tests.simulator import chapters, world
 from tests.simulator.disk import SimIndex
 from tests.simulator.log import SimLog, SimReader
 from tests.simulator.oracle import Watcher
 from tests.simulator.texts import keys_of
 
+CALM = dict.fromkeys(world.FAULTS, 0.0)
+"""Rates of a world in which nothing goes wrong by itself."""
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -48,6 +50,12 @@ class Planted:
     @property
     def name(self) -> str:
         return self.plant.__name__
+
+
+def only_in_worlds(patch: pytest.MonkeyPatch, **shape: Any) -> None:
+    """Let all worlds be shaped so: a bug that one seed of hundreds meets is lost by any change."""
+    real = world.draw_shape
+    patch.setattr(world, "draw_shape", lambda rng, seed: replace(real(rng, seed), **shape))
 
 
 def no_as_of_rule(patch: pytest.MonkeyPatch) -> None:
@@ -110,6 +118,7 @@ def the_forgotten_leave_before_what_came_before(patch: pytest.MonkeyPatch) -> No
 
 def a_tombstone_read_again_forgets_again(patch: pytest.MonkeyPatch) -> None:
     """Documents that came after it, under the same id, are forgotten, too."""
+    only_in_worlds(patch, forgets=0.4)
     real = transactor.decide
 
     def decide(prepared: Any, index: Any, *args: Any, reread: bool, **kwargs: Any) -> Any:
@@ -207,6 +216,7 @@ def undelivered_records_wear_nobody(patch: pytest.MonkeyPatch) -> None:
     """After an abort with records under way the same producer begins the next transaction."""
     always = property(lambda self: True, lambda self, value: None)
     patch.setattr(transaction.Transactions, "_delivered", always, raising=False)
+    only_in_worlds(patch, rates={**CALM, "produce_fails": 0.1, "late_markers": 0.5})
 
 
 def refused_records_are_tried_again(patch: pytest.MonkeyPatch) -> None:
@@ -252,6 +262,7 @@ def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 def a_lost_changelog_is_begun_anew(patch: pytest.MonkeyPatch) -> None:
     """An empty changelog always means a fresh start."""
     patch.setattr(beginning, "refuse_lost_changelog", lambda names, committed: None)
+    patch.setattr(chapters, "DISASTERS", (chapters.changelog_emptied,))
 
 
 def index_written_early_and_nobody_looks(patch: pytest.MonkeyPatch) -> None:
@@ -314,8 +325,10 @@ def a_write_is_owed_beyond_its_tail(patch: pytest.MonkeyPatch) -> None:
     """What a standby could not write must be written by the owner as that very write."""
     patch.setattr(SimIndex, "drop_owed", lambda self: None)
     # A disk that stays full for a while, as real ones do: long enough for a takeover.
-    patch.setitem(world.FAULTS, "disk_full", (0.85,))
-    patch.setitem(world.FAULTS, "rebalance", (0.1, 0.3))
+    only_in_worlds(
+        patch, rates={**CALM, "disk_full": 0.85, "rebalance": 0.1},
+        eager=True, hot=True, processes=3, batch=1, documents=16, steps=80,
+    )  # fmt: skip
 
 
 def positions_stay_before_markers(patch: pytest.MonkeyPatch) -> None:
@@ -391,6 +404,7 @@ def time_is_the_clocks(patch: pytest.MonkeyPatch) -> None:
 def a_window_begins_with_full_buckets(patch: pytest.MonkeyPatch) -> None:
     """Lists go over windows: whoever begins one finds no room beside those of the last."""
     patch.setattr(Buckets, "aged", lambda self: self)
+    only_in_worlds(patch, cap=1, retentions=(Retention(documents=2),))
 
 
 def a_window_is_dropped_before_the_commit(patch: pytest.MonkeyPatch) -> None:
