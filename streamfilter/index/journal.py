@@ -33,6 +33,8 @@ _RECALL = struct.Struct("<Qq")
 _REACH = struct.Struct("<QI")
 """Behind the positions: the horizon and the number of windows, of an index that forgets."""
 _WINDOW = struct.Struct("<QQQQ")
+_HELD = struct.Struct("<Q")
+"""Behind the windows, for each: its documents. Those who stored windows first did not say it."""
 
 
 def fact_key(name: str) -> bytes:
@@ -48,6 +50,9 @@ class StoredProgress:
     documents: int = 0
     """Those that are remembered."""
     windows: tuple[Window, ...] = (EVER,)
+    held: tuple[int, ...] = (0,)
+    """How many documents each window holds, with those that the horizon has passed: what a horizon
+    that jumps leaves behind is then known by the window. Empty: it was not stored."""
 
 
 class HasStoredProgress:
@@ -100,6 +105,7 @@ def encode_standing(standing: StoredProgress) -> bytes:
     if progress.horizon or standing.windows != (EVER,):
         tail += _packed(_REACH, progress.horizon, len(standing.windows))
         tail += b"".join(_packed(_WINDOW, *astuple(window)) for window in standing.windows)
+        tail += b"".join(_packed(_HELD, held) for held in standing.held)
     return head + progress.record_hash + tail
 
 
@@ -116,7 +122,7 @@ def decode_standing(data: bytes) -> StoredProgress:
         start = _PROGRESS.size + hash_size
         end = start + count * _POSITION.size
         positions = dict(_POSITION.iter_unpack(data[start:end]))
-        horizon, windows = _decoded_reach(data[end:])
+        horizon, windows, held = _decoded_reach(data[end:], documents)
     except struct.error as error:
         raise FormatError(f"stored progress cannot be read: {error}") from error
     if len(positions) != count or (count and not known):
@@ -130,24 +136,29 @@ def decode_standing(data: bytes) -> StoredProgress:
         highest_timestamp=timestamp,
         horizon=horizon,
     )
-    return StoredProgress(progress, documents, windows)
+    return StoredProgress(progress, documents, windows, held)
 
 
-def _decoded_reach(data: bytes) -> tuple[int, tuple[Window, ...]]:
-    """Return the horizon and the windows; of an index that forgets nothing they are not stored."""
+def _decoded_reach(data: bytes, documents: int) -> tuple[int, tuple[Window, ...], tuple[int, ...]]:
+    """Return the horizon, the windows and what each holds of *documents* and of what has passed.
+
+    Of an index that forgets nothing they are not stored.
+    """
     if not data:
-        return 0, (EVER,)
+        return 0, (EVER,), (documents,)
     horizon, count = _REACH.unpack_from(data)
-    windows = tuple(Window(*fields) for fields in _WINDOW.iter_unpack(data[_REACH.size :]))
+    end = _REACH.size + count * _WINDOW.size
+    windows = tuple(Window(*fields) for fields in _WINDOW.iter_unpack(data[_REACH.size : end]))
+    held = tuple(number for (number,) in _HELD.iter_unpack(data[end:]))
     rising = all(
         one.number < other.number
         and one.first_ordinal <= other.first_ordinal
         and one.first_batch <= other.first_batch
         for one, other in pairwise(windows)
     )
-    if len(windows) != count or not count or not rising:
+    if len(windows) != count or not count or not rising or len(held) not in (0, count):
         raise FormatError("stored progress contradicts itself about its windows")
-    return horizon, windows
+    return horizon, windows, held
 
 
 def encode_mark(mark: BatchMark) -> bytes:

@@ -121,7 +121,8 @@ class MemoryIndex(HasStoredProgress):
         expired = late + sum(self._holding(ordinal) is not None for ordinal in passed)
         self._parts = {window: self._parts[window] for window in alive}
         living = len(self) + applied.documents - removed - expired
-        self._standing = StoredProgress(changes.progress, living, alive)
+        held = tuple(len(part.documents) for part in self._parts.values())
+        self._standing = StoredProgress(changes.progress, living, alive, held)
         return replace(applied, removed=removed, expired=expired)
 
     def _remove(self, removals: Removals) -> int:

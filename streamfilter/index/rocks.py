@@ -46,7 +46,7 @@ from streamfilter.index.store import Database
 from streamfilter.index.tables import WindowTables, fetch_all, named_in, probe_all, stored_flags
 from streamfilter.index.windows import Windows, after, owner, owners
 from streamfilter.index.writing import put_changed, together
-from streamfilter.model import BatchMark
+from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 NOTHING: I64 = np.zeros(0, np.int64)
@@ -88,6 +88,9 @@ class RocksIndex(HasStoredProgress):
             self._fronts = Fronts(self._store, memory.front_bytes)
             self._use(self._tables_of(self.windows))
             self._highest = max(tables.highest() for tables in self._tables)
+            if not self._standing.held:  # it was written before that was stored: counted once
+                held = tuple(each.stored(0, self._highest + 1) for each in self._tables)
+                self._standing = replace(self._standing, held=held)
         except BaseException:
             self._release()
             raise
@@ -152,14 +155,16 @@ class RocksIndex(HasStoredProgress):
         try:
             self._store.drop_retired()
             tables = self._tables if alive == self.windows else self._begun(alive)
-            entries, applied, highest = self._entries(changes, tables)
+            entries, applied, standing = self._entries(changes, tables)
             self._store.write(entries)
         except IndexFault as fault:
             self._owed = changes.progress, fault
             raise
         self._owed = None
-        self._highest = max(self._highest, highest)
-        self._standing = self._after(changes, applied, alive)
+        if changes.additions is not None:
+            added = changes.additions.documents.ordinals
+            self._highest = max(self._highest, int(added.max(initial=-1)))
+        self._standing = standing
         if tables is not self._tables:
             gone = {each.window for each in self._tables} - set(alive)
             self._use(tables)
@@ -184,8 +189,8 @@ class RocksIndex(HasStoredProgress):
 
     def _entries(
         self, changes: Changes, tables: list[WindowTables]
-    ) -> tuple[Entries, Applied, int]:
-        """Return what *changes* put into the *tables*, its counts, and its highest ordinal."""
+    ) -> tuple[Entries, Applied, StoredProgress]:
+        """Return what *changes* put into the *tables*, its counts, and what stands thereafter."""
         entries, alive = Entries(), tuple(each.window for each in tables)
         additions, removals = self._unknown(changes, tables), self._stored(changes.removals)
         added = additions.documents.ordinals if additions else NOTHING
@@ -208,21 +213,40 @@ class RocksIndex(HasStoredProgress):
                 for key, value in span_entries(mark):
                     entries.put(names.spans, [key], [value])
         begin, end = self.progress.horizon, changes.progress.horizon
-        expired = sum(each.stored(begin, end) for each in self._tables) if end > begin else 0
-        applied = replace(
-            together(written),
-            removed=int((removed >= begin).sum()),
-            expired=expired
-            - int(((removed >= begin) & (removed < end)).sum())
-            + int((added < end).sum()),
+        before = self._held
+        held = tuple(
+            before.get(window, 0) + each.documents - int((old_homes == place).sum())
+            for place, (window, each) in enumerate(zip(alive, written, strict=True))
         )
-        standing = self._after(changes, applied, alive)
+        passed = self._passed(tables, end) + int((added < end).sum())
+        passed -= int(((old_homes == 0) & (removed < end)).sum())
+        applied = replace(together(written), removed=int((removed >= begin).sum()))
+        living = sum(held) - passed
+        expired = len(self) + applied.documents - applied.removed - living
+        standing = StoredProgress(changes.progress, living, alive, held)
         entries.put(META, [STANDING], [encode_standing(standing)])
-        return entries, applied, int(added.max(initial=-1))
+        return entries, replace(applied, expired=expired), standing
 
-    def _after(self, changes: Changes, applied: Applied, alive: Windows) -> StoredProgress:
-        living = len(self) + applied.documents - applied.removed - applied.expired
-        return StoredProgress(changes.progress, living, alive)
+    @property
+    def _held(self) -> dict[Window, int]:
+        """Return how many documents each window holds."""
+        return dict(zip(self.windows, self._standing.held, strict=True))
+
+    def _passed(self, tables: list[WindowTables], horizon: int) -> int:
+        """Return how many documents the oldest of *tables* holds that lie before *horizon*.
+
+        A horizon may jump, by tens of millions of documents after a rest. Whoever waits for the
+        write waits for this, so only the window that it falls into is read, and of that the smaller
+        side.
+        """
+        oldest, held = tables[0], self._held.get(tables[0].window, 0)
+        begin, known = oldest.window.first_ordinal, 0
+        if oldest.window == self.windows[0]:
+            begin, known = max(begin, self.progress.horizon), sum(self._standing.held) - len(self)
+        end = tables[1].window.first_ordinal if len(tables) > 1 else self._highest + 1
+        if horizon - begin <= end - horizon:
+            return known + oldest.stored(begin, horizon)
+        return held - oldest.stored(horizon, end)
 
     def _unknown(self, changes: Changes, tables: list[WindowTables]) -> Additions | None:
         """Return the additions that are not stored yet, in rising order; None if there are none."""

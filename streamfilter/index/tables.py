@@ -6,6 +6,7 @@ view has none.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -80,9 +81,8 @@ class WindowTables:
             most = min(COUNTED_KEYS, end - begin)
             family = self.families.documents
             names, ended = self._store.keys(family, begin.to_bytes(8, "big"), most)
-            ordinals = [int.from_bytes(name, "big") for name in names]
-            count += sum(ordinal < end for ordinal in ordinals)
-            begin = ordinals[-1] + 1 if ordinals else end
+            count += bisect_left(names, end.to_bytes(8, "big"))
+            begin = int.from_bytes(names[-1], "big") + 1 if names else end
         return count
 
     def highest(self) -> int:

@@ -220,7 +220,7 @@ def test_an_ordinal_beyond_5_bytes_is_refused(ordinal: int) -> None:
 
 def test_progress_and_marks_come_back() -> None:
     for positions in (None, {}, {3: 9, 0: 2**60}):
-        standing = StoredProgress(Progress(5, b"hash", positions, 6, 7, -1), 3)
+        standing = StoredProgress(Progress(5, b"hash", positions, 6, 7, -1), 3, held=(3,))
         assert decode_standing(encode_standing(standing)) == standing
     given_ = mark(9, (0, 1, 5), (4, 2**40, 2**40), first=3, after=8)
     assert decode_mark(9, encode_mark(given_)) == given_

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamfilter.index import rocks
 from streamfilter.index.backup import back_up, restore
 from streamfilter.index.errors import DiskFull, FormatError, IndexDamaged
 from streamfilter.index.families import Families
@@ -105,8 +106,12 @@ def test_what_the_horizon_has_passed_is_not_counted_and_goes_with_its_window(
     assert len(index.fetch(np.arange(5 * SIZE, 7 * SIZE))) == 2 * SIZE
 
 
-def test_a_write_reads_no_more_documents_than_its_horizon_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kept", "expired", "seen"),
+    [(15, 1, 1), (13, 3, 2), (11, 5, 0), (4, 12, 2), (2, 14, 1), (0, 16, 0)],
+)
+def test_a_write_reads_less_than_half_of_the_window_that_its_horizon_falls_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, expired: int, seen: int
 ) -> None:
     index, read, keys = lived(opened(tmp_path / "index"), 26), list[int](), Database.keys
 
@@ -116,10 +121,28 @@ def test_a_write_reads_no_more_documents_than_its_horizon_passes(
         return found, ended
 
     monkeypatch.setattr(Database, "keys", counted)
-    applied = index.apply(changes(26))  # the window holds four batches more
+    applied = index.apply(changes(26, kept=kept))  # windows hold five batches each
+    assert len(index) == (kept + 1) * SIZE
     index.close()
-    assert applied.expired == SIZE
-    assert read == [SIZE]
+    assert applied.expired == expired * SIZE
+    assert sum(read) == seen * SIZE
+
+
+def test_what_windows_hold_is_counted_once_if_whoever_wrote_them_did_not_say_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            rocks, "encode_standing", lambda each: encode_standing(replace(each, held=()))
+        )
+        lived(opened(tmp_path / "state"), 28).close()
+    index = opened(tmp_path / "state")
+    assert len(index) == 16 * SIZE
+    assert index.apply(changes(28, kept=2)).expired == 14 * SIZE
+    model = lived(MemoryIndex(slots=SLOTS, bucket_cap=CAP), 28)
+    model.apply(changes(28, kept=2))
+    assert list(index.dump()) == list(model.dump())
+    index.close()
 
 
 @pytest.mark.parametrize("together", [1, 3])
@@ -415,10 +438,11 @@ def test_disk_and_front_are_bounded_over_ten_periods(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "standing",
     [
-        StoredProgress(Progress(), 3),
-        StoredProgress(Progress(positions={0: 1}, horizon=7), 3),
+        StoredProgress(Progress(), 3, held=(3,)),
+        StoredProgress(Progress(positions={0: 1}, horizon=7), 3, held=(4,)),
         StoredProgress(Progress(), 0, (Window(3, 5, 7),)),
-        StoredProgress(Progress(positions={0: 1, 4: 2}, horizon=9), 1, (EVER, Window(1, 10, 2))),
+        StoredProgress(Progress(horizon=9), 1, (EVER, Window(1, 10, 2)), (5, 1)),
+        StoredProgress(Progress(positions={0: 1, 4: 2}), 1, (EVER, Window(1, 10, 2)), ()),
     ],
 )
 def test_progress_with_windows_is_read_as_it_was_written(standing: StoredProgress) -> None:
@@ -432,6 +456,7 @@ def test_progress_with_windows_is_read_as_it_was_written(standing: StoredProgres
 
 
 def test_windows_that_contradict_each_other_are_refused() -> None:
-    windows = (Window(2, 10, 5), Window(1, 20, 6))
-    with pytest.raises(FormatError, match="contradicts itself about its windows"):
-        decode_standing(encode_standing(StoredProgress(Progress(), 0, windows)))
+    falling, three = (Window(2, 10, 5), Window(1, 20, 6)), (EVER, Window(1, 1, 1), Window(2, 2, 2))
+    for windows, held in ((falling, (1, 1)), (three, (1,)), (three, (1, 1, 1, 1))):
+        with pytest.raises(FormatError, match="contradicts itself about its windows"):
+            decode_standing(encode_standing(StoredProgress(Progress(), 0, windows, held)))
