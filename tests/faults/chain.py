@@ -178,6 +178,8 @@ class Chain:
 
     def stop(self, process: FilterProcess) -> None:
         """End *process* as an operator would; it must end with 0."""
+        # Before it listens the signal itself may end it: Python still imports.
+        self.demand(lambda: says(process, "listening on"), "itself to listen", process)
         process.child._signal(15)
         if not self.ended(process, 0, seconds=PROGRESS_SECONDS):
             raise StuckError("a process did not end after SIGTERM")
