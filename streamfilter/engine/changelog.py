@@ -310,53 +310,56 @@ def decode_batch(value: bytes) -> BatchRecord:
     )
 
 
-def values_of(
-    additions: Additions | None,
-    batch: BatchRecord | None,
-    removals: Removals | None = None,
-    header: Header | None = None,
-) -> list[bytes]:
-    """Return a batch's changelog records, its mark last; a re-read batch has none.
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one transaction changes for good: records of the changelog, and an index's write.
 
-    The *header*, if any, comes first: it begins the changelog, or a window.
+    Both say the same, so that a replay of the one gives what the other gave.
     """
-    if batch is None:
-        return []
-    begin = [encode_header(header)] if header else []
-    documents = encode_changelog_documents(additions.documents) if additions else []
-    forgotten = encode_forgotten(removals.ordinals) if removals else []
-    return [*begin, *documents, *forgotten, encode_batch(batch)]
 
+    batch: BatchRecord
+    header: Header | None
+    """Begins the changelog, or a window."""
+    additions: Additions | None
+    removals: Removals | None
+    values: Sequence[bytes]
+    """The records, in the order of a replay: the batch's last."""
 
-def places_of(
-    additions: Additions | None, header: Header | None = None
-) -> list[tuple[int, int] | None]:
-    """Return partition and offset of the input record that each of `values_of` is made of.
+    @classmethod
+    def of(
+        cls,
+        batch: BatchRecord,
+        header: Header | None = None,
+        additions: Additions | None = None,
+        removals: Removals | None = None,
+    ) -> Update:
+        """Return what *batch* changes that adds and removes so much."""
+        begin = [encode_header(header)] if header else []
+        documents = encode_changelog_documents(additions.documents) if additions else []
+        forgotten = encode_forgotten(removals.ordinals) if removals else []
+        values = [*begin, *documents, *forgotten, encode_batch(batch)]
+        return cls(batch, header, additions, removals, values)
 
-    The last one, of the whole batch, is left out.
-    """
-    begin: list[tuple[int, int] | None] = [None] if header else []
-    if additions is None:
-        return begin
-    documents = additions.documents
-    begin += zip(documents.partitions.tolist(), documents.offsets.tolist(), strict=True)
-    return begin
+    @property
+    def places(self) -> list[tuple[int, int] | None]:
+        """Return partition and offset of the input record that each value is made of.
 
+        None: it is made of the whole batch.
+        """
+        begin: list[tuple[int, int] | None] = [None] if self.header else []
+        if self.additions is not None:
+            documents = self.additions.documents
+            begin += zip(documents.partitions.tolist(), documents.offsets.tolist(), strict=True)
+        return begin + [None] * (len(self.values) - len(begin))
 
-def changes_of(
-    additions: Additions | None,
-    batch: BatchRecord,
-    removals: Removals | None = None,
-    *,
-    offset: int,
-    values: Sequence[bytes],
-    opens: Window | None = None,
-) -> Changes:
-    """Return what step 13 writes for a batch whose records *values* end at *offset*.
+    def changes(self, offset: int) -> Changes:
+        """Return what step 13 writes when the values end at *offset*.
 
-    They stand one behind the other: what else was between them would not be committed.
-    """
-    if opens is not None:
-        opens = replace(opens, offset=offset - len(values) + 1)
-    progress = batch.progress(offset, values[-1])
-    return Changes(progress, additions, (batch.stored_mark,), removals, opens)
+        They stand one behind the other: what else was between them would not be committed.
+        """
+        opens = self.header.window if self.header else None
+        if opens is not None:
+            opens = replace(opens, offset=offset - len(self.values) + 1)
+        progress = self.batch.progress(offset, self.values[-1])
+        marks = (self.batch.stored_mark,)
+        return Changes(progress, self.additions, marks, self.removals, opens)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from streamfilter.engine.changelog import Update
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.pace import Pace, Patience, Share
 from streamfilter.engine.ports import (
@@ -16,7 +17,7 @@ from streamfilter.engine.ports import (
     ProducerFenced,
     RecordsRefused,
 )
-from streamfilter.engine.refusals import Item, Place, Refusals, place_of
+from streamfilter.engine.refusals import Item, Refusals, place_of
 from streamfilter.engine.succession import NotRead, Succession
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions, Record
@@ -32,22 +33,25 @@ class Load:
     """What one transaction carries."""
 
     leaving: Sequence[Outgoing] = ()
-    values: Sequence[bytes] = ()
-    """Of the changelog."""
-    places: Sequence[Place | None] = ()
-    """Which record each of the first values is made of; None, as all others: the whole batch."""
+    update: Update | None = None
+    """None: it changes nothing but positions."""
     records: Sequence[Record] = ()
     """Of the input: what all of it is made of."""
     share: Share | None = None
     """Says how much of a full batch that is; None: it holds no records."""
 
     @property
+    def values(self) -> Sequence[bytes]:
+        """Return the changelog's records."""
+        return self.update.values if self.update else ()
+
+    @property
     def items(self) -> list[Item]:
         """Return everything to produce, in the order of producing."""
-        owners = [*self.places, *[None] * (len(self.values) - len(self.places))]
+        places = self.update.places if self.update else ()
         return [
             *(Item(out, place_of(out.source)) for out in self.leaving),
-            *(Item(value, place) for value, place in zip(self.values, owners, strict=True)),
+            *map(Item, self.values, places),
         ]
 
 

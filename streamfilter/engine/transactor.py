@@ -35,7 +35,7 @@ from functools import partial
 from streamfilter.documents.schemas import SchemasAway
 from streamfilter.engine.auditing import Auditing
 from streamfilter.engine.breaker import Breaker
-from streamfilter.engine.changelog import BatchRecord, Header, changes_of, places_of, values_of
+from streamfilter.engine.changelog import BatchRecord, Header, Update
 from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.intake import Ahead, Intake
 from streamfilter.engine.machine import Inline
@@ -240,16 +240,11 @@ class Transactor:
             extent=extent,
             reached=self._reached if len(records) == len(self._held) else None,
         )
-        additions = decided.judgement.additions if decided.judgement else None
-        forgotten = decided.forgotten.stored
-        removals = removals_of(forgotten, self._index, self._sketcher.keys_of)
-        header = replace(self._header, window=extent.opens) if extent.opens else None
-        values = values_of(additions, batch, removals, header)
-        places = places_of(additions, header)
+        update = self._update(batch, decided, extent) if batch else None
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
-        load = Load(leaving, values, places, records, lambda: self._share_of(records))
+        load = Load(leaving, update, records, lambda: self._share_of(records))
         offset = self._transactions.run(load, after.positions, member)
         if offset is None:
             return StepResult.RETRY
@@ -264,14 +259,11 @@ class Transactor:
             self._parts.observer.note("deliveries are watched no more")
             self._transactions.worn = True  # a producer that is not watched sends faster
         stages = {**decided.prepared.seconds, **watch.seconds}
-        moved = Moved(decided, leaving, len(values), stages, first_ordinal)
-        if batch is None:
+        moved = Moved(decided, leaving, len(load.values), stages, first_ordinal)
+        if update is None:
             self._parts.observer.moved(moved, Applied())
             return self._moved()
-        changes = changes_of(
-            additions, batch, removals, offset=offset, values=values, opens=extent.opens
-        )
-        self._owed = _Owed(changes, moved, extent.soon)
+        self._owed = _Owed(update.changes(offset), moved, extent.soon)
         return self._apply()
 
     def _member(self) -> Member | None:
@@ -314,6 +306,12 @@ class Transactor:
         )
         watch.lap("judge")
         return decided
+
+    def _update(self, batch: BatchRecord, decided: Decided, extent: Extent) -> Update:
+        header = replace(self._header, window=extent.opens) if extent.opens else None
+        forgotten = decided.forgotten.stored
+        removals = removals_of(forgotten, self._index, self._sketcher.keys_of)
+        return Update.of(batch, header, decided.additions, removals)
 
     def _apply(self) -> StepResult:
         """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""
@@ -381,14 +379,14 @@ class Transactor:
         member = self._member()
         if member is None:
             return StepResult.RETRY
-        values = values_of(None, batch, header=header)
-        offset = self._transactions.run(Load(values=values), after.positions, member)
+        update = Update.of(batch, header) if batch else None
+        offset = self._transactions.run(Load(update=update), after.positions, member)
         if offset is None:
             return StepResult.RETRY
         self.standing = after
-        if batch is None:
+        if update is None:
             return self._moved()
-        self._owed = _Owed(changes_of(None, batch, offset=offset, values=values), None)
+        self._owed = _Owed(update.changes(offset), None)
         return self._apply()
 
     @property

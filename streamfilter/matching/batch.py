@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfilter.index.protocol import Index
+from streamfilter.index.protocol import Additions, Index
 from streamfilter.matching.forgetting import NOTHING, Forgetting, Forgotten, Tombstone
 from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
 from streamfilter.matching.policy import MatchPolicy
@@ -85,6 +85,11 @@ class Decided:
     """One for each record, in their order."""
     forgotten: Forgotten = NOTHING
     """By the batch's tombstones; those of one that is read again forget nothing."""
+
+    @property
+    def additions(self) -> Additions | None:
+        """Return what the index should add."""
+        return self.judgement.additions if self.judgement else None
 
 
 def prepare(

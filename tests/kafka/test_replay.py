@@ -11,12 +11,12 @@ from streamfilter.engine.changelog import (
     FORGET,
     BatchRecord,
     Header,
+    Update,
     encode_batch,
     encode_changelog_documents,
     encode_forgotten,
     encode_header,
     kind_of,
-    values_of,
     writer_of,
 )
 from streamfilter.engine.ports import Entry
@@ -188,7 +188,8 @@ class Owner:
             self._note(encode_header(Header(identity().encode(), "ours", self._cap, changes.opens)))
         (mark,) = changes.marks
         batch = BatchRecord(mark, mark.stream_time, OURS)
-        self._note(*values_of(changes.additions, batch, changes.removals))
+        update = Update.of(batch, None, changes.additions, changes.removals)
+        self._note(*update.values)
 
 
 def held(index: MemoryIndex) -> list[tuple[str, bytes, bytes]]:

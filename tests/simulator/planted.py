@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -70,13 +71,7 @@ def no_as_of_rule(patch: pytest.MonkeyPatch) -> None:
 
 def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """Step 13 comes before step 12."""
-    batches: dict[str, Any] = {}
-    real_values, real_commit = transactor.values_of, transaction.Transactions._commit
     real_send, real_init = transaction.Transactions._send, transactor.Transactor.__init__
-
-    def values(additions: Any, batch: Any, removals: Any = None, header: Any = None) -> list[bytes]:
-        batches["last"] = additions, batch, removals, header and header.window
-        return real_values(additions, batch, removals, header)
 
     def init(self: Any, parts: Any, index: Any, *rest: Any) -> None:
         real_init(self, parts, index, *rest)
@@ -84,21 +79,13 @@ def index_written_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
     def send(self: Any, load: Any, *rest: Any) -> int:
         offset = real_send(self, load, *rest)
-        additions, batch, removals, opens = batches.pop("last", (None, None, None, None))
-        if batch is not None:
-            changes = transactor.changes_of(
-                additions, batch, removals, offset=offset, values=load.values, opens=opens
-            )
-            try:
-                self.index.apply(changes)
-            except DiskFull:
-                return offset
+        if load.update is not None:
+            with suppress(DiskFull):
+                self.index.apply(load.update.changes(offset))
         return offset
 
-    patch.setattr(transactor, "values_of", values)
     patch.setattr(transactor.Transactor, "__init__", init)
     patch.setattr(transaction.Transactions, "_send", send)
-    patch.setattr(transaction.Transactions, "_commit", real_commit)
 
 
 def no_restore(patch: pytest.MonkeyPatch) -> None:
