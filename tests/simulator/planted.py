@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from streamfilter.engine import (
@@ -28,6 +29,7 @@ from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Buckets, Changes
 from streamfilter.matching import batch, overlay
 from streamfilter.matching.forgetting import Forgetting, removals_of
+from streamfilter.matching.past import Past
 from streamfilter.matching.retention import Retention
 from streamfilter.tasks import restore, standby, starting, store
 from tests.simulator import chapters, world
@@ -428,6 +430,22 @@ def a_restore_does_not_hear_of_windows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restore.Replay, "_begin_window", lambda self, entry, window: None)
 
 
+def a_record_read_again_has_the_horizon_of_now(patch: pytest.MonkeyPatch) -> None:
+    """It meets those alone whom a new one would meet: it may come out, and had not.
+
+    Only who is still stored could be met again, so windows have to be far longer than the memory:
+    in other worlds the oracle asks nothing of who met somebody that has gone since.
+    """
+    only_in_worlds(patch, retentions=(Retention(documents=2, least=100),), forgets=0.0)
+    real = Past.reread
+
+    def reread(marks: Any, partitions: Any, offsets: Any, index: Any) -> Past:
+        then = real(marks, partitions, offsets, index)
+        return replace(then, since=np.maximum(then.since, index.progress.horizon))
+
+    patch.setattr(Past, "reread", reread)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -463,6 +481,7 @@ PLANTED = tuple(
         (nobody_looks_whose_records_lie_between, "refusal"),
         (a_batch_is_ours_by_its_number, "refusal"),
         (time_is_the_clocks, "changelog"),
+        (a_record_read_again_has_the_horizon_of_now, "misjudged"),
         (a_window_begins_with_full_buckets, "misjudged"),
         (a_window_is_dropped_before_the_commit, "state"),
         (the_changelog_is_cut_off_before_the_commit, "trimmed"),
