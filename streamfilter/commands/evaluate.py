@@ -123,7 +123,7 @@ def command(
     INPUT are the files that the run was given, in their order.
     """
     _check_usage(inputs, topics, others)
-    config = config_of(others, over_files=not topics)
+    config = config_of(others, None if topics else inputs)
     low, high = (0.76, 0.84) if pairs else (config.similarity.threshold,) * 2
     recall_from = high if recall_from is None else recall_from
     precision_from = low if precision_from is None else precision_from
@@ -176,12 +176,11 @@ def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) 
 
 def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) -> Run:
     """Return the run whose outputs are given; without them, filter now."""
-    reader = reader_for(config)
     short_dropped = config.input.short_text == "drop"
     if others["unique"]:
         return read_run(
             inputs,
-            reader,
+            config,
             unique=others["unique"],
             duplicates=others["duplicates"],
             dead_letter=others["dead_letter"],
@@ -196,7 +195,7 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
             filter_files(config, job, advanced=advanced)
         return read_run(
             inputs,
-            reader,
+            config,
             unique=unique,
             duplicates=duplicates,
             dead_letter=dead,

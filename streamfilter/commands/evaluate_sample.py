@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.assembly import reader_for
 from streamfilter.commands.curve_picture import Curve, Dot, Dots, save_picture
 from streamfilter.commands.evaluate_records import records_as_json, records_as_text
 from streamfilter.commands.evaluation_report import share_as_text
@@ -40,16 +39,15 @@ def evaluate_sample(
     precision_from: float, seed: bytes,
 ) -> Sampled:  # fmt: skip
     """Filter the first *records* lines of *inputs* and judge that by brute force."""
-    reader = reader_for(config)
     with scratch() as directory:
         names = ("input", "unique", "duplicates", "dead")
         path, unique, duplicates, dead = (str(directory / name) for name in names)
-        copy_first(inputs, Path(path), records=records)
+        copy_first(inputs, config, Path(path), records=records)
         found = list(documents_of([path], config, rejected=pass_over))
         ids, texts = [id_ for id_, _ in found], [text for _, text in found]
         filter_files(config, Job([path], unique, duplicates, dead, seed=seed))
         run = read_run(
-            [path], reader, unique=unique, duplicates=duplicates, dead_letter=dead,
+            [path], config, unique=unique, duplicates=duplicates, dead_letter=dead,
             short_dropped=config.input.short_text == "drop",
         )  # fmt: skip
     sample = _measured(config, ids, texts, forwarded(run), seed)

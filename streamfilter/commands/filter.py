@@ -40,7 +40,9 @@ Without --state the same inputs always give the same outputs, byte for byte (--s
 
 @click.command("filter", epilog=EPILOG)
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("--unique", required=True, metavar="PATH", help="Lines to keep (- for stdout).")
+@click.option(
+    "--unique", required=True, metavar="PATH", help="Lines or rows to keep (- for stdout)."
+)
 @click.option(
     "--duplicates", required=True, metavar="PATH", help="Withheld lines with their evidence."
 )
@@ -79,13 +81,14 @@ def command(
     output: str,
     **similarity: Any,
 ) -> int:
-    """Keep the first of every group of near-duplicate lines of JSON Lines files.
+    """Keep the first of every group of near-duplicate lines, or rows, of files.
 
-    INPUT is plain or gzip, - is standard input. An output whose name ends in .gz is compressed.
+    INPUT is JSON Lines or CSV (--format), plain or gzip; - is standard input. What is kept comes
+    out in the input's format. An output whose name ends in .gz is compressed.
     """
     if output == "json" and STDIN in (unique, duplicates, dead_letter):
         raise click.UsageError("-o json and an output both want standard output; name a file")
-    config = config_of(similarity)
+    config = config_of(similarity, inputs)
     shadow = config.output.mode == "shadow"
     if state is not None and similarity["seed"] is not None:
         raise click.UsageError("--state keeps the seed it was made with; leave --seed out")

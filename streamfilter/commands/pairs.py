@@ -65,9 +65,9 @@ def command(
     output: str,
     **similarity: Any,
 ) -> None:
-    """Find all near-duplicate pairs of JSON Lines files (.gz and - too); nothing is kept."""
+    """Find all near-duplicate pairs of JSON Lines or CSV files (.gz and - too); nothing is kept."""
     with INTERRUPTION.listening():
-        config = config_of(similarity)
+        config = config_of(similarity, inputs)
         seed = seed_of(similarity, config)
         kind = clusters or CLUSTERS[0]
         with over_files("comparing", inputs) as advanced:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from streamfilter.commands.options import config_options, load
-from streamfilter.config.configuration import Config, ConfigError, Problem
+from streamfilter.config.configuration import Config
+from streamfilter.files.inputs import for_files
 from streamfilter.index.seeds import numbered, read_seed
 
 SEED_MAX = 2**64 - 1
@@ -18,6 +19,12 @@ SEED_MAX = 2**64 - 1
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
+    click.option(
+        "--format",
+        "file_format",
+        type=click.Choice(["lines", "csv"]),
+        help="Of the files: what their names do not say (.csv).",
+    ),
     click.option(
         "--text",
         multiple=True,
@@ -59,29 +66,17 @@ def similarity_options(command: Command) -> Command:
     return command
 
 
-def config_of(given: dict[str, Any], *, over_files: bool = True) -> Config:
+def config_of(given: dict[str, Any], inputs: Sequence[str] | None) -> Config:
     """Return the configuration that the options stand for; the short names win over ``--set``.
 
+    *inputs* are the files that it is for, if it is for files.
+
     Raises:
-        ConfigError: with every problem found.
+        Stop: with every problem found.
     """
     files: tuple[Path, ...] = given["files"]
     config = load(files, (*given["overrides"], *_overrides(given)))
-    if over_files and (problem := _no_line(config)):
-        raise ConfigError([problem])
-    return config
-
-
-def _no_line(config: Config) -> Problem | None:
-    """Return what lines of files do not have."""
-    id_ = config.input.id
-    if not config.input.has_lines:
-        return Problem("input.format", f"got {config.input.format}; it has no lines",
-                       "use json, text or fields")  # fmt: skip
-    if id_ is not None and not id_.startswith("/"):
-        return Problem("input.id", f"got {id_}; a line has no key and headers",
-                       "point at a field (--id /id), or use none: the line's number")  # fmt: skip
-    return None
+    return config if inputs is None else for_files(config, inputs)
 
 
 def seed_of(given: dict[str, Any], config: Config) -> bytes:
@@ -93,6 +88,8 @@ def seed_of(given: dict[str, Any], config: Config) -> bytes:
 
 def _overrides(given: dict[str, Any]) -> list[str]:
     overrides = []
+    if given["file_format"] is not None:
+        overrides.append(f"input.file_format={given['file_format']}")
     if given["text"]:
         texts = given["text"]
         overrides.append(f"input.text={texts[0] if len(texts) == 1 else json.dumps(texts)}")

@@ -40,6 +40,11 @@ class InputSection(Section):
         "JSON Pointer; text: the whole value is the text; "
         "fields: JSON records such as customers, compared field by field.",
     )
+    file_format: Literal["auto", "lines", "csv"] = Field(
+        default="auto",
+        description="Over files (--format): lines, or csv, whose first row names the columns; "
+        "auto: as a file's name says, such as news.csv, else lines.",
+    )
     schema_file: Path | None = Field(
         default=None,
         description="With format avro: the file of the schema that all records were written by, "

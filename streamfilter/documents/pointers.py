@@ -165,5 +165,6 @@ def wrong_type(path: Path, value: Any, wanted: str) -> Unreadable:
 def kind(value: Any) -> str:
     """Return what *value* is, in JSON's words."""
     names = {bool: "a boolean", Integer: "an integer", int: "an integer", float: "a number",
-             str: "a string", list: "an array", dict: "an object", bytes: "bytes"}  # fmt: skip
-    return names.get(type(value), "null")
+             str: "a string", list: "an array", dict: "an object", bytes: "bytes",
+             type(None): "null"}  # fmt: skip
+    return names.get(type(value)) or f"of type {type(value).__name__}"

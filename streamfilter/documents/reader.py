@@ -1,7 +1,8 @@
 """Reading: from the bytes of a record to a document, or to the reason why it is none.
 
 A format makes a value of the bytes, `selecting` takes text and id out of it. JSON has a shortcut
-past the first step (`fast_json`). Any bytes give a reading, never an exception.
+past the first step (`fast_json`), a row of a table has it behind it (`rows`). Any bytes give a
+reading, never an exception.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from streamfilter.documents.decoding import Wanted, decoder_for
 from streamfilter.documents.fast_json import shortcut
-from streamfilter.documents.pointers import WHOLE, Deleted, Unreadable
+from streamfilter.documents.pointers import WHOLE, Deleted, Path, Unreadable
 from streamfilter.documents.record_fields import FieldsReader
+from streamfilter.documents.rows import Row
 from streamfilter.documents.schemas import Schemas, SchemasAway
 from streamfilter.documents.selecting import (
     ID_BYTES_MAX,
@@ -131,6 +133,16 @@ class Reader:
         wanted = Wanted(self._select.paths, depth, schemas, framed)
         self._decode = decoder_for("json" if format == "fields" else format, wanted)
 
+    @property
+    def paths(self) -> Sequence[Path]:
+        """Return all that is read of a value."""
+        return self._select.paths
+
+    @property
+    def needed(self) -> Sequence[Sequence[Path]]:
+        """Return groups of paths: without any of a group, no value can be read."""
+        return self._select.needed
+
     def read(self, record: Record) -> Reading:
         """Return the document in *record*, or why there is none."""
         try:
@@ -145,13 +157,15 @@ class Reader:
             return Malformed(ErrorCode.INTERNAL, f"{type(error).__name__} while reading")
 
     def _read(self, record: Record) -> Reading:
-        value = record.value
         if record.headers_error is not None:
             raise Unreadable(ErrorCode.BAD_HEADER, record.headers_error)
-        if value is None:
+        if isinstance(record, Row):
+            text, id_ = self._select(record.content())
+        elif (value := record.value) is None:
             return self._without_value(record)
-        check_size("the value", len(value), "bytes", self.limits.document_bytes)
-        text, id_ = self._fields(value, record.headers)
+        else:
+            check_size("the value", len(value), "bytes", self.limits.document_bytes)
+            text, id_ = self._fields(value, record.headers)
         check_size("the text", len(text), "characters", self.limits.text_characters)
         if self._empty is not None and is_blank(text):
             return self._empty

@@ -47,6 +47,8 @@ class FieldsReader:
         others = (self._id_path, self._held_out)
         self.paths = [*self._paths, *(path for path in others if path is not None)]
         """All that is read of a value."""
+        self.needed = [self._paths, *([] if self._id_path is None else [[self._id_path]])]
+        """Groups of these: without any of a group there is no document."""
 
     def __call__(self, root: Any) -> Fields:
         """Return the joined record ("" if all fields are missing) and its id.

@@ -58,6 +58,8 @@ class TextSelection:
         self.id = None if id_pointer is None else parse_pointer(id_pointer)
         self.paths = [*self.texts, *([] if self.id is None else [self.id])]
         """All that is read of a value."""
+        self.needed = [self.texts, *([] if self.id is None else [[self.id]])]
+        """Groups of these: without any of a group there is no document."""
         _check_overlaps(self.texts, self.id)
         self._only = self.texts[0] if len(texts) == 1 and EACH not in self.texts[0] else None
 

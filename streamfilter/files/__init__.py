@@ -1,4 +1,5 @@
-"""The filter over files: the same pipeline, with lines for records and no broker.
+"""The filter over files: the same pipeline, with lines or rows for records and no broker.
 
-`lines` reads, `outputs` writes, `sources` remembers which input is which, `engine` is the loop.
+`inputs` opens, `lines` and `formats` read, `outputs` writes, `sources` remembers which input is
+which, `engine` is the loop.
 """

@@ -18,9 +18,9 @@ import numpy as np
 
 from streamfilter.documents.reader import Reader
 from streamfilter.files.ahead import at_once, one_ahead
-from streamfilter.files.lines import InputFile, Lines
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
+from streamfilter.files.stretches import Input, Stretch
 from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Prepared, Rules, decide, prepare
@@ -63,7 +63,7 @@ class Engine:
     ahead: bool = False
     """Whether the next batch is read and prepared while this one is judged."""
 
-    def run(self, inputs: Iterable[InputFile], advanced: Callable[[int], None]) -> None:
+    def run(self, inputs: Iterable[Input], advanced: Callable[[int], None]) -> None:
         """Filter *inputs* in their order and publish the outputs.
 
         ``advanced`` hears how many more stored bytes have been read.
@@ -85,42 +85,42 @@ class Engine:
         INTERRUPTION.obey()
         self.placement.outputs.publish()
 
-    def _filter(self, input_: InputFile, advanced: Callable[[int], None]) -> None:
+    def _filter(self, input_: Input, advanced: Callable[[int], None]) -> None:
         """Filter one input; remember how far it came, whatever stopped it."""
         number = self.sources.number_of(input_.name)
         known = self.sources.known(number)
         settings = self.settings
         done, digest, seen = 0, "", 0
-        batches = input_.batches(
+        stretches = input_.stretches(
             documents=settings.batch_documents,
             size=settings.batch_bytes,
             boundary=known.lines + 1,
         )
         turns = one_ahead if self.ahead else at_once
         try:
-            for lines, prepared in turns(batches, partial(self._prepared, input_.name, number)):
+            for stretch, prepared in turns(stretches, partial(self._prepared, number)):
                 INTERRUPTION.obey()
-                self._step(number, lines, prepared)
-                done, digest = lines.end - 1, lines.digest
+                self._step(number, stretch, prepared)
+                done, digest = stretch.end - 1, stretch.digest
                 if done == known.lines and digest != known.digest:
                     raise _changed(input_.name, known.lines)
-                advanced(lines.bytes_read - seen)
-                seen = lines.bytes_read
+                advanced(stretch.bytes_read - seen)
+                seen = stretch.bytes_read
         finally:
             # Also after a broken line: the judged lines must not change while it is mended.
             self.sources.remember(number, lines=done, digest=digest)
         if done < known.lines:
             raise _changed(input_.name, known.lines)
 
-    def _prepared(self, name: str, number: int, lines: Lines) -> Prepared:
-        """Read and sketch a batch: a function of its lines."""
-        return self._prepare([line.record(name) for line in lines.lines], number)
+    def _prepared(self, number: int, stretch: Stretch) -> Prepared:
+        """Read and sketch a batch: a function of its records."""
+        return self._prepare(stretch.records, number)
 
     def _prepare(self, records: Sequence[Record], number: int) -> Prepared:
         readings = [self.reader.read(record) for record in records]
         return prepare(records, readings, self.sketcher, partition=number)
 
-    def _step(self, number: int, lines: Lines, prepared: Callable[[], Prepared]) -> None:
+    def _step(self, number: int, stretch: Stretch, prepared: Callable[[], Prepared]) -> None:
         """Move one batch: first what was judged before, then what is new, each in line order."""
         whole = prepared()
         records = whole.records
@@ -132,18 +132,18 @@ class Engine:
             return whole if len(some) == len(records) else self._prepare(some, number)
 
         if accepted.reread:
-            self._note_forgotten(accepted.reread[0].source.topic, number, lines)
+            self._note_forgotten(accepted.reread[0].source.topic, number, stretch)
             self._write(part(accepted.reread), EVERYTHING, reread=True)
-        if lines.end > position:
+        if stretch.end > position:
             extent = self._extent(accepted.new)
             judgement = self._write(part(accepted.new), extent, reread=False)
-            span = Span(number, max(position, lines.start), lines.end)
+            span = Span(number, max(position, stretch.start), stretch.end)
             kill_point("batch.decided")
             self.index.apply(_changes(progress, judgement, span, extent))
             kill_point("index.applied")
         summary = self.placement.summary
-        summary.lines += lines.end - lines.start
-        summary.blank += lines.end - lines.start - len(records)
+        summary.lines += len(records) + stretch.blank
+        summary.blank += stretch.blank
         summary.reread += len(accepted.reread)
 
     def _extent(self, records: Sequence[Record]) -> Extent:
@@ -155,11 +155,11 @@ class Engine:
         moment = retention.stream_time(before, records, self.settings.now())
         return retention.extent(index.progress, index.windows, time=moment, mark=index.mark)
 
-    def _note_forgotten(self, name: str, number: int, lines: Lines) -> None:
+    def _note_forgotten(self, name: str, number: int, stretch: Stretch) -> None:
         """Say, at the first line of an input, that it was judged and is forgotten."""
-        if lines.start > 1:
+        if stretch.start > 1:
             return
-        (mark,) = self.index.marks_covering(np.array([number]), np.array([lines.start]))
+        (mark,) = self.index.marks_covering(np.array([number]), np.array([stretch.start]))
         if mark is None:
             logger.warning(
                 "%s was judged before, and is older than what index.retention and "

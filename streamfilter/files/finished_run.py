@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from streamfilter.documents.reader import Reader
+from streamfilter.assembly import reader_for
+from streamfilter.config.configuration import Config
 from streamfilter.evaluation.reading import digest, given_of, placed_of
 from streamfilter.evaluation.run import Given, Placed, Run
+from streamfilter.files.inputs import records_in
 from streamfilter.files.lines import records_of
 from streamfilter.matching import envelope
 from streamfilter.model import Verdict
@@ -15,7 +17,7 @@ from streamfilter.stops import BrokenInput
 
 def read_run(
     inputs: Sequence[str],
-    reader: Reader,
+    config: Config,
     *,
     unique: str,
     duplicates: str,
@@ -30,8 +32,8 @@ def read_run(
     Raises:
         Stop: if a file cannot be read, or an output holds something else; names the line.
     """
-    given = list(_given(inputs, reader, short_dropped))
-    forwarded = records_of([unique])
+    given = list(_given(inputs, config, short_dropped))
+    forwarded = records_in([unique], config)
     placed = [Placed("unique", Verdict.UNIQUE, digest(each.value or b"")) for each in forwarded]
     placed += _envelopes(duplicates, "duplicates")
     if dead_letter is not None:
@@ -39,8 +41,9 @@ def read_run(
     return Run(given, placed)
 
 
-def _given(inputs: Sequence[str], reader: Reader, short_dropped: bool) -> Iterator[Given]:
-    for rank, record in enumerate(records_of(inputs)):
+def _given(inputs: Sequence[str], config: Config, short_dropped: bool) -> Iterator[Given]:
+    reader = reader_for(config)
+    for rank, record in enumerate(records_in(inputs, config)):
         yield given_of(record, reader, order=(rank,), droppable=short_dropped)
 
 

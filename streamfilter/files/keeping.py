@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
+from streamfilter.files.inputs import open_input, records_in, refuse_unlike
 from streamfilter.files.lines import STDIN, records_of
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.run import Job, check_paths, filter_files, no_progress
@@ -85,7 +87,9 @@ def filter_keeping_longest(
         )
     outputs = [job.unique, job.duplicates, job.dead_letter]
     check_paths(job.inputs, [path for path in outputs if path is not None])
-    with scratch() as directory:
+    reader = reader_for(config)
+    with scratch() as directory, closing(open_input(job.inputs[0], config, reader)) as first:
+        refuse_unlike([first], job.unique)
         names = ("unique", "duplicates", "dead")
         unique, duplicates, dead = (directory / name for name in names)
         dead_letter = None if job.dead_letter is None else str(dead)
@@ -94,11 +98,11 @@ def filter_keeping_longest(
         )
         summary = filter_files(config, decided, advanced=advanced)
         groups = _groups(duplicates)
-        reader = reader_for(config)
-        for record in records_of(job.inputs):
+        for record in records_in(job.inputs, config):
             groups.measure(record, reader)
-        with Outputs(job.unique, job.duplicates, job.dead_letter) as written:
-            _place(job, groups, unique, written)
+        paths = job.unique, job.duplicates, job.dead_letter
+        with Outputs(*paths, writer=first.writer) as written:
+            _place(job, config, groups, unique, written)
             if written.dead_letter is not None:
                 for record in records_of([str(dead)]):
                     written.dead_letter.write(record.value or b"")
@@ -113,11 +117,11 @@ def _groups(duplicates: Path) -> _Groups:
     return groups
 
 
-def _place(job: Job, groups: _Groups, unique: Path, outputs: Outputs) -> None:
-    """Write each line of the input to where it goes now, in the input's order."""
-    forwarded = (record.value for record in records_of([str(unique)]))
+def _place(job: Job, config: Config, groups: _Groups, unique: Path, outputs: Outputs) -> None:
+    """Write each record of the input to where it goes now, in the input's order."""
+    forwarded = (record.value for record in records_in([str(unique)], config))
     waiting = next(forwarded, None)
-    for record in records_of(job.inputs):
+    for record in records_in(job.inputs, config):
         first = groups.first_of.get(record.source)
         # Equal lines that are in no group have one fate: all are forwarded, dropped or broken.
         comes_out = record.value == waiting and first in (None, record.source)
@@ -127,7 +131,7 @@ def _place(job: Job, groups: _Groups, unique: Path, outputs: Outputs) -> None:
             found = _evidence(groups, record, first)
             outputs.duplicates.write(envelope.encode(found))
         elif first is not None or comes_out:
-            outputs.unique.write(record.value or b"")
+            outputs.unique.add(record)
 
 
 def _evidence(groups: _Groups, record: Record, first: Source) -> dict[str, Any]:

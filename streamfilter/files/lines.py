@@ -12,13 +12,14 @@ import select
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from hashlib import blake2b
 from io import BufferedReader, RawIOBase
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
+from streamfilter.files.outputs import LinesWriter, OutputFile, Writer
+from streamfilter.files.stretches import Cutter, Input, Stretch
 from streamfilter.model import Record, Source
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import BrokenInput, ExitCode, Stop
@@ -30,35 +31,10 @@ WAIT_MILLISECONDS = 200
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-class Line(NamedTuple):
-    """One record of a file."""
-
-    number: int
-    raw: bytes
-    """As it stood, without its line feed."""
-
-    def record(self, name: str) -> Record:
-        """Return the line as a record of the input *name*."""
-        return Record(Source(name, 0, self.number), None, self.raw)
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Consecutive lines of one input."""
-
-    lines: list[Line]
-    start: int
-    """Number of the first line, blank or not."""
-    end: int
-    """Number of the line after the last."""
-    bytes_read: int
-    """How far the input has been read, in bytes as stored (compressed if it is)."""
-    digest: str
-    """Of all lines before ``end``, in hexadecimal."""
-
-
 class InputFile:
-    """One input, read once from its beginning."""
+    """One input of lines, read once from its beginning."""
+
+    format = "lines"
 
     def __init__(self, path: str, *, name: str | None = None) -> None:
         """Open *path* (``-`` is standard input), known to the index as *name*.
@@ -83,27 +59,24 @@ class InputFile:
             return 0
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
-    def batches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Lines]:
-        """Yield batches of at most *documents* lines; *size* bytes of lines close one earlier.
+    def stretches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Stretch]:
+        """Yield at most *documents* lines at a time; *size* bytes of them close one earlier.
 
-        No batch reaches over the line *boundary*.
+        None reaches over the line *boundary*.
         """
-        start, end, held = 1, 1, 0
-        batch: list[Line] = []
-        for raw in self._lines():
+        cut = Cutter(documents, size, boundary)
+        for number, raw in enumerate(self.raw_lines(), 1):
             line = raw.removesuffix(b"\n")
             self.digest.update(raw if len(raw) > len(line) else raw + b"\n")
-            if line and not line.isspace():
-                batch.append(Line(end, line))
-                held += len(line)
-            end += 1
-            if len(batch) >= documents or held >= size or end == boundary:
-                yield Lines(batch, start, end, self._position(), self.digest.hexdigest())
-                batch, start, held = [], end, 0
-        if end > start:
-            yield Lines(batch, start, end, self._position(), self.digest.hexdigest())
+            there = line and not line.isspace()
+            source = Source(self.name, 0, number)
+            if cut.add(Record(source, None, line) if there else None, len(line)):
+                yield cut.off(self.position(), self.digest.hexdigest())
+        if cut:
+            yield cut.off(self.position(), self.digest.hexdigest())
 
-    def _lines(self) -> Iterator[bytes]:
+    def raw_lines(self) -> Iterator[bytes]:
+        """Yield the lines as they stand, each with its line feed."""
         number = 0
         try:
             for line in self._unpacked():
@@ -119,8 +92,16 @@ class InputFile:
             return gzip.GzipFile(fileobj=self._raw, mode="rb")
         return self._raw
 
-    def _position(self) -> int:
+    def position(self) -> int:
+        """Return how far the input has been read, in bytes as stored; 0 if nobody can know."""
         return self._raw.tell() if self._raw.seekable() else 0
+
+    def writer(self, output: OutputFile) -> Writer:
+        """Return what writes lines."""
+        return LinesWriter(output)
+
+    def differs(self, other: Input) -> None:
+        """Return nothing: any lines can stand in one file."""
 
     def close(self) -> None:
         """Close the input; standard input stays open."""
@@ -128,22 +109,16 @@ class InputFile:
             self._raw.close()
 
 
-def records_of(
-    paths: Iterable[str], *, advanced: Callable[[int], None] = lambda _: None
-) -> Iterator[Record]:
-    """Yield the records of files, one file after the other; *advanced* hears the bytes read.
+def records_of(paths: Iterable[str]) -> Iterator[Record]:
+    """Yield the records of files of lines, one file after the other.
 
     Raises:
         Stop: one cannot be read.
     """
     for path in paths:
         with closing(InputFile(path)) as input_:
-            read = 0
-            for lines in input_.batches(documents=1_000, size=1 << 22):
-                for line in lines.lines:
-                    yield line.record(input_.name)
-                advanced(lines.bytes_read - read)
-                read = lines.bytes_read
+            for stretch in input_.stretches(documents=1_000, size=1 << 22):
+                yield from stretch.records
 
 
 class _Waiting(RawIOBase):

@@ -12,10 +12,12 @@ import fcntl
 import gzip
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
+from streamfilter.model import Record
 from streamfilter.stops import ExitCode, NoRoom, Stop, Temporary, no_room
 
 STDOUT = "-"
@@ -25,7 +27,7 @@ _BUFFER_BYTES = 1 << 17  # nobody reads the file before it is complete
 
 
 class OutputFile:
-    """One output of lines; compressed if its name ends in ``.gz``."""
+    """One output; compressed if its name ends in ``.gz``."""
 
     def __init__(self, path: str) -> None:
         """Open the output.
@@ -79,8 +81,16 @@ class OutputFile:
         Raises:
             NoRoom: there is none for it.
         """
+        self.append(line + b"\n")
+
+    def append(self, data: bytes) -> None:
+        """Add *data* as it is.
+
+        Raises:
+            NoRoom: there is none for it.
+        """
         try:
-            self._stream.write(line + b"\n")
+            self._stream.write(data)
         except OSError as error:
             if no_room(error):
                 raise self._full(error) from None
@@ -140,25 +150,61 @@ def write_whole(path: Path, content: bytes) -> None:
         output.discard()
 
 
+class Writer(Protocol):
+    """Writes records to an output, in its file's format."""
+
+    def add(self, record: Record) -> None:
+        """Write *record* as it came."""
+        ...
+
+    def finish(self) -> None:
+        """Write what stands behind the last record."""
+        ...
+
+
+class LinesWriter:
+    """Writes a line for each record."""
+
+    def __init__(self, output: OutputFile) -> None:
+        self._output = output
+
+    def add(self, record: Record) -> None:
+        """Write *record* as it came."""
+        self._output.write(record.value or b"")
+
+    def finish(self) -> None:
+        """Write nothing: a line says all by itself."""
+
+
 class Outputs:
     """The places where a record can go. Leaving the context without `publish` discards them."""
 
-    def __init__(self, unique: str, duplicates: str, dead_letter: str | None = None) -> None:
+    def __init__(
+        self,
+        unique: str,
+        duplicates: str,
+        dead_letter: str | None = None,
+        *,
+        writer: Callable[[OutputFile], Writer] = LinesWriter,
+    ) -> None:
+        """Open them; what is kept is written by *writer*."""
         opened: list[OutputFile] = []
         try:
             for path in (unique, duplicates, dead_letter):
                 if path is not None:
                     opened.append(OutputFile(path))
+            self.unique = writer(opened[0])
         except BaseException:
             for output in opened:
                 output.discard()
             raise
         self._all = opened
-        self.unique, self.duplicates = opened[:2]
+        self.duplicates = opened[1]
         self.dead_letter = opened[2] if dead_letter is not None else None
 
     def publish(self) -> None:
         """Complete all, then let all appear."""
+        self.unique.finish()
         for output in self._all:
             output.complete()
         for output in self._all:

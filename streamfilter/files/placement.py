@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamfilter.documents.rows import place_of
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.summary import Summary
 from streamfilter.matching import envelope
@@ -58,14 +59,14 @@ class Placement:
         if self._payload:
             evidence = envelope.with_payload(evidence, record.value)
         if self._shadow:
-            self.outputs.unique.write(record.value or b"")
+            self.outputs.unique.add(record)
         self.outputs.duplicates.write(envelope.encode(evidence))
         self.summary.count(decision.verdict)
 
     def unjudged(self, record: Record, outcome: Unjudged | Decision) -> None:
         """Place a record that is forwarded or dropped as it stands."""
         if self._shadow or outcome.verdict is not Verdict.DROPPED:
-            self.outputs.unique.write(record.value or b"")
+            self.outputs.unique.add(record)
         self.summary.count(outcome.verdict, outcome.reason)
 
     def rejected(self, record: Record, malformed: Malformed) -> None:
@@ -76,9 +77,8 @@ class Placement:
         """
         if self.outputs.dead_letter is None:
             raise BrokenInput(
-                f"{record.source.topic}, line {record.source.offset}: {malformed.code.value}: "
-                f"{malformed.message}\n    cure: mend the line and run again, or set such lines "
-                "aside with --dead-letter PATH"
+                f"{place_of(record)}: {malformed.code.value}: {malformed.message}\n"
+                "    cure: mend it and run again, or set such records aside with --dead-letter PATH"
             )
         self.outputs.dead_letter.write(envelope.dead_letter(malformed, record))
         self.summary.count(Verdict.REJECTED, malformed.code)

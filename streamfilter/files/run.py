@@ -9,12 +9,15 @@ from pathlib import Path
 
 from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
+from streamfilter.documents.reader import Reader
 from streamfilter.files.engine import Engine, FilterSettings
-from streamfilter.files.lines import STDIN, InputFile
+from streamfilter.files.inputs import open_input, refuse_unlike
+from streamfilter.files.lines import STDIN
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.files.state import opened
+from streamfilter.files.stretches import Input
 from streamfilter.files.summary import Summary
 from streamfilter.matching.batch import Rules
 from streamfilter.similarity.sketch import Sketcher
@@ -54,9 +57,13 @@ def filter_files(
     paths = (job.unique, job.duplicates, job.dead_letter)
     check_paths(job.inputs, [path for path in paths if path is not None])
     with ExitStack() as stack:
-        inputs = [_opened(stack, path, job) for path in job.inputs]
+        reader = reader_for(config)
+        inputs = [_opened(stack, path, config, reader, job) for path in job.inputs]
+        refuse_unlike(inputs, job.unique)
         index, seed = stack.enter_context(opened(config, job.state, seed=job.seed))
-        outputs = stack.enter_context(Outputs(job.unique, job.duplicates, job.dead_letter))
+        outputs = stack.enter_context(
+            Outputs(job.unique, job.duplicates, job.dead_letter, writer=inputs[0].writer)
+        )
         crew = stack.enter_context(closing(crew_for(config)))
         sketcher = Sketcher(config.scheme(), seed=seed, spread=crew)
         sources = Sources(job.state)
@@ -74,7 +81,7 @@ def filter_files(
                 batch_bytes=config.batch.bytes,
                 retention=retention_for(config),
             ),
-            reader=reader_for(config),
+            reader=reader,
             sketcher=sketcher,
             index=index,
             sources=sources,
@@ -84,8 +91,9 @@ def filter_files(
     return placement.summary
 
 
-def _opened(stack: ExitStack, path: str, job: Job) -> InputFile:
-    input_ = InputFile(path, name=job.stdin_name if path == STDIN else None)
+def _opened(stack: ExitStack, path: str, config: Config, reader: Reader, job: Job) -> Input:
+    name = job.stdin_name if path == STDIN else None
+    input_ = open_input(path, config, reader, name=name)
     stack.callback(input_.close)
     return input_
 

@@ -102,8 +102,8 @@ def test_one_id_may_come_twice_and_the_lines_are_a_truth_file(capsys, tmp_path):
 
 
 def test_a_file_that_is_not_json_lines_is_one_error_with_the_cure(capsys, tmp_path):
-    (tmp_path / "in.csv").write_text("id,text\n1,hello\n")
-    code, out, err = run(capsys, "pairs", str(tmp_path / "in.csv"))
+    (tmp_path / "in.log").write_text("id,text\n1,hello\n")
+    code, out, err = run(capsys, "pairs", str(tmp_path / "in.log"))
     assert (code, out) == (65, "")
     assert "line 1: invalid_json" in err
     assert "cure: each line is a JSON object" in err

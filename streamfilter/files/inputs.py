@@ -1,0 +1,131 @@
+"""Inputs: files of records, each opened as its format has it, which its name says, or a setting.
+
+What is kept of a file comes out in a file of its format, written as the input says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from streamfilter.assembly import reader_for
+from streamfilter.config.configuration import Config, ConfigError, Problem
+from streamfilter.documents.reader import Reader
+from streamfilter.files.lines import InputFile
+from streamfilter.files.stretches import Input
+from streamfilter.model import Record
+from streamfilter.stops import ExitCode, Stop
+
+LINES = "lines"
+SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".csv": "csv",
+            ".tsv": "csv"}  # fmt: skip
+"""What a file's name says of its format, if anything."""
+
+
+def format_of(path: str) -> str | None:
+    """Return the format that the name *path* says, None if it says nothing."""
+    name = Path(path.lower().removesuffix(".gz"))
+    return SUFFIXES.get(name.suffix)
+
+
+def open_input(path: str, config: Config, reader: Reader, *, name: str | None = None) -> Input:
+    """Open *path*, known to the index as *name*.
+
+    Raises:
+        Stop: it cannot be opened, or is not of its format, or has not what *reader* reads.
+    """
+    format: str = config.input.file_format
+    if format == "auto":
+        format = format_of(path) or LINES
+    if format == LINES:
+        return InputFile(path, name=name)
+    module = import_module(f"streamfilter.files.formats.{format}")
+    return cast(Input, module.table(path, reader, name=name))
+
+
+def records_in(
+    paths: Iterable[str], config: Config, *, advanced: Callable[[int], None] = lambda _: None
+) -> Iterator[Record]:
+    """Yield the records of files, one file after the other; *advanced* hears the bytes read.
+
+    Raises:
+        Stop: one cannot be read.
+    """
+    reader = reader_for(config)
+    for path in paths:
+        with closing(open_input(path, config, reader)) as input_:
+            read = 0
+            for stretch in input_.stretches(documents=1_000, size=1 << 22):
+                yield from stretch.records
+                advanced(stretch.bytes_read - read)
+                read = stretch.bytes_read
+
+
+def for_files(config: Config, paths: Sequence[str]) -> Config:
+    """Return *config* as it is read by for the files *paths*: their format, and what rows are.
+
+    Raises:
+        ConfigError: with what files do not have.
+        Stop: (usage) the files are of different formats.
+    """
+    given = config.input
+    format: str = given.file_format
+    if format == "auto":
+        by_format = {format_of(path) or LINES: path for path in reversed(paths)}
+        if len(by_format) > 1:
+            (one, first), (other, second) = list(by_format.items())[:2]
+            raise Stop(
+                f"{first} is named as {one} and {second} as {other}; files of one run are of one "
+                "format\n    cure: run them apart, or say which with --format",
+                exit_code=ExitCode.USAGE,
+            )
+        format = next(iter(by_format), LINES)
+    problem = _not_in(format, config)
+    if problem is not None:
+        raise ConfigError([problem])
+    values = given.format if format == LINES else "fields" if given.records else "json"
+    update = {"file_format": format, "format": values}
+    return config.model_copy(update={"input": given.model_copy(update=update)})
+
+
+def _not_in(format: str, config: Config) -> Problem | None:
+    """Return what files of *format* do not have."""
+    values, id_ = config.input.format, config.input.id
+    unit, part = ("line", "field") if format == LINES else ("row", "column")
+    if format == LINES and not config.input.has_lines:
+        got, cure = f"got {values}; it has no lines", "use json, text or fields"
+        return Problem("input.format", got, cure)
+    if format != LINES and values == "text":
+        cure = "use json, and name the column of the text, such as --text /body"
+        return Problem("input.format", "got text; a row is no text", cure)
+    if id_ is not None and not id_.startswith("/"):
+        cure = f"point at a {part} (--id /id), or use none: the {unit}'s number"
+        return Problem("input.id", f"got {id_}; a {unit} has no key and headers", cure)
+    return None
+
+
+def refuse_unlike(inputs: Sequence[Input], unique: str) -> None:
+    """Refuse inputs that one file cannot hold, and a name that says another format than theirs.
+
+    Raises:
+        Stop: (usage) names them, and the cure.
+    """
+    first = inputs[0]
+    for other in inputs[1:]:
+        why = "their formats differ" if other.format != first.format else first.differs(other)
+        if why is not None:
+            raise Stop(
+                f"{first.path} and {other.path} cannot be filtered into one file: {why}\n"
+                "    cure: filter them one by one with the same --state, which knows them all",
+                exit_code=ExitCode.USAGE,
+            )
+    named = format_of(unique)
+    if named not in (None, first.format):
+        raise Stop(
+            f"{unique} is named as {named}, but what comes out of {first.path} is {first.format}"
+            "\n    cure: give it a name like the input's",
+            exit_code=ExitCode.USAGE,
+        )

@@ -1,0 +1,40 @@
+"""Files of rows, as another program writes and reads them: one suite for all their formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Rows = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Format:
+    name: str
+    suffix: str
+    write: Callable[[Path, Rows], Path]
+    read: Callable[[Path], list[dict[str, Any]]]
+
+    def file(self, directory: Path, rows: Rows, name: str = "in") -> Path:
+        return self.write(directory / f"{name}{self.suffix}", rows)
+
+
+def write_csv(path: Path, rows: Rows) -> Path:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    path.write_bytes(text.getvalue().encode())
+    return path
+
+
+def read_csv(path: Path) -> list[dict[str, Any]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+FORMATS = [Format("csv", ".csv", write_csv, read_csv)]

@@ -1,0 +1,160 @@
+"""CSV as the world writes it: separators, quotes and line ends, and rows that are none."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamfilter.cli import main
+from tests.filter.conftest import Desk
+from tests.filter.stories import stories
+from tests.filter.tables import write_csv
+
+TEXTS = [" ".join(f"w{n}x{word}" for word in range(12)) for n in range(4)]
+
+
+def csv(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_rows_come_out_byte_for_byte_whatever_parts_them(
+    desk: Desk, delimiter: str, end: str
+) -> None:
+    first = delimiter.join(["id", '"te,xt"', "text"]) + end
+    cell = f'"a{end}b;c, ""d"""'
+    texts = enumerate([*TEXTS, TEXTS[1]])
+    rows = [delimiter.join([str(number), cell, text]) + end for number, text in texts]
+    path = csv(desk.path / "in.csv", "\ufeff" + first + "".join(rows))
+    assert desk.run(path) == 0
+    assert desk.unique.read_bytes() == ("\ufeff" + first + "".join(rows[:4])).encode()
+    (again,) = desk.records(desk.duplicates)
+    assert again["payload"] == rows[4].removesuffix("\n")
+    assert (again["source"]["offset"], again["matches"][0]["offset"]) == (6, 3), "as spreadsheets"
+
+
+BROKEN = {
+    'x,"a word that no quote ends\n': "unexpected end of data",
+    'x,"a quote" in the middle\n': "',' expected after '\"'",
+    "x\n": "the row has 1 cells, the first one 2",
+    "x,a text, with a comma that nobody quoted\n": "the row has 3 cells, the first one 2",
+    "x\rx,y\n": "new-line character seen in unquoted field",
+}
+
+
+@pytest.mark.parametrize("row", BROKEN)
+def test_a_broken_row_is_set_aside_and_the_others_are_judged(
+    desk: Desk, row: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = f"id,text\n1,{TEXTS[1]}\n2,{TEXTS[2]}\n\n"
+    path = csv(desk.path / "in.csv", there + row)
+    assert desk.run(path) == 0
+    (letter,) = desk.records(desk.dead)
+    assert letter["error"]["code"] == "schema_decode"
+    assert BROKEN[row] in letter["error"]["message"]
+    assert (letter["payload"], letter["source"]["offset"]) == (row.removesuffix("\n"), 5)
+    assert desk.unique.read_text() == there.removesuffix("\n")
+    capsys.readouterr()
+    assert desk.run(path, dead_letter=False) == 65
+    assert f"{path}, row 5: schema_decode: " in capsys.readouterr().err
+    assert main(["pairs", str(path)]) == 65
+    assert f"{path}, row 5: schema_decode: " in capsys.readouterr().err
+
+
+def test_bytes_that_are_no_utf_8_are_a_broken_row_only_where_they_are_read(desk: Desk) -> None:
+    head, good = b"id,text,note\n", b"1," + TEXTS[1].encode() + b",caf\xe9\n"
+    bad = b"2,caf\xe9 " + TEXTS[2].encode() + b",x\n"
+    path = desk.path / "in.csv"
+    path.write_bytes(head + good + bad)
+    assert desk.run(path) == 0
+    assert desk.unique.read_bytes() == head + good
+    (letter,) = desk.records(desk.dead)
+    assert letter["error"]["code"] == "bad_utf8"
+
+
+def test_a_quote_that_swallows_the_file_costs_no_more_memory_than_a_document_may(
+    desk: Desk,
+) -> None:
+    rows = "".join(f"{n},{TEXTS[0]}\n" for n in range(200))
+    path = csv(desk.path / "in.csv", f'id,text\n1,"{TEXTS[1]}\n{rows}')
+    arguments = [*desk.arguments(path), "--set", "limits.document=2KiB"]
+    assert main(arguments) == 0
+    first, *others = desk.records(desk.dead)
+    assert "field larger than field limit" in first["error"]["message"]
+    assert not others
+    assert desk.unique.read_text().count("\n") == 2, "what follows is read again"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty: the first row of CSV names its columns"),
+        (b'"id,text\n1,x\n', "its first row cannot be read: unexpected end of data"),
+        (b"id,text,text\n1,x,y\n", "has 2 columns named 'text'"),
+        ("id,text\n1,x\n".encode("utf-16"), "has no column text"),
+    ],
+)
+def test_what_is_no_csv_is_told_before_anything_is_judged(
+    desk: Desk, content: bytes, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = desk.path / "in.csv"
+    path.write_bytes(content)
+    assert desk.run(path) == 65
+    assert said in capsys.readouterr().err
+    assert not desk.unique.exists()
+
+
+def test_csv_comes_compressed_and_from_standard_input(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_csv(desk.path / "in.csv", stories(100))
+    assert desk.run(path) == 0
+    kept, withheld = desk.unique.read_bytes(), len(desk.records(desk.duplicates))
+    packed = desk.path / "in.csv.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    desk.clear()
+    assert desk.run(packed) == 0
+    assert desk.unique.read_bytes() == kept
+    desk.clear()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    monkeypatch.setattr(sys.stdin.buffer, "fileno", path.open("rb").fileno, raising=False)
+    assert desk.run("-", format="csv") == 0
+    assert desk.unique.read_bytes() == kept
+    assert len(desk.records(desk.duplicates)) == withheld
+
+
+def test_customers_in_csv_are_compared_by_their_fields(desk: Desk) -> None:
+    rows = ["name,phone,key", "Anna Maria Lee,030 123 4567,1", "Bob Stone,040 98 76,2",
+            "anna maria LEE,030-123-4567,3"]  # fmt: skip
+    path = csv(desk.path / "customers.csv", "\n".join(rows) + "\n")
+    fields = {"/name": "words", "/phone": "digits"}
+    settings = [f"input.fields={json.dumps(fields)}", "input.format=fields"]
+    arguments = [*desk.arguments(path, id="/key"), *(x for s in settings for x in ("--set", s))]
+    assert main(arguments) == 0
+    assert desk.unique.read_text() == "\n".join(rows[:3]) + "\n"
+
+
+def test_whole_rows_are_no_text(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_csv(desk.path / "in.csv", stories(3))
+    assert main([*desk.arguments(path), "--set", "input.format=text"]) == 78
+    assert "input.format: got text; a row is no text" in capsys.readouterr().err
+    assert desk.run(path, id="key") == 78
+    assert "a row has no key and headers" in capsys.readouterr().err
+
+
+def test_a_full_disk_at_the_first_row_is_told(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")
+    path = write_csv(desk.path / "in.csv", stories(3))
+    code = main(["filter", str(path), "--unique", "/dev/full", "--duplicates", "/dev/null"])
+    assert code == 75
+    assert "cannot write /dev/full: No space left on device" in capsys.readouterr().err
