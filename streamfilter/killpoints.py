@@ -33,7 +33,13 @@ KILL_POINTS = (
     "transaction.flushed",  # 10 done
     "transaction.offsets",  # 11 done
     "transaction.committed",  # 12 done, 13 not
+    "forget.begun",  # 13: of a batch that forgets documents, nothing is written
+    "window.begun",  # 13: the next window's families are there, nothing is written
+    "window.written",  # 13: which windows are alive is written; those that are not are still there
     "index.applied",  # 13 done
+    "window.dropped",  # a part of a window that is gone was dropped: one with each later batch
+    "changelog.trimmed",  # what restores a window that is gone was cut off
+    "window.prepared",  # the next window's families were made ahead of the batch that begins it
     "transaction.aborted",  # an abortable error was answered
     "close.revoked",  # inside the callback in which the group takes a task
     "close.begun",

@@ -46,6 +46,7 @@ from streamfilter.index.store import Database
 from streamfilter.index.tables import WindowTables, fetch_all, named_in, probe_all, stored_flags
 from streamfilter.index.windows import Windows, after, owner, owners
 from streamfilter.index.writing import put_changed, together
+from streamfilter.killpoints import kill_point
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
@@ -152,6 +153,8 @@ class RocksIndex(HasStoredProgress):
             self._refuse_while_owing()
         alive = after(self.windows, self.progress, changes)
         self._fronts.catch_up(PIECE_KEYS)
+        if changes.removals is not None:
+            kill_point("forget.begun")
         try:
             self._store.drop_retired()
             tables = self._tables if alive == self.windows else self._begun(alive)
@@ -170,6 +173,7 @@ class RocksIndex(HasStoredProgress):
             self._use(tables)
             for window in gone:
                 self._store.retire(window.number)
+            kill_point("window.written")
         return applied
 
     def _begun(self, alive: Windows) -> list[WindowTables]:
@@ -177,6 +181,7 @@ class RocksIndex(HasStoredProgress):
         newest = alive[-1].number
         if newest > self.windows[-1].number:
             self._store.add_window(newest)
+            kill_point("window.begun")
         return self._tables_of(alive)
 
     def prepare(self) -> None:

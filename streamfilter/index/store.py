@@ -23,6 +23,7 @@ from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.families import META, Families, families_of, keep_ids
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
 from streamfilter.index.options import Memory, Tuning, tuned
+from streamfilter.killpoints import kill_point
 
 FLUSH_FILES_MAX = 16
 """RocksDB slows writers down, and lets a flush wait, from 20 files of the newest level on."""
@@ -185,6 +186,7 @@ class Database:
         left = min(len(self._retired), len(self.families(0).names)) - 1
         while len(self._retired) > left:
             self._drop(self._retired[-1])
+            kill_point("window.dropped")
             self._retired.pop()
 
     def _drop(self, name: str) -> None:

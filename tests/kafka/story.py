@@ -13,6 +13,7 @@ from typing import Any
 
 from streamfilter.index.opening import open_index, read_identity
 from streamfilter.index.seeds import read_seed
+from streamfilter.killpoints import VARIABLE
 from streamfilter.model import Record
 from tests.support.stage import Stage
 from tests.support.topics import Input, header
@@ -122,6 +123,12 @@ def finish(stage: Stage, settings: Settings = STATIC) -> str:
     stage.drain(process)
     assert process.terminate() == 0, process.told("did not end well")
     return process.log.read_text()
+
+
+def die_at(stage: Stage, point: str, settings: Settings = STATIC) -> None:
+    """Run a filter until it passes a kill point."""
+    process = stage.start(environment={VARIABLE: point}, **settings)
+    assert process.wait_for_exit() == -9, process.told(f"did not die at {point}")
 
 
 @contextmanager

@@ -6,12 +6,12 @@ import shutil
 import pytest
 
 from streamfilter.cli import main
-from tests.kafka.story import TIMESTAMP, id_of
+from tests.kafka.story import STATIC, TIMESTAMP, die_at, id_of
 from tests.support.stage import Stage
 from tests.support.topics import Input, header
 
 TEXT = "the old mill by the river was sold to a young family from the city on monday in spring"
-FORGET = {"input": {"tombstones": "forget"}, "kafka": {"session_timeout": "6s"}}
+FORGET = {"input": {"tombstones": "forget"}, "kafka": STATIC["kafka"]}
 UNKNOWN = (b"nobody", b"\xff", b'"a1"', b"x" * 60_000, None, b"a1")
 """Keys of nobody: unknown, no UTF-8, JSON, longer than any id, none, and whose document is gone."""
 
@@ -62,6 +62,9 @@ def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none
     assert f"wrote a tombstone to {stage.input}" in capsys.readouterr().err
     stage.produce([document("a6"), tombstone(b"a6"), document("a7")])
     assert run(stage, **FORGET)["streamfilter_forgotten_documents_total"] == 2
+    stage.produce([tombstone(b"a7"), document("a8")])
+    die_at(stage, "forget.begun:1", FORGET)
+    run(stage, **FORGET)
     outputs = stage.outputs()
     told = [
         (id_of(each), header(each, "__streamfilter.match.id")) for each in outputs["duplicates"]
@@ -70,6 +73,7 @@ def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none
     out = [(each.key, id_of(each) if each.value else None) for each in outputs["unique"]]
     assert out == [
         (b"k", "a1"), (b"a1", None), *((key, None) for key in UNKNOWN), (b"k", "3"),
-        (b"3", None), (b"k", "a6"), (b"a6", None), (b"k", "a7"),
+        (b"3", None), (b"k", "a6"), (b"a6", None), (b"k", "a7"), (b"a7", None),
+        (b"k", "a8"),
     ]  # fmt: skip
     assert not outputs["dead_letter"]

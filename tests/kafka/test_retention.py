@@ -7,14 +7,25 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.kafka.story import BATCH, CUT, STATIC, TIMESTAMP, finish, index_of, verdicts, wipe
+from tests.kafka.story import (
+    BATCH,
+    CUT,
+    STATIC,
+    TIMESTAMP,
+    die_at,
+    finish,
+    index_of,
+    verdicts,
+    wipe,
+)
+from tests.kafka.test_kill_points import WINDOWS
 from tests.support.stage import Stage
 from tests.support.topics import Input
 
 STEP = 20_000
 """Milliseconds of the stream between two waves, a batch each; on a slow machine a batch may hold
 the end of one and the beginning of the next, which the retention leaves room for."""
-SETTINGS = {**STATIC, "batch": CUT, "index": {"retention": "70s"}}
+SETTINGS = {**STATIC, "batch": CUT, "index": {"retention": "90s"}}
 BEGUN = TIMESTAMP - 3_600_000
 
 
@@ -24,9 +35,9 @@ def text(number: int, row: int) -> str:
 
 
 def wave(number: int) -> list[Input]:
-    """Return a batch: what is new, and a text of 40 s before (even ones) or 100 s before."""
+    """Return a batch: what is new, and a text of 40 s before (even ones) or 120 s before."""
     texts = {f"{number}-{row}": text(number, row) for row in range(5)}
-    texts[f"{number}-again"] = text(number - 2, 0) if number % 2 == 0 else text(number - 5, 1)
+    texts[f"{number}-again"] = text(number - 2, 0) if number % 2 == 0 else text(number - 6, 1)
     return [
         Input(json.dumps({"id": id_, "text": each}).encode(), timestamp=BEGUN + number * STEP)
         for id_, each in texts.items()
@@ -49,6 +60,8 @@ def test_what_is_older_than_the_retention_is_forgotten_by_the_owner_and_by_whoev
     state = stage.directory / "state"
     for begin in (0, 12, 24):
         stage.produce([each for number in range(begin, begin + 12) for each in wave(number)])
+        for point in WINDOWS if begin == 12 else ():
+            die_at(stage, f"{point}:1", SETTINGS)
         log = finish(stage, SETTINGS)
         lived = index_of(stage)
         if begin == 0:
@@ -66,4 +79,4 @@ def test_what_is_older_than_the_retention_is_forgotten_by_the_owner_and_by_whoev
         verdict = "exact_duplicate" if met else "unique"
         assert found[f"{number}-again"] == (verdict, met), number
     kept = [key for kind, key in lived if kind == "document"]
-    assert len(kept) <= 5 * 6 * 1.25 + BATCH, "of 36 waves three are remembered, and a quarter more"
+    assert len(kept) <= 5 * BATCH * 1.25 + BATCH, "of 36 waves five, and a quarter more"

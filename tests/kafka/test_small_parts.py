@@ -1,19 +1,22 @@
 """Partitioner, group metadata, kill points, the breaker: small things with known answers."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+import streamfilter
 from streamfilter.engine.breaker import RECORDS_MIN, WINDOW_RECORDS, Breaker
 from streamfilter.engine.machine import bounded
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style, murmur2, partition_for
 from streamfilter.engine.ports import Abortable, OutcomeUnknown
 from streamfilter.kafka.membership import parse_member
-from streamfilter.killpoints import VARIABLE
+from streamfilter.killpoints import KILL_POINTS, VARIABLE
 from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
 
 
@@ -106,6 +109,12 @@ def test_a_kill_point_that_does_not_exist_is_refused() -> None:
     assert process.returncode == 1
     assert "known: start.given, start.producer" in process.stderr
     assert "POINT:N:stop" in killed("batch.consumed:1:slowly", 1).stderr
+
+
+def test_every_kill_point_of_the_code_has_a_name_to_die_by() -> None:
+    files = Path(streamfilter.__file__).parent.rglob("*.py")
+    passed = {point for f in files for point in re.findall(r'kill_point\("(.+?)"\)', f.read_text())}
+    assert passed == set(KILL_POINTS)
 
 
 def test_a_kill_point_may_stop_the_process_instead_until_it_is_let_go_on() -> None:
