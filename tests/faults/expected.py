@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
-from tests.simulator.history import Told, read_batches
+from tests.simulator.history import Told, check_age, read_batches, windows_at
 from tests.support.model import SequentialModel
 
 Place = tuple[int, int]
@@ -43,6 +44,10 @@ class Expected:
     verdict: str = ""
     """Of a duplicate; a dead letter's code."""
     matches: tuple[Found, ...] = ()
+    ordinal: int = -1
+    """Of a document."""
+    horizon: int = 0
+    """Documents below it were forgotten when it was judged."""
 
 
 def kind_of(record: Record) -> tuple[str, str, str]:
@@ -80,11 +85,17 @@ class _Log:
         return self.records
 
 
+def beginning_of(changelog: Sequence[tuple[int, bytes]]) -> int:
+    """Return from which offset on a changelog is needed: its oldest window's that is alive."""
+    return windows_at(read_batches(_Log(changelog)))[0].offset  # type: ignore[arg-type]
+
+
 @dataclass(slots=True)
 class Relived:
     """One task's whole life as it should have been; `follow` may be called again for more."""
 
     sketcher: Sketcher
+    retention: Retention = UNLIMITED
     model: SequentialModel = field(default_factory=SequentialModel)
     expected: dict[Place, Expected] = field(default_factory=dict)
     known: dict[int, int] = field(default_factory=dict)
@@ -95,14 +106,14 @@ class Relived:
     _log: tuple[Sequence[tuple[int, bytes]], dict[int, list[Record]]] = ((), {})
 
     @classmethod
-    def of(cls, scheme: Scheme, seed: bytes) -> Relived:
-        return cls(Sketcher(scheme, seed=seed))
+    def of(cls, scheme: Scheme, seed: bytes, retention: Retention = UNLIMITED) -> Relived:
+        return cls(Sketcher(scheme, seed=seed), retention)
 
     def standing_at(self, batches: int) -> Relived:
         """Return what it was after so many batches: who was forgotten since is remembered there."""
         if not self._forgetful or batches == len(self.batches):
             return self
-        then = Relived(self.sketcher)
+        then = Relived(self.sketcher, self.retention)
         then.follow(*self._log, until=batches)
         return then
 
@@ -128,7 +139,8 @@ class Relived:
             _demand(after == model.next_ordinal, f"batch {count} ends with ordinal {after}")
             stored = [ordinal for ordinal in range(first, after) if ordinal in model.documents]
             _demand(batch.documents == stored, f"batch {count} stores {batch.documents}")
-            gone = sorted(ordinal for ordinal in model.gone if ordinal < first)
+            oldest, *_ = windows_at(self.batches)  # before it nobody is found by an id
+            gone = sorted(each for each in model.gone if oldest.first_ordinal <= each < first)
             _demand(batch.forgotten == gone, f"batch {count} forgets {batch.forgotten}, not {gone}")
             self._forgetful |= bool(gone)
             model.end_batch()
@@ -143,6 +155,9 @@ class Relived:
             self.known[partition] = end
             records += inputs.get(partition, [])[begin:end]
             _demand(len(inputs.get(partition, [])) >= end, f"{what} to {end}: no such input")
+        stamps = [record.timestamp for record in records]
+        check_age(batch, self.batches, stamps, self.retention)
+        self.model.forget(batch.horizon, opens=batch.opens is not None)
         kinds = [kind_of(record) for record in records]
         texts = [text for kind, _, text in kinds if kind == "document"]
         sketches = self.sketcher.sketch(texts) if texts else None
@@ -171,11 +186,12 @@ class Relived:
             return Expected(record, order, "dead_letter", kind)
         _demand(id_ not in self._place_of, f"the story has {id_} twice")
         self._place_of[id_] = order[1:]
+        age = self.model.next_ordinal, self.model.horizon
         verdict = self.model.judge(id_, sketches, row)
         if verdict.verdict == "unique":
-            return Expected(record, order, "unique")
+            return Expected(record, order, "unique", "", (), *age)
         matches = tuple((i, round(s, 6), b, self._place_of[i]) for i, s, b in verdict.matches)
-        return Expected(record, order, "duplicates", verdict.verdict, matches)
+        return Expected(record, order, "duplicates", verdict.verdict, matches, *age)
 
 
 def _demand(true: bool, otherwise: str) -> None:

@@ -19,17 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.faults.disks import Disks
+from tests.faults.expected import beginning_of
 from tests.faults.feeder import Feeder
 from tests.faults.oracle import Finding
 from tests.faults.proxy import Proxy
 from tests.faults.recording import Watcher
-from tests.faults.story import Story
+from tests.faults.story import Story, reach_of
 from tests.faults.supervisor import KILLED, Ended, Settings, Supervisor, Worker
 from tests.faults.tally import POINTS, Tally
 from tests.faults.verdict import judge_stage, tasks_of
 from tests.support.stage import Stage
-from tests.support.topics import ANY_TIME, alter_topic, end_offsets
+from tests.support.topics import ANY_TIME, alter_topic, end_offsets, start_offsets
 
 SESSION_SECONDS = 2
 TRANSACTION_SECONDS = 5
@@ -37,6 +39,8 @@ SOCKET_SECONDS = 2
 PROGRESS_SECONDS = 180
 """Without a committed record for this long, after all faults are over, it does not live."""
 STALLED_SECONDS = 60
+CUT_SECONDS = 30
+"""Until a changelog is cut off: a try that fails is repeated after 10 s."""
 READY_SECONDS = 300
 TICK_SECONDS = 0.1
 FENCED, TEMPORARY = 76, 75
@@ -73,6 +77,7 @@ class Life:
         proxies: Sequence[Proxy] = (),
         limited: bool = False,
         forgets: bool = False,
+        retention: Retention = UNLIMITED,
     ) -> None:
         """Make the topics, begin to feed, and find workers; `tend` starts them.
 
@@ -90,9 +95,10 @@ class Life:
             limited: some records have timestamps that the input takes and the outputs refuse, and
                 each filter has a disk of its own, if we may mount one.
             forgets: some records are tombstones that forget documents.
+            retention: how much is remembered; half of the stories come back later than that.
         """
         self.kafka, self.rng, self.scope, self.batch = kafka, rng, scope, batch
-        self.limited, self.forgets = limited, forgets
+        self.limited, self.forgets, self.retention = limited, forgets, retention
         self.count, self.protocol, self.proxies = workers, protocol, proxies
         self._resting = False
         """True while nothing is to come out."""
@@ -104,16 +110,19 @@ class Life:
         self.disks = Disks(directory, workers if limited else 0)
         if limited:
             alter_topic(kafka.bootstrap, self.stage.input, ANY_TIME)
-        story = Story(random.Random(rng.random()), partitions, odd=limited, forgets=forgets)
+        reach = reach_of(retention, rate)
+        seed = random.Random(rng.random())
+        story = Story(seed, partitions, odd=limited, forgets=forgets, reach=reach)
         self.feeder = Feeder(kafka.bootstrap, self.stage.input, story, rate=rate)
         self.feeder.give(40)
-        self.watcher = Watcher(self.stage, kafka.bootstrap)
+        tasks = partitions if scope == "partition" else 1
+        self.watcher = Watcher(self.stage, kafka.bootstrap, tasks)
         # Where nobody takes brokers away, nothing may end for want of them.
         tolerated = {FENCED, TEMPORARY} if proxies else {FENCED}
         self.supervisor = Supervisor(self.stage, lambda _: "", frozenset(tolerated))
         self._seen, self._seen_at = 0, time.monotonic()
         self.hire()
-        self.tasks = tasks_of(self.stage, scope, partitions)
+        self.tasks = tasks_of(self.stage, scope, partitions, retention)
 
     def __enter__(self) -> Life:
         return self
@@ -130,7 +139,10 @@ class Life:
             "scope": self.scope,
             "path": str(self.disks.of(number) / f"w{number}"),
             "seed_file": str(self.stage.directory / "seed"),
+            "documents_max": self.retention.documents,
         }
+        if self.retention.time is not None:
+            index["retention"] = f"{self.retention.time}ms"
         return {
             "index": index,
             "input": {"topic": self.stage.input, "tombstones": tombstones},
@@ -212,6 +224,7 @@ class Life:
         self._seen_at = time.monotonic()
         ends = end_offsets(self.kafka.bootstrap, self.stage.input)
         self._drain(sum(ends.values()))
+        self.wait(CUT_SECONDS, until=self._is_cut)
         self._resting = True
         self.stop_all()
         states = [worker.state for worker in self.supervisor.workers]
@@ -236,6 +249,14 @@ class Life:
                 logs = "\n".join(f"{w.name}: {w.told(5)}" for w in self.supervisor.workers)
                 self.find("E", "stuck", f"{self.watcher.count} of {records} came out:\n{logs}")
                 return
+
+    def _is_cut(self) -> bool:
+        """Return whether the changelogs begin where they should: the oracle says if they do not."""
+        if not self.retention.limited:
+            return True
+        starts = start_offsets(self.kafka.bootstrap, self.stage.changelog)
+        logs = {task: sorted(log.items()) for task, log in self.watcher.changelog.items()}
+        return all(starts[task] == beginning_of(log) for task, log in logs.items())
 
     def stop_all(self) -> None:
         """End every worker as an operator would; each must end with 0."""

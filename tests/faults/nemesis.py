@@ -28,9 +28,11 @@ AFTER_SECONDS = 1.5
 STUBBORN_SECONDS = 30.0
 """A worker whose kill point does not come is struck by something else then."""
 STOP_SECONDS = 120.0
-"""An end by a signal takes a batch; on a starved machine that is long, and no promise of ours."""
-STOP_SECONDS = 120.0
 CLOSING_POINTS = tuple(p for p in POINTS if p.startswith("close."))
+AGEING_POINTS = tuple(p for p in POINTS if p.startswith(("window.", "changelog.", "forget.")))
+"""Of an index that forgets."""
+RARE = 2
+"""Windows begin and go seldom: who is to die there dies at the first or second."""
 KINDS = {
     "first": tuple(p for p in POINTS if p.startswith(("start.", "restore."))),
     "closing": CLOSING_POINTS,
@@ -40,9 +42,11 @@ KINDS = {
         "transaction.flushed",
         "transaction.offsets",
     ),
-    "live": tuple(p for p in POINTS if not p.startswith(("close.", "start.", "restore."))),
+    "live": tuple(p for p in POINTS if p.startswith(("batch.", "transaction.", "index."))),
+    "ageing": AGEING_POINTS,
 }
-SHARES = {"first": 0.2, "closing": 0.07, "freezing": 0.08, "live": 0.65}
+SHARES = {"first": 0.2, "closing": 0.07, "freezing": 0.08, "live": 0.65, "ageing": 3.0}
+"""Where an index forgets, most of those that are armed are to die of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +85,14 @@ class Nemesis:
         rng = self.rng
         if rng.random() >= self.armed_share:
             return ""
-        kinds = {kind: [point for point in self.points if point in KINDS[kind]] for kind in KINDS}
+        met = [point for point in self.points if is_met(point, self.life)]
+        kinds = {kind: [point for point in met if point in KINDS[kind]] for kind in KINDS}
         weights = [SHARES[kind] * bool(points) for kind, points in kinds.items()]
         if not any(weights):
             return ""
         (kind,) = rng.choices(list(kinds), weights)
         nth = 1 if kind in ("first", "closing") else rng.randint(1, NTH_MAX)
+        nth = min(nth, RARE) if kind == "ageing" else nth
         how = ":stop" if kind == "freezing" else ""
         return f"{rng.choice(kinds[kind])}:{nth}{how}"
 
@@ -142,6 +148,13 @@ class Nemesis:
 
     def _logs(self) -> str:
         return "\n".join(f"{w.name}: {w.told(5)}" for w in self.life.supervisor.workers)
+
+
+def is_met(point: str, life: Life) -> bool:
+    """Return whether filters of *life* pass a kill point."""
+    if point.startswith("forget."):
+        return life.forgets
+    return point not in AGEING_POINTS or life.retention.limited
 
 
 def kill(nemesis: Nemesis, worker: Worker) -> bool:

@@ -9,8 +9,10 @@
 | misjudged | C      | another place, verdict, match, similarity or content than the model's|
 | later     | C      | a match with itself, or with what was judged later                   |
 | withheld  | C      | a match with what was not itself forwarded                           |
+| forgotten | C      | a match with what is older than the retention                        |
 | changelog | D      | a changelog with gaps, repeats, or another set of unique documents   |
 | state     | D      | an index that is not what the model remembers                        |
+| cut       | D      | a changelog that begins elsewhere than the oldest window alive       |
 | prefix    | -      | a reader during the faults saw what is not in the final log          |
 """
 
@@ -29,6 +31,7 @@ from streamfilter.index.opening import open_index, read_identity
 from streamfilter.model import Headers, Record
 from tests.faults.expected import Expected, Place, Relived, UntrueError
 from tests.faults.recording import Recording, digest
+from tests.simulator.history import windows_at
 from tests.simulator.world import Failure
 
 OURS = "__streamfilter."
@@ -68,7 +71,8 @@ def judge(recording: Recording, tasks: Mapping[int, Relived], *, whole: bool) ->
         for records in partitions.values():
             found += _compared(place, records, expected)
     # An order can only be told of the right records.
-    return (found or [*_ordered(recording, expected)]) + [*_prefix(recording)]
+    found = found or [*_ordered(recording, expected), *_cut(recording, tasks)]
+    return [*found, *_prefix(recording)]
 
 
 def _unjudged(recording: Recording, expected: Mapping[Place, Expected]) -> Iterator[Finding]:
@@ -116,6 +120,8 @@ def _difference(
             return "later", f"was matched with {at}, which is not earlier"
         if expected[at].topic != "unique":
             return "withheld", f"was matched with {at}, which was not forwarded"
+        if expected[at].ordinal < want.horizon:
+            return "forgotten", f"was matched with {at}, which was forgotten"
     if place != want.topic:
         return "misjudged", f"is in {place}, the model says {want.topic}"
     given = want.source
@@ -165,6 +171,14 @@ def _ordered(recording: Recording, expected: Mapping[Place, Expected]) -> Iterat
                 yield Finding("B", "order", f"{place}/{partition} is not in the input's order")
 
 
+def _cut(recording: Recording, tasks: Mapping[int, Relived]) -> Iterator[Finding]:
+    """Hold the changelogs' beginnings to what their ends need."""
+    for number, task in tasks.items():
+        begins, wanted = recording.starts.get(number, 0), windows_at(task.batches)[0].offset
+        if begins != wanted:
+            yield Finding("D", "cut", f"changelog {number} begins at {begins}, not at {wanted}")
+
+
 def _prefix(recording: Recording) -> Iterator[Finding]:
     for (place, partition), seen in recording.seen.items():
         records = recording.outputs[place].get(partition, [])
@@ -176,25 +190,42 @@ def _prefix(recording: Recording) -> Iterator[Finding]:
             )
 
 
-def judge_index(path: Path, seed: bytes, task: Relived) -> list[Finding]:
-    """Hold a closed index to the model, at whatever batch it stands."""
+def judge_index(path: Path, seed: bytes, task: Relived, start: int = 0) -> list[Finding]:
+    """Hold a closed index to the model, at whatever batch it stands.
+
+    If its restore is not over it lacks windows that were alive at that batch, and are gone at the
+    end of the changelog, which begins at *start*.
+    """
     identity = read_identity(path, seed=seed)
     if identity is None:
         return []
     index = open_index(path, identity)
     try:
         then = task.standing_at(index.progress.next_batch)
-        return [Finding("D", "state", f"{path.name}: {what}") for what in _state(index, then)]
+        found = _state(index, then, start)
+        return [Finding("D", "state", f"{path.name}: {what}") for what in found]
     finally:
         index.close()
 
 
-def _state(index: object, task: Relived) -> Iterator[str]:
-    limit, model = index.progress.next_ordinal, task.model
-    documents = model.documents_below(limit)
+def _state(index: object, task: Relived, start: int) -> Iterator[str]:
+    limit, done = index.progress.next_ordinal, task.batches[: index.progress.next_batch]
+    windows, horizon = windows_at(done), done[-1].horizon if done else 0
+    if index.windows[0].offset <= start:
+        windows = windows[-len(index.windows) :]
+    if (index.windows, index.progress.horizon) != (windows, horizon):
+        yield f"remembers {index.windows} from {index.progress.horizon} on, not {windows} {horizon}"
+        return
+    oldest = windows[0]
+    documents = {
+        ordinal: each
+        for ordinal, each in task.model.documents_below(limit).items()
+        if ordinal >= oldest.first_ordinal
+    }
     found = index.fetch(np.array(sorted(documents), np.int64))
-    if len(index) != len(documents) or len(found) != len(documents):
-        yield f"{len(index)} documents, {len(found)} of them right; the model has {len(documents)}"
+    remembered = sum(ordinal >= horizon for ordinal in documents)
+    if len(index) != remembered or len(found) != len(documents):
+        yield f"{len(index)} documents and {len(found)} stored, not {remembered}, {len(documents)}"
         return
     for ordinal, id_, mark in zip(
         found.ordinals.tolist(), found.ids, found.contents.fingerprints, strict=True
@@ -202,23 +233,21 @@ def _state(index: object, task: Relived) -> Iterator[str]:
         if (id_, mark.tobytes()) != documents[ordinal]:
             yield f"ordinal {ordinal} is {id_}, the model says {documents[ordinal][0]}"
             return
-    yield from _buckets(index, task, limit)
+    yield from _buckets(index, task.model.buckets_below(limit, oldest.number))
 
 
-def _buckets(index: object, task: Relived, limit: int) -> Iterator[str]:
-    # Nothing is forgotten by its age here: there is one window.
-    wanted = {key: bucket for (_, key), bucket in task.model.buckets_below(limit).items()}
-    keys = np.array(sorted(wanted), np.uint64).reshape(-1, 1)
+def _buckets(index: object, buckets: Mapping[tuple[int, int], list[int]]) -> Iterator[str]:
     # A bucket whose every member was forgotten still counts those that it had turned away.
     stored = sum(
         kind == "bucket" and len(value) >= ORDINAL_BYTES for kind, _, value in index.dump()
     )
-    if stored != len(wanted):
-        yield f"{stored} buckets, the model has {len(wanted)}"
-    probed = index.probe(keys)
-    counts, ordinals = probed.counts[:, 0].astype(np.int64), probed.ordinals
-    ends = np.cumsum(counts)
-    for key, end, count in zip(keys[:, 0].tolist(), ends.tolist(), counts.tolist(), strict=True):
-        if ordinals[end - count : end].tolist() != wanted[key]:
-            yield f"bucket {key:x} differs from the model's {wanted[key]}"
-            return
+    if stored != len(buckets):
+        yield f"{stored} buckets, the model has {len(buckets)}"
+    keys = np.array(sorted({key for _, key in buckets}), np.uint64).reshape(-1, 1)
+    for window, probed in zip(index.windows, index.probe(keys).windows, strict=True):
+        ends = np.cumsum(probed.counts[:, 0].astype(np.int64)).tolist()
+        for key, begin, end in zip(keys[:, 0].tolist(), [0, *ends], ends, strict=False):
+            wanted = buckets.get((window.number, key), [])
+            if probed.ordinals[begin:end].tolist() != wanted:
+                yield f"bucket {key:x} of {window} differs from the model's {wanted}"
+                return

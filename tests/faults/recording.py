@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from streamfilter.model import Record
 from tests.support.stage import Stage
-from tests.support.topics import as_record, end_offsets, read_committed
+from tests.support.topics import as_record, end_offsets, read_committed, start_offsets
 
 POLL_SECONDS = 0.2
 SILENT_SECONDS = 10.0
@@ -31,7 +31,9 @@ class Recording:
     outputs: dict[str, dict[int, list[Record]]]
     """By place and partition, as a reader of committed records gets them."""
     changelog: dict[int, list[tuple[int, bytes]]]
-    """By task: (offset, value), committed."""
+    """By task: (offset, value), committed; also what was cut off meanwhile."""
+    starts: dict[int, int] = field(default_factory=dict)
+    """By task: where it was cut off."""
     seen: dict[Where, list[tuple[int, bytes]]] = field(default_factory=dict)
     """What a reader saw while it happened: (offset, digest)."""
 
@@ -51,31 +53,38 @@ def by_partition(records: list[Record]) -> dict[int, list[Record]]:
 
 def record_run(stage: Stage, watcher: Watcher | None = None) -> Recording:
     """Read everything of *stage* to its end; fail if a transaction is still open."""
-    changelog = by_partition(read_committed(stage.bootstrap, stage.changelog))
+    changelog = watcher.changelog if watcher else {}
+    for each in read_committed(stage.bootstrap, stage.changelog):
+        source = each.source
+        changelog.setdefault(source.partition, {})[source.offset] = each.value or b""
     return Recording(
         inputs=by_partition(read_committed(stage.bootstrap, stage.input)),
         outputs={name: by_partition(found) for name, found in stage.outputs().items()},
-        changelog={
-            task: [(each.source.offset, each.value or b"") for each in records]
-            for task, records in changelog.items()
-        },
+        changelog={task: sorted(found.items()) for task, found in changelog.items()},
+        starts=start_offsets(stage.bootstrap, stage.changelog),
         seen=watcher.seen if watcher else {},
     )
 
 
 class Watcher:
-    """A read_committed reader of all outputs while things go wrong, in a thread of its own."""
+    """A read_committed reader of all outputs while things go wrong, in a thread of its own.
 
-    def __init__(self, stage: Stage, bootstrap: str) -> None:
+    It reads the changelog, too: what an index that forgets has cut off cannot be read later.
+    """
+
+    def __init__(self, stage: Stage, bootstrap: str, tasks: int = 0) -> None:
         """Begin to read.
 
         Args:
             stage: whose outputs.
             bootstrap: brokers that the faults of the network spare.
+            tasks: whose changelogs may be cut off while it reads.
         """
         self.seen: dict[Where, list[tuple[int, bytes]]] = {}
+        self.changelog: dict[int, dict[int, bytes]] = {}
+        """By task, then by offset; written by this thread while it lives."""
         self.count = 0
-        """Records seen so far."""
+        """Records seen so far, without the changelog's."""
         self.errors: list[str] = []
         self._names = {
             stage.unique: "unique",
@@ -88,6 +97,9 @@ class Watcher:
             for topic in self._names
             for partition in end_offsets(bootstrap, topic)
         }
+        # The first filter makes it; until then there is nothing to read.
+        self._changelog = stage.changelog
+        self._next |= {(stage.changelog, task): 0 for task in range(tasks)}
         self._consumer = self._begin()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -126,6 +138,10 @@ class Watcher:
     def _note(self, record: Record) -> None:
         source = record.source
         self._next[source.topic, source.partition] = source.offset + 1
+        if source.topic == self._changelog:
+            log = self.changelog.setdefault(source.partition, {})
+            log[source.offset] = record.value or b""
+            return
         where = self._names[source.topic], source.partition
         self.seen.setdefault(where, []).append((source.offset, digest(record)))
         self.count += 1

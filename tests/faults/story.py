@@ -10,7 +10,9 @@ import json
 import random
 import time
 from dataclasses import dataclass, field
+from math import inf
 
+from streamfilter.matching.retention import Retention
 from streamfilter.model import Headers
 from tests.support.topics import Input
 
@@ -24,6 +26,14 @@ EARLY = 200
 """Stories that come back for as long as the run lives."""
 
 
+def reach_of(retention: Retention, rate: float) -> int:
+    """Return of how many records stories come back, so that every second one was forgotten."""
+    if not retention.limited:
+        return RECENT
+    by_time = inf if retention.time is None else retention.time / 1_000 * rate
+    return round(2 * min(by_time, retention.documents or inf))
+
+
 @dataclass(slots=True)
 class Story:
     """An endless stream of records, the same for the same seed but for its timestamps."""
@@ -34,6 +44,11 @@ class Story:
     """True: now and then timestamps are in microseconds, which outputs refuse."""
     forgets: bool = False
     """True: tombstones ask to forget documents that came a while ago, one in twenty records."""
+    reach: int = RECENT
+    """Of so many records the stories come back soon."""
+    pace: int = 0
+    """Milliseconds from one record's timestamp to the next one's; 0: they are of the present."""
+    begun: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     count: int = 0
     _early: list[list[str]] = field(default_factory=list)
     _recent: list[list[str]] = field(default_factory=list)
@@ -51,8 +66,13 @@ class Story:
             key=self._key(number, value),
             partition=self.rng.randrange(self.partitions),
             headers=(("h", b"1"), ("h", None), ("n", str(number).encode()), *self._forged(number)),
-            timestamp=time.time_ns() // (1_000 if self._is_odd(number) else 1_000_000),
+            timestamp=self._timestamp(number),
         )
+
+    def _timestamp(self, number: int) -> int:
+        if self.pace:
+            return self.begun + number * self.pace
+        return time.time_ns() // (1_000 if self._is_odd(number) else 1_000_000)
 
     def _key(self, number: int, value: bytes | None) -> bytes:
         """Return a key that no other record has: its own, or an id that is to be forgotten once."""
@@ -95,5 +115,6 @@ class Story:
             words = [f"w{rng.randrange(100_000)}" for _ in range(rng.randrange(12, 50))]
         if len(self._early) < EARLY:
             self._early.append(words)
-        self._recent = [*self._recent[-RECENT:], words]
+        self._recent.append(words)
+        del self._recent[: -self.reach - 1]
         return " ".join(words)

@@ -12,15 +12,20 @@ import pytest
 
 from streamfilter.index.seeds import read_seed
 from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.matching.retention import Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme
 from tests.faults.expected import Relived
 from tests.faults.oracle import Finding, judge, judge_index
 from tests.faults.recording import Recording, Watcher, record_run
 from tests.faults.story import Story
+from tests.simulator.history import windows_at
 from tests.support.stage import Stage
 
 SEED, RECORDS = 20_261_124, 600
+PACE, REACH = 20, 300
+RETENTION = Retention(time=150 * PACE)
+"""Of half of the stories that come back."""
 OURS = "__streamfilter."
 
 
@@ -32,7 +37,7 @@ class Run:
     scheme: Scheme
 
     def judged(self, recording: Recording) -> tuple[list[Finding], Relived]:
-        task = Relived.of(self.scheme, self.secret)
+        task = Relived.of(self.scheme, self.secret, RETENTION)
         return judge(recording, {0: task}, whole=True), task
 
 
@@ -40,14 +45,16 @@ class Run:
 def run(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """A run in which one process was killed and another went on, with a reader beside it."""
     stage = Stage(kafka.bootstrap, tmp_path_factory.mktemp("recorded"), partitions=2)
-    watcher = Watcher(stage, kafka.bootstrap)
+    watcher = Watcher(stage, kafka.bootstrap, tasks=1)
     settings = {
-        "batch": {"documents": 50},
+        "batch": {"documents": 25},
+        "index": {"retention": f"{RETENTION.time}ms"},
         "kafka": {"session_timeout": "2s"},
         "input": {"topic": stage.input, "tombstones": "forget"},
     }
     try:
-        stage.produce(Story(random.Random(SEED), 2, forgets=True).take(RECORDS))
+        story = Story(random.Random(SEED), 2, forgets=True, reach=REACH, pace=PACE)
+        stage.produce(story.take(RECORDS))
         killed = stage.start(
             environment={"STREAMFILTER_KILL_POINT": "transaction.offsets:5"}, **settings
         )
@@ -72,6 +79,7 @@ def test_a_right_run_is_right(run: Run) -> None:
     assert min(outputs["unique"], outputs["duplicates"]) > 100
     assert outputs["dead_letter"] > 0
     assert sum(bool(batch.forgotten) for batch in task.batches) > 2
+    assert run.recording.starts[0] == windows_at(task.batches)[0].offset > 0
     assert sum(map(len, run.recording.seen.values())) == RECORDS, "the reader read all of it"
 
 
@@ -157,6 +165,17 @@ def match_the_withheld(recording: Recording) -> None:
     change_matches(recording, **at)
 
 
+def match_the_forgotten(recording: Recording) -> None:
+    first = of(recording, "unique")[0]
+    at = next(
+        each.source
+        for records in recording.inputs.values()
+        for each in records
+        if each.key == first.key
+    )
+    change_matches(recording, partition=at.partition, offset=at.offset)
+
+
 def name_another_match(recording: Recording) -> None:
     rewrite(recording, "match.id", lambda _: "d0")
 
@@ -189,6 +208,19 @@ def forget_a_document(recording: Recording) -> None:
     del log[next(n for n, (_, value) in enumerate(log) if value[1] == 2)]
 
 
+def age_less(recording: Recording) -> None:
+    """Let the first batch that forgets remember what the one before it did."""
+    log = recording.changelog[0]
+    batches = [n for n, (_, value) in enumerate(log) if value[1] == 3]
+    horizons = [int.from_bytes(log[n][1][-8:], "little") for n in batches]
+    at = batches[next(n for n, horizon in enumerate(horizons) if horizon)]
+    log[at] = log[at][0], log[at][1][:-8] + bytes(8)
+
+
+def cut_less(recording: Recording) -> None:
+    recording.starts[0] = 0
+
+
 def stop_early(recording: Recording) -> None:
     log = recording.changelog[0]
     batches = [n for n, (_, value) in enumerate(log) if value[1] == 3]
@@ -209,6 +241,7 @@ def stop_early(recording: Recording) -> None:
         (change_timestamp, "misjudged"),
         (match_itself, "later"),
         (match_the_withheld, "withheld"),
+        (match_the_forgotten, "forgotten"),
         (name_another_match, "misjudged"),
         (change_similarity, "misjudged"),
         (change_verdict, "misjudged"),
@@ -216,6 +249,8 @@ def stop_early(recording: Recording) -> None:
         (see_and_lose_the_end, "prefix"),
         (forget_a_batch, "changelog"),
         (forget_a_document, "changelog"),
+        (age_less, "changelog"),
+        (cut_less, "cut"),
         (stop_early, "lost"),
     ],
     ids=lambda each: each if isinstance(each, str) else each.__name__,

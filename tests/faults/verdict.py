@@ -6,17 +6,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from streamfilter.index.seeds import read_seed
+from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.faults.expected import Relived
 from tests.faults.oracle import Finding, judge, judge_index
 from tests.faults.recording import Watcher, record_run
 from tests.support.stage import Stage
 
 
-def tasks_of(stage: Stage, scope: str, partitions: int) -> dict[int, Relived]:
+def tasks_of(
+    stage: Stage, scope: str, partitions: int, retention: Retention = UNLIMITED
+) -> dict[int, Relived]:
     """Return a model for each task of a group whose index has *scope*."""
     secret = read_seed(stage.directory / "seed")
     count = partitions if scope == "partition" else 1
-    return {number: Relived.of(stage.scheme(), secret) for number in range(count)}
+    return {number: Relived.of(stage.scheme(), secret, retention) for number in range(count)}
 
 
 def judge_stage(
@@ -28,12 +31,14 @@ def judge_stage(
     states: Iterable[Path],
 ) -> list[Finding]:
     """Return every broken promise: of what came out, and if that is right, of the indexes."""
-    found = judge(record_run(stage, watcher), tasks, whole=True)
+    recording = record_run(stage, watcher)
+    found = judge(recording, tasks, whole=True)
     if found:
         return found
     secret = read_seed(stage.directory / "seed")
     for state in states:
         for number, task in tasks.items():
             path = state if scope == "topic" else state / f"partition-{number}"
-            found += judge_index(path, secret, task) if path.exists() else []
+            start = recording.starts.get(number, 0)
+            found += judge_index(path, secret, task, start) if path.exists() else []
     return found

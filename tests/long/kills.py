@@ -6,7 +6,9 @@ peace, and the oracle judges all that came out so far. The protocol of the group
 the size of batches change from life to life, and a life in three has a bad network and a broker
 that goes away. The seed decides what is tried; when, the machine. `--soak SECONDS` does all of it
 to three nodes at full load; with `--limits` quotas, full disks and refused records come and go in
-every second life.
+every second life. With `--retention` the index forgets by seconds, by count or by both, which the
+seed draws, and half of the kills come while windows begin, go, or documents are forgotten; a soak
+with it is one life of twenty retention periods.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any
 
 from streamfilter.bench.machine import machine, versions
 from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.faults.elements import (
     LIMIT_FAULTS,
     NETWORK_FAULTS,
@@ -32,7 +35,7 @@ from tests.faults.elements import (
     THREE_BROKER_FAULTS,
 )
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
-from tests.faults.nemesis import PROCESS_FAULTS, Fault, Nemesis
+from tests.faults.nemesis import ARMED_SHARE, PROCESS_FAULTS, Fault, Nemesis
 from tests.faults.proxy import Proxy
 from tests.faults.tally import POINTS, ROWS, Tally
 
@@ -41,6 +44,12 @@ CHECKPOINTS_A_LIFE = 2
 PROCESS_ROWS = {row for fault in PROCESS_FAULTS for row in fault.rows}
 SOAK_SECONDS = 240.0
 """Between two checkpoints of a soak."""
+SOAK_PERIODS = 20
+"""Of its retention."""
+AGEING_RATE = 100.0
+"""Records a second, where an index forgets: a thousand documents are to be many in a life."""
+AGEING_ARMED_SHARE = 0.8
+"""Of the processes, so that half of all kills are where an index forgets."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,8 +78,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 rough = options.soak or rng.random() < 1 / 3 or not rows & PROCESS_ROWS
                 through = proxies if rough else ()
                 limited = options.limits and number % 2 == 0
+                retention = retention_of(rng, options.soak) if options.retention else UNLIMITED
                 life = _life(
-                    kafka, through, Path(directory), rng, soak=bool(options.soak), limited=limited
+                    kafka,
+                    through,
+                    Path(directory),
+                    rng,
+                    soak=bool(options.soak),
+                    limited=limited,
+                    retention=retention,
                 )
                 with life:
                     _live(life, tally, options, begun, rows, done)
@@ -96,9 +112,25 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="in every second life quotas, full disks and refused records come and go",
     )
+    parser.add_argument(
+        "--retention",
+        action="store_true",
+        help="the index forgets after seconds, or after a thousand documents",
+    )
     parser.add_argument("--rows", default="", help="rows of the matrix, such as 1,2,12 (all)")
     parser.add_argument("--json", type=Path, help="where to save what came of it")
     return parser
+
+
+def retention_of(rng: random.Random, soak: float) -> Retention:
+    """Return how much is remembered in a life: so little that windows come and go in it."""
+    if soak:
+        return Retention(time=round(soak * 1_000 / SOAK_PERIODS))
+    kind = rng.random()
+    return Retention(
+        time=rng.choice((2_000, 4_000, 8_000)) if kind < 0.8 else None,
+        documents=rng.choice((1_000, 1_500)) if kind > 0.6 else None,
+    )
 
 
 def _life(
@@ -109,7 +141,9 @@ def _life(
     *,
     soak: bool,
     limited: bool,
+    retention: Retention,
 ) -> Life:
+    rate = AGEING_RATE if retention.limited else 400.0 if soak else 50.0
     return Life(
         kafka,
         directory,
@@ -118,10 +152,11 @@ def _life(
         scope=rng.choice(("topic", "topic", "partition")),
         protocol=rng.choice(list(PROTOCOLS)),
         batch=rng.choice((25, 100, 500)) if soak else rng.choice((5, 25, 100)),
-        rate=400.0 if soak else 50.0,
+        rate=rate,
         proxies=proxies,
         limited=limited,
         forgets=rng.random() < 0.5,
+        retention=retention,
     )
 
 
@@ -134,13 +169,18 @@ def _live(
     done: Callable[[Tally], int],
 ) -> None:
     """Let one stream go through up to a hundred kills, and add what came of it to *tally*."""
-    for _ in range(CHECKPOINTS_A_LIFE):
+    # Only a life that lasts shows whether what forgets grows.
+    lasts = options.soak and options.retention
+    for _ in itertools.count() if lasts else range(CHECKPOINTS_A_LIFE):
+        if lasts and time.monotonic() - begun > options.soak:
+            break
         left = options.kills - done(tally) - done(life.tally)
         if (left <= 0 and not options.soak) or life.tally.findings:
             break
         print(
             f"  {life.count} workers, {life.protocol}, scope {life.scope}, batch {life.batch}, "
-            f"{len(life.kafka.nodes)} nodes{', proxied' if life.proxies else ''}",
+            f"{len(life.kafka.nodes)} nodes{', proxied' if life.proxies else ''}"
+            f"{f', {life.retention}' if life.retention.limited else ''}",
             flush=True,
         )
         if options.soak:
@@ -170,7 +210,8 @@ def faults_for(life: Life, rows: set[int]) -> list[Fault]:
 def _rage(life: Life, until: Callable[[], bool], rows: set[int]) -> None:
     begun, before = time.monotonic(), life.tally.kills
     points = [point for point in POINTS if rows & set(POINTS[point])]
-    Nemesis(life, faults_for(life, rows), points).rage(until=until)
+    share = AGEING_ARMED_SHARE if life.retention.limited else ARMED_SHARE
+    Nemesis(life, faults_for(life, rows), points, share).rage(until=until)
     raged = time.monotonic() - begun
     life.checkpoint()
     found = life.tally.findings
@@ -198,8 +239,8 @@ def _command(options: argparse.Namespace) -> str:
     what = f"--soak {options.soak:g}" if options.soak else f"--kills {options.kills}"
     rows = f" --rows {options.rows}" if options.rows else ""
     nodes = f" --nodes {options.nodes}" if options.nodes else ""
-    limits = " --limits" if options.limits else ""
-    return f"python -m tests.long.kills {what}{nodes}{limits} --seed {options.seed}{rows}"
+    flags = "".join(f" --{each}" * getattr(options, each) for each in ("limits", "retention"))
+    return f"python -m tests.long.kills {what}{nodes}{flags} --seed {options.seed}{rows}"
 
 
 def _save(options: argparse.Namespace, tally: Tally, seconds: float) -> None:

@@ -183,42 +183,50 @@ def _judge(
 
 def _forget(history: History, batch: Told, inputs: Mapping[int, list[Input]]) -> None:
     """Check what a batch says of what is forgotten, and let the model forget it."""
-    before, model = history.batches[: batch.number], history.model
-    last = before[-1] if before else Told(-1, 0, 0, {}, [], [])
     stamps = [
         each.record.timestamp
         for p, (begin, end) in batch.spans.items()
         for each in inputs[p]
         if begin <= each.place[1] < end
     ]
-    untold = batch.time < 0 and not (model.window or last.horizon)
+    check_age(batch, history.batches[: batch.number], stamps, history.retention)
+    history.model.forget(batch.horizon, opens=batch.opens is not None)
+
+
+def check_age(
+    batch: Told, before: Sequence[Told], stamps: Sequence[int], retention: Retention | None
+) -> None:
+    """Check what a batch of records with *stamps* says of what is forgotten.
+
+    The *retention* was in force all the time; None: it was changed.
+    """
+    windows = sum(each.opens is not None for each in before)
+    last = before[-1] if before else Told(-1, 0, 0, {}, [], [])
+    untold = batch.time < 0 and not (windows or last.horizon)
     if batch.horizon < last.horizon or (batch.time < last.time and not untold):
         raise Failure("changelog", f"batch {batch.number} goes back in time")
     undated = any(stamp < 0 or stamp > batch.time for stamp in stamps)  # the clock counts
     told = last.time >= 0 and not untold
     if told and not undated and batch.time not in (last.time, *stamps):
         raise Failure("changelog", f"batch {batch.number} is of the time {batch.time}: of nobody")
-    wanted = max(last.horizon, _oldest(history, batch)) if stamps else last.horizon
-    if history.retention is not None and batch.horizon != wanted:
+    wanted = last.horizon
+    if retention is not None and stamps:
+        wanted = max(wanted, _oldest(batch, before, retention))
+    if retention is not None and batch.horizon != wanted:
         raise Failure("changelog", f"batch {batch.number} remembers from {batch.horizon} on, "
                       f"not from {wanted}")  # fmt: skip
-    if (opens := batch.opens) is not None:
-        number, ordinal = model.window + 1, model.next_ordinal
-        if opens != Window(number, ordinal, batch.number, opens.offset):
-            raise Failure("changelog", f"batch {batch.number} begins {opens}")
-    model.forget(batch.horizon, opens=opens is not None)
+    opens, first = batch.opens, batch.first_ordinal
+    if opens is not None and opens != Window(windows + 1, first, batch.number, opens.offset):
+        raise Failure("changelog", f"batch {batch.number} begins {opens}")
 
 
-def _oldest(history: History, batch: Told) -> int:
+def _oldest(batch: Told, before: Sequence[Told], retention: Retention) -> int:
     """Return the first ordinal that the retention leaves, as it is written in the README."""
-    retention = history.retention
-    if retention is None:
-        return 0
     count = batch.first_ordinal - retention.documents if retention.documents else 0
-    begins = [each.number for each in history.batches if each.opens is not None]
+    begins = [each.number for each in (*before, batch) if each.opens is not None]
     if retention.time is None or not begins or begins[0] >= batch.number:
         return max(0, count)
-    timed = history.batches[begins[0] : batch.number]
+    timed = before[begins[0] :]
     young = [each for each in timed if each.time > batch.time - retention.time]
     first = young[0].first_ordinal if young else batch.first_ordinal
     return max(count, first if not young or young[0] is not timed[0] else 0)

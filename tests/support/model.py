@@ -6,6 +6,7 @@ buckets. It is slow, short, and what the pipeline is held to.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import sqrt
@@ -83,6 +84,8 @@ class SequentialModel:
         self.documents: dict[int, Stored] = {}
         self.next_ordinal = 0
         self.window = self.horizon = 0
+        self.firsts = [0]
+        """With which ordinal each window begins."""
         self.fresh: list[tuple[Stored, list[int]]] = []
         """Of the batch under way: who is remembered, and with which keys."""
         self.gone: dict[int, Stored] = {}
@@ -91,7 +94,9 @@ class SequentialModel:
     def forget(self, horizon: int, *, opens: bool) -> None:
         """Judge from now on without documents below *horizon*, perhaps in a new window."""
         self.horizon = horizon
-        self.window += opens
+        if opens:
+            self.window += 1
+            self.firsts.append(self.next_ordinal)
 
     def forget_id(self, *doc_ids: str, most: int | None = None) -> int:
         """Nobody meets the documents of these ids from now on, but for more than the oldest *most*.
@@ -154,7 +159,7 @@ class SequentialModel:
 
     def _remembered(self, key: int) -> list[int]:
         """Who of any window is listed under *key* and not forgotten."""
-        windows = range(self.window + 1)
+        windows = range(bisect_right(self.firsts, self.horizon) - 1, self.window + 1)
         listed = [ordinal for each in windows for ordinal in self.buckets.get((each, key), [])]
         return [o for o in listed if o >= self.horizon and o in self.documents]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import (
+    OFFSET_BEGINNING,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -118,11 +119,22 @@ def end_offsets(
     bootstrap: str, topic: str, *, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
 ) -> dict[int, int]:
     """Return the end of each partition: the high watermark, or the last stable offset."""
+    return _offsets(bootstrap, topic, OffsetSpec.latest(), isolation)
+
+
+def start_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+    """Return where each partition begins: what was before was removed."""
+    return _offsets(bootstrap, topic, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+
+
+def _offsets(
+    bootstrap: str, topic: str, spec: OffsetSpec, isolation: IsolationLevel
+) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 4})
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
-            return _end_offsets(admin, topic, isolation)
+            return _asked(admin, topic, spec, isolation)
         except KafkaException as error:  # a topic just made, a broker just gone: no leader yet
             cause = error.args[0]
             passes = classify(cause) is Retriable or cause.code() in _NEW_TOPIC
@@ -131,12 +143,14 @@ def end_offsets(
             time.sleep(0.1)
 
 
-def _end_offsets(admin: AdminClient, topic: str, isolation: IsolationLevel) -> dict[int, int]:
+def _asked(
+    admin: AdminClient, topic: str, spec: OffsetSpec, isolation: IsolationLevel
+) -> dict[int, int]:
     metadata = admin.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
     if metadata.error is not None:
         raise KafkaException(metadata.error)
-    latest = {TopicPartition(topic, p): OffsetSpec.latest() for p in metadata.partitions}
-    answers = admin.list_offsets(latest, isolation_level=isolation, request_timeout=TIMEOUT_SECONDS)
+    asked = {TopicPartition(topic, p): spec for p in metadata.partitions}
+    answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_SECONDS)
     return {
         partition.partition: future.result(TIMEOUT_SECONDS).offset
         for partition, future in answers.items()
@@ -181,7 +195,7 @@ def _settled_ends(bootstrap: str, topic: str, settle_seconds: float) -> dict[int
 
 
 def _read_to_the_end(consumer: Consumer, topic: str, partitions: set[int]) -> list[Record]:
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
     records: list[Record] = []
     unfinished = set(partitions)
     deadline = time.monotonic() + TIMEOUT_SECONDS
