@@ -22,7 +22,6 @@ from streamfilter.stops import ConfigError, Problem
 from streamfilter.workers.crew import AUTO_MAX, Crew
 
 _POLICY_FACT = "policy"
-_SCHEMA_KINDS = {"avro": "AVRO"}
 
 logger = logging.getLogger("streamfilter.assembly")
 
@@ -48,6 +47,7 @@ def reader_for(config: Config) -> Reader:
         tombstones=config.input.tombstones,
         schemas=_schemas_for(config),
         framed=config.input.framing == "registry",
+        message=config.input.message,
     )
 
 
@@ -56,7 +56,7 @@ def _schemas_for(config: Config) -> Schemas | None:
     path, registry = config.input.schema_file, config.input.registry
     try:
         if path is not None:
-            return OneSchema(Schema(_SCHEMA_KINDS[config.input.format], path.read_text("utf-8")))
+            return OneSchema(Schema(config.input.format.upper(), path.read_text("utf-8")))
         return None if registry.url is None else Registry(_access(registry, registry.url))
     except (OSError, UnicodeDecodeError) as error:
         what = registry.ca_file if path is None else path

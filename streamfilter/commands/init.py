@@ -121,8 +121,8 @@ def _seen(topic: str, found: Proposal) -> str:
     if found.format == "avro":
         return (
             f"{found.records:,} records of {topic} begin with the id of a registry's schema: write "
-            "input.format: avro if that is what they are (config/README.md); /text and /id are "
-            "guesses"
+            "input.format: avro, or protobuf, whichever they are (config/README.md); /text and "
+            "/id are guesses"
         )
     if not found.sure:
         return (

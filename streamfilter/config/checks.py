@@ -87,15 +87,18 @@ def _format(config: Config) -> Iterator[Problem]:
 def _schemas(config: Config) -> Iterator[Problem]:
     """Formats with schemas have them from one place; no other format has any."""
     given, url = config.input, config.input.registry.url
+    if given.message and (given.format, given.framing) != ("protobuf", "none"):
+        yield Problem("input.message", "has a meaning only for bare values of format protobuf",
+                      "set input.framing: none, or leave it out")  # fmt: skip
     if not given.has_schema:
         for key, value in (("schema_file", given.schema_file), ("registry.url", url)):
             if value is not None:
                 yield Problem(f"input.{key}", f"has no meaning with input.format {given.format}",
-                              "set input.format: avro, or leave it out")  # fmt: skip
+                              "set input.format: avro or protobuf, or leave it out")  # fmt: skip
         return
     if (given.schema_file is None) is (url is None):
         yield Problem("input.schema_file", f"format {given.format} needs one place of its schemas",
-                      "name a file such as article.avsc, or input.registry.url")  # fmt: skip
+                      "name a file such as article.proto, or input.registry.url")  # fmt: skip
     if url is not None:
         yield from _registry(config, url)
 
@@ -203,7 +206,7 @@ _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     (("input.topic", "output", "index.changelog", "kafka.group"), _topics),
     *shapes.CHECKS,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out",
-      "input.schema_file", "input.registry", "input.framing", "verify"), _format),
+      "input.schema_file", "input.registry", "input.framing", "input.message", "verify"), _format),
     (("kafka.common", "kafka.consumer", "kafka.producer"), _properties),
     (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
       "batch.latency"), _timeouts),

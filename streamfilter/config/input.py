@@ -34,10 +34,10 @@ class InputSection(Section):
     """What is read, and how a record becomes a document."""
 
     topic: Topic = Field(default="documents", description="Topic to read.")
-    format: Literal["avro", "json", "json_schema", "text", "fields"] = Field(
+    format: Literal["avro", "json", "json_schema", "protobuf", "text", "fields"] = Field(
         default="json",
-        description="json, avro, json_schema (JSON in a schema registry's frame): text and id by "
-        "JSON Pointer; text: the whole value is the text; "
+        description="json, avro, protobuf, json_schema (JSON in a schema registry's frame): text "
+        "and id by JSON Pointer; text: the whole value is the text; "
         "fields: JSON records such as customers, compared field by field.",
     )
     file_format: Literal["auto", "lines", "csv"] = Field(
@@ -47,20 +47,27 @@ class InputSection(Section):
     )
     schema_file: Path | None = Field(
         default=None,
-        description="With format avro: the file of the schema that all records were written by, "
-        "such as article.avsc, instead of a registry.",
+        description="With format avro or protobuf: the file of the schema that all records were "
+        "written by, such as article.avsc or article.proto, instead of a registry.",
     )
     registry: RegistrySection = RegistrySection()
     framing: Literal["registry", "none"] = Field(
         default="registry",
-        description="With format avro. registry: values begin with a byte 0 and a schema's id in "
-        "four bytes, or the header __value_schema_id holds it; none: values are bare.",
+        description="With format avro or protobuf. registry: values begin with a byte 0 and a "
+        "schema's id in four bytes, or the header __value_schema_id holds it; none: values are "
+        "bare.",
+    )
+    message: str | None = Field(
+        default=None,
+        description="With format protobuf and framing none: the full name of the message that all "
+        "records are, such as news.Article. null: the first one of the file. A registry's frame "
+        "says it by itself.",
     )
 
     fields: dict[Pointer, Literal["words", "digits", "exact"]] = Field(
         default={},
-        description="With format fields, avro or json_schema: JSON Pointer of each field, and how "
-        "it is compared. "
+        description="With format fields, avro, protobuf or json_schema: JSON Pointer of each "
+        "field, and how it is compared. "
         "words: names, addresses (spelling and order may differ a little); digits: phone numbers "
         "(another area code, a digit off); exact: keys. Records that agree in one field meet.",
     )
@@ -122,4 +129,4 @@ class InputSection(Section):
     @property
     def has_schema(self) -> bool:
         """Return whether values mean nothing without a schema."""
-        return self.format == "avro"
+        return self.format in ("avro", "protobuf")

@@ -18,28 +18,16 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Any
 
-from streamfilter.documents.pointers import EACH, Path
+from streamfilter.documents.pointers import EACH, Path, Tree, tree_of
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 Skip = Callable[[bytes, int], int]
-Tree = Mapping[str, Any]
-"""What pointers name: key → what they name below it; empty at their ends."""
 
 LONG_BITS_MAX = 63
 
 
 class BrokenAvro(Exception):
     """These bytes are no value of this schema, or this is no schema; says why."""
-
-
-def tree_of(paths: Sequence[Path]) -> Tree:
-    """Return what *paths* name, outermost keys first."""
-    tree: dict[str, Any] = {}
-    for path in paths:
-        here = tree
-        for key in path:
-            here = here.setdefault(key, {})
-    return tree
 
 
 def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) -> Read:

@@ -39,6 +39,8 @@ class Wanted:
     schemas: Schemas | None = None
     framed: bool = True
     """Whether values bear a registry's frame."""
+    message: str | None = None
+    """Which of the schema's messages bare values are, by its full name; None: the first one."""
 
     def the_schemas(self) -> Schemas:
         """Return where schemas come from.
@@ -47,7 +49,7 @@ class Wanted:
             ConfigError: nowhere.
         """
         if self.schemas is None:
-            cure = "name its file, such as article.avsc, or a registry"
+            cure = "name its file, such as article.avsc or article.proto, or a registry"
             raise ConfigError([Problem("input.schema_file", "this format needs schemas", cure)])
         return self.schemas
 

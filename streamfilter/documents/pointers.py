@@ -8,12 +8,15 @@ freely. In an object ``*`` is a key like any other.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamfilter.model import ErrorCode, Malformed
 
 Path = tuple[str, ...]
 """The keys that a JSON Pointer names, outermost first; none: the whole value."""
+Tree = Mapping[str, Any]
+"""What paths name: key → what they name below it; empty at their ends."""
 
 EACH = "*"
 """The step through an array."""
@@ -64,6 +67,16 @@ def _unescape(digit: str, pointer: str) -> str:
     if not digit:
         raise ValueError(f"{pointer!r} has a '~' that is neither '~0' (for ~) nor '~1' (for /)")
     return "/" if digit == "1" else "~"
+
+
+def tree_of(paths: Sequence[Path]) -> Tree:
+    """Return what *paths* name, outermost keys first."""
+    tree: dict[str, Any] = {}
+    for path in paths:
+        here = tree
+        for key in path:
+            here = here.setdefault(key, {})
+    return tree
 
 
 def pointer_of(path: Path) -> str:

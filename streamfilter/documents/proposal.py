@@ -33,7 +33,8 @@ class Proposal:
     records: int
     """How many were looked at; tombstones are none."""
     format: str
-    """``json`` or ``text``; ``avro`` where most values begin as those of a schema registry do."""
+    """``json`` or ``text``; ``avro`` where most values begin as those of a schema registry
+    do: Avro's, or Protobuf's."""
     text: str | None = None
     """JSON Pointer of the field with the most words; None: no field with words was seen."""
     words: int = 0

@@ -89,6 +89,7 @@ class Reader:
         tombstones: str = "forward",
         schemas: Schemas | None = None,
         framed: bool = True,
+        message: str | None = None,
     ) -> None:
         """Prepare the decoder.
 
@@ -107,6 +108,7 @@ class Reader:
                 whose id is their key, and forward them.
             schemas: for formats with schemas, where these come from.
             framed: whether their values bear a registry's frame.
+            message: which message of a schema they are if they bear none; None: the first one.
 
         Raises:
             ValueError: for anything not listed above; the message names the cure.
@@ -130,7 +132,7 @@ class Reader:
             texts = [WHOLE] if format == "text" else [text] if isinstance(text, str) else text
             self._select = selection = TextSelection(texts, inside)
             self._shortcut = shortcut(selection, depth=depth) if format == "json" else None
-        wanted = Wanted(self._select.paths, depth, schemas, framed)
+        wanted = Wanted(self._select.paths, depth, schemas, framed, message)
         self._decode = decoder_for("json" if format == "fields" else format, wanted)
 
     @property

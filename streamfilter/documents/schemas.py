@@ -77,23 +77,40 @@ def framed(value: bytes, headers: Headers) -> tuple[SchemaId, int]:
     Raises:
         Unreadable: it bears none.
     """
+    id_, beside, at = frame_of(value, headers)
+    if beside:
+        raise _no_id()
+    return id_, at
+
+
+def frame_of(value: bytes, headers: Headers) -> tuple[SchemaId, bytes | None, int]:
+    """Return the id of a record's schema, and where what follows the id is.
+
+    That is in the header that holds the id, None if none does, and in *value* from a place on.
+
+    Raises:
+        Unreadable: it bears none.
+    """
     for name, content in reversed(headers):
         if name == HEADER and content:
-            return _id_of(content), 0
+            return *_id_of(content), 0
     if len(value) < FRAME_BYTES or value[0] != 0:
         what = f"begins with byte {value[0]}" if value else "is empty"
         message = f"the value {what}: no registry's frame"
         raise Unreadable(ErrorCode.SCHEMA_DECODE, message)
-    return _ID.unpack_from(value, 1)[0], FRAME_BYTES
+    return _ID.unpack_from(value, 1)[0], None, FRAME_BYTES
 
 
-def _id_of(content: bytes) -> SchemaId:
-    if content[0] == 1 and len(content) == 1 + _GUID_BYTES:
-        return UUID(bytes=content[1:])
-    if content[0] == 0 and len(content) == FRAME_BYTES:
-        found: int = _ID.unpack_from(content, 1)[0]
-        return found
-    raise Unreadable(ErrorCode.SCHEMA_DECODE, f"header {HEADER} holds no schema's id")
+def _id_of(content: bytes) -> tuple[SchemaId, bytes]:
+    if content[0] == 1 and len(content) > _GUID_BYTES:
+        return UUID(bytes=content[1 : 1 + _GUID_BYTES]), content[1 + _GUID_BYTES :]
+    if content[0] == 0 and len(content) >= FRAME_BYTES:
+        return _ID.unpack_from(content, 1)[0], content[FRAME_BYTES:]
+    raise _no_id()
+
+
+def _no_id() -> Unreadable:
+    return Unreadable(ErrorCode.SCHEMA_DECODE, f"header {HEADER} holds no schema's id")
 
 
 T = TypeVar("T")

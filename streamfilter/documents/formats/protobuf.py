@@ -1,0 +1,113 @@
+"""Format ``protobuf``: messages of Protobuf's wire format, framed by a registry or bare.
+
+A registry's frame says, behind the schema's id, which message of the schema it is: where it stands
+among those of the file, then among those inside of it, and so on; a byte 0 is the first one.
+"""
+
+from __future__ import annotations
+
+from struct import error as StructError
+from typing import Any
+
+from streamfilter.documents.decoding import Decoder, Wanted
+from streamfilter.documents.pointers import Tree, Unreadable, tree_of
+from streamfilter.documents.proto_schema import NESTED_MAX, BrokenProtobuf, Type, Types
+from streamfilter.documents.proto_wire import MessageReader, message_reader, varint, zigzag
+from streamfilter.documents.schemas import Compiled, Schema, frame_of
+from streamfilter.model import ErrorCode, Headers
+
+KIND = "PROTOBUF"
+Which = str | tuple[int, ...]
+"""A message: its full name, or its place."""
+FIRST = (0,)
+
+
+class Messages:
+    """What reads the messages of one schema, each made when it is first met."""
+
+    def __init__(self, schema: Schema, tree: Tree) -> None:
+        self._types = Types(schema.text, [text for _, text in schema.references])
+        self._tree = tree
+        self._readers: dict[Which, MessageReader] = {}
+
+    def reader(self, which: Which) -> MessageReader:
+        """Return what reads that message.
+
+        Raises:
+            BrokenProtobuf: there is none, or nobody knows a type that pointers lead into.
+        """
+        known = self._readers.get(which)
+        if known is None:
+            found = self._types.find(which) if isinstance(which, str) else self._at(which)
+            known = self._readers[which] = message_reader(self._types, found, self._tree)
+        return known
+
+    def _at(self, place: tuple[int, ...]) -> Type | None:
+        found, messages = None, self._types.messages
+        for index in place:
+            if not 0 <= index < len(messages):
+                return None
+            found = messages[index]
+            messages = found.messages
+        return found
+
+
+def decoder(wanted: Wanted) -> Decoder:
+    """Return what decodes Protobuf as far as *wanted* names it."""
+    tree, message = tree_of(wanted.paths), wanted.message or FIRST
+
+    def make(schema: Schema) -> Messages:
+        try:
+            messages = Messages(schema, tree)
+            if not wanted.framed:
+                messages.reader(message)
+        except BrokenProtobuf as error:
+            raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None
+        return messages
+
+    schemas = Compiled(wanted.the_schemas(), KIND, make)
+
+    def decode(value: bytes, headers: Headers) -> Any:
+        if not wanted.framed:
+            return _decoded(schemas(None), message, value, 0)
+        id_, beside, at = frame_of(value, headers)
+        if beside is None:
+            which, at = _place(value, at)
+        else:
+            which = _place(beside, 0)[0]
+        return _decoded(schemas(id_), which, value, at, f" of schema {id_}")
+
+    return decode
+
+
+def _place(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """Return which message a frame names, and where the frame ends."""
+    try:
+        if data[at] == 0:
+            return FIRST, at + 1
+        size, at = varint(data, at)
+        size = zigzag(size)
+        if 0 < size <= NESTED_MAX:
+            place = []
+            for _ in range(size):
+                index, at = varint(data, at)
+                place.append(zigzag(index))
+            return tuple(place), at
+    except (IndexError, BrokenProtobuf):
+        pass
+    raise Unreadable(ErrorCode.SCHEMA_DECODE, "the frame does not say which message it is")
+
+
+def _decoded(messages: Messages, which: Which, value: bytes, at: int, by: str = "") -> Any:
+    try:
+        reader = messages.reader(which)
+        found = reader.new()
+        reader.fill(value, at, len(value), found)
+        return found
+    except BrokenProtobuf as error:
+        why = str(error)
+    except (IndexError, StructError):
+        why = "it ends in the middle"
+    except UnicodeDecodeError:
+        why = "a string is not UTF-8"
+    raise Unreadable(ErrorCode.SCHEMA_DECODE, f"the bytes are no message{by}: {why}")

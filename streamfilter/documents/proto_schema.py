@@ -1,0 +1,328 @@
+"""Protobuf's schemas, as their authors write them: the messages and enums of a ``.proto``.
+
+Registries give the text, so it is the text that is read here: as much of the language as says
+what is on the wire, which is names, numbers, types and what may be absent. Options, services,
+extensions and reserved numbers are passed over. What a type's name means is asked only when
+somebody looks into a field of it (`Types.find`): an import that nobody has is no trouble until
+then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+NESTED_MAX = 100
+"""Messages within messages; more than any compiler takes."""
+
+
+class BrokenProtobuf(Exception):
+    """These bytes are no message of this schema, or this is no schema; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a message."""
+
+    name: str
+    number: int
+    type: str
+    """A scalar's, or a name that `Types.find` knows from inside of the message; of a map, that of
+    its values."""
+    json_name: str
+    repeated: bool = False
+    explicit: bool = False
+    """Whether it may be absent; if not, what is not on the wire has its type's default."""
+    oneof: str | None = None
+    """Of the fields of one name only the last on the wire is there."""
+    map_key: str | None = None
+    """The type of a map's keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageType:
+    """A message, by its full name."""
+
+    name: str
+    fields: list[Field] = field(default_factory=list)
+    messages: list[MessageType] = field(default_factory=list)
+    """Those inside of it, as frames count them: as Java's serializer does, without the entries of
+    maps, which the compiler makes messages of."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnumType:
+    """An enum: what its numbers are called."""
+
+    name: str
+    symbols: dict[int, str] = field(default_factory=dict)
+
+
+Type = MessageType | EnumType
+
+
+class Types:
+    """The messages of one file, and all types that it knows."""
+
+    def __init__(self, text: str, named: Sequence[str] = ()) -> None:
+        """Read *text*, and the files *named* that it imports.
+
+        Raises:
+            BrokenProtobuf: one of them is no schema.
+        """
+        self._known: dict[str, Type] = {}
+        for each in (_WELL_KNOWN, *named):
+            _Parser(each, self._known).file()
+        self.messages = _Parser(text, self._known).file()
+
+    def find(self, name: str, inside: str = "") -> Type | None:
+        """Return what *name* means inside of the type or package *inside*, None: nobody knows."""
+        if name.startswith("."):
+            return self._known.get(name[1:])
+        while inside:
+            found = self._known.get(f"{inside}.{name}")
+            if found is not None:
+                return found
+            inside = inside.rpartition(".")[0]
+        return self._known.get(name)
+
+
+_TOKEN = re.compile(
+    r"""\s+ | //[^\n]* | /\*.*?(?:\*/|\Z)
+    | (?P<token> "[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"? | '[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'?
+    | \.?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)* | [0-9][\w.]* | . )""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_TYPE = re.compile(r"\.?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+_UNDERSCORES = re.compile(r"_+(.?)")
+_OPENING, _CLOSING = frozenset("([{<"), frozenset(")]}>")
+
+
+class _Parser:
+    """Reads one file, a token ahead; what it finds is known to all files."""
+
+    def __init__(self, text: str, known: dict[str, Type]) -> None:
+        self._text, self._known = text, known
+        self._tokens = self._all_tokens()
+        self._line_at = 0
+        self._next = ""
+        self._implicit = False
+        """Whether a field that does not say otherwise is never absent, as in proto3."""
+        self._take()
+
+    def _all_tokens(self) -> Iterator[str]:
+        for match in _TOKEN.finditer(self._text):
+            if match["token"]:
+                self._line_at = match.start()
+                yield match["token"]
+
+    def _take(self) -> str:
+        taken, self._next = self._next, next(self._tokens, "")
+        return taken
+
+    def _broken(self, wanted: str) -> NoReturn:
+        line = self._text.count("\n", 0, self._line_at) + 1
+        found = "not there" if not self._next else "something else"
+        raise BrokenProtobuf(f"the schema is none: {wanted} in or before line {line} is {found}")
+
+    def _expect(self, token: str) -> None:
+        if self._next != token:
+            self._broken(repr(token))
+        self._take()
+
+    def _matching(self, pattern: re.Pattern[str], what: str) -> str:
+        if not pattern.fullmatch(self._next):
+            self._broken(what)
+        return self._take()
+
+    def _number(self) -> int:
+        sign = -1 if self._next == "-" and self._take() else 1
+        octal = self._next.isdigit() and self._next.startswith("0")
+        try:
+            number = int(self._next, 8 if octal else 0)
+        except ValueError:
+            self._broken("a number")
+        self._take()
+        return sign * number
+
+    def _pass_over(self) -> list[str]:
+        """Pass over a statement: up to its semicolon, or to the end of its block; return it."""
+        passed, depth = [], 0
+        while self._next:
+            token = self._take()
+            passed.append(token)
+            depth += (token == "{") - (token == "}")
+            if depth == 0 and token in (";", "}"):
+                return passed
+        self._broken("the end of a statement")
+
+    def file(self) -> list[MessageType]:
+        """Return the messages of the file, in their order."""
+        messages: list[MessageType] = []
+        package = ""
+        while self._next:
+            match self._next:
+                case "syntax":
+                    self._implicit = any("proto3" in each for each in self._pass_over())
+                case "package":
+                    self._take()
+                    package = self._matching(_TYPE, "a package's name")
+                    self._expect(";")
+                case "message":
+                    messages.append(self._message(package, NESTED_MAX))
+                case "enum":
+                    self._enum(package)
+                case "option":
+                    self._implicit = _implicit(self._pass_over(), self._implicit)
+                case "edition" | "import" | "service" | "extend" | ";":
+                    self._pass_over()
+                case _:
+                    self._broken("a message")
+        return messages
+
+    def _message(self, inside: str, nested: int) -> MessageType:
+        self._take()
+        name = self._matching(_NAME, "a message's name")
+        return self._body(_joined(inside, name), nested)
+
+    def _body(self, name: str, nested: int) -> MessageType:
+        if not nested:
+            self._broken("the end of messages within messages")
+        message = self._known[name] = MessageType(name)
+        self._expect("{")
+        while self._next != "}":
+            match self._next:
+                case "message":
+                    message.messages.append(self._message(name, nested - 1))
+                case "enum":
+                    self._enum(name)
+                case "extensions" | "reserved" | "extend" | "option" | ";":
+                    self._pass_over()
+                case "oneof":
+                    self._oneof(message, nested)
+                case _:
+                    message.fields.append(self._field(name, nested, None))
+        self._take()
+        return message
+
+    def _oneof(self, message: MessageType, nested: int) -> None:
+        self._take()
+        oneof = self._matching(_NAME, "the name of a oneof")
+        self._expect("{")
+        while self._next != "}":
+            if self._next == "option":
+                self._pass_over()
+            else:
+                message.fields.append(self._field(message.name, nested, oneof))
+        self._take()
+
+    def _field(self, inside: str, nested: int, oneof: str | None) -> Field:
+        label = self._take() if self._next in ("optional", "required", "repeated") else ""
+        type_ = self._matching(_TYPE, "a field's type")
+        map_key = None
+        if type_ == "map" and self._next == "<":
+            self._take()
+            map_key = self._matching(_TYPE, "the type of a map's keys")
+            self._expect(",")
+            type_ = self._matching(_TYPE, "the type of a map's values")
+            self._expect(">")
+        name = self._matching(_NAME, "a field's name")
+        self._expect("=")
+        number = self._number()
+        options = self._options()
+        if type_ == "group":
+            self._body(_joined(inside, name), nested - 1)
+            name = name.lower()
+        else:
+            self._expect(";")
+        return Field(
+            name,
+            number,
+            type_,
+            json_name=_json_name(options) or _UNDERSCORES.sub(lambda it: it[1].upper(), name),
+            repeated=label == "repeated",
+            explicit=bool(label or oneof) or not _implicit(options, self._implicit),
+            oneof=oneof,
+            map_key=map_key,
+        )
+
+    def _options(self) -> list[str]:
+        """Return what stands in brackets, if anything does."""
+        options: list[str] = []
+        depth = int(self._next == "[")
+        while depth:
+            if not self._next:
+                self._broken("a ']'")
+            options.append(self._take())
+            depth += (self._next in _OPENING) - (self._next in _CLOSING)
+        if options:
+            self._take()
+        return options
+
+    def _enum(self, inside: str) -> None:
+        self._take()
+        enum = EnumType(_joined(inside, self._matching(_NAME, "an enum's name")))
+        self._known[enum.name] = enum
+        self._expect("{")
+        while self._next != "}":
+            if self._next in ("option", "reserved", ";"):
+                self._pass_over()
+                continue
+            symbol = self._matching(_NAME, "an enum's value")
+            self._expect("=")
+            enum.symbols.setdefault(self._number(), symbol)
+            self._options()
+            self._expect(";")
+        self._take()
+
+
+def _joined(inside: str, name: str) -> str:
+    return f"{inside}.{name}" if inside else name
+
+
+def _implicit(options: Sequence[str], otherwise: bool) -> bool:
+    """Return what an edition's options say of fields that are not on the wire."""
+    for at, token in enumerate(options[:-2]):
+        if token.endswith("field_presence"):
+            return options[at + 2] == "IMPLICIT"
+    return otherwise
+
+
+def _json_name(options: Sequence[str]) -> str | None:
+    for at, token in enumerate(options[:-2]):
+        if token == "json_name":
+            return options[at + 2][1:-1]
+    return None
+
+
+_WELL_KNOWN = """
+syntax = "proto3";
+package google.protobuf;
+message Any { string type_url = 1; bytes value = 2; }
+message Timestamp { int64 seconds = 1; int32 nanos = 2; }
+message Duration { int64 seconds = 1; int32 nanos = 2; }
+message Empty {}
+message FieldMask { repeated string paths = 1; }
+message DoubleValue { double value = 1; }
+message FloatValue { float value = 1; }
+message Int64Value { int64 value = 1; }
+message UInt64Value { uint64 value = 1; }
+message Int32Value { int32 value = 1; }
+message UInt32Value { uint32 value = 1; }
+message BoolValue { bool value = 1; }
+message StringValue { string value = 1; }
+message BytesValue { bytes value = 1; }
+message Struct { map<string, Value> fields = 1; }
+message Value {
+  oneof kind {
+    NullValue null_value = 1; double number_value = 2; string string_value = 3;
+    bool bool_value = 4; Struct struct_value = 5; ListValue list_value = 6;
+  }
+}
+message ListValue { repeated Value values = 1; }
+enum NullValue { NULL_VALUE = 0; }
+"""
+"""What everybody may import and no registry holds; messages like any others."""

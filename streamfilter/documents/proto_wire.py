@@ -1,0 +1,399 @@
+"""Protobuf, as a message's type says it: a function that reads only what pointers name.
+
+The type is compiled once into steps by the tags that come before fields on the wire. A field that
+nobody asks for is passed over by its length, unknown ones too, and nothing looks inside: that is
+what the format is made for, and a reader of an older schema sees no more. What is named is held to
+its type: other bytes than the type's, a length beyond the end, a string that is no UTF-8 are no
+value. No bytes cost more than their number, and nesting is as deep as pointers lead.
+
+What is absent is absent where the schema tells it apart (``optional``, a member of a oneof, a
+message), and its type's default where it does not. Names are the schema's or JSON's (``seen_at`` or
+``seenAt``), enums their names, a map an object. Well-known types are messages like any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+from streamfilter.documents.pointers import EACH, Tree
+from streamfilter.documents.proto_schema import (
+    BrokenProtobuf,
+    EnumType,
+    Field,
+    MessageType,
+    Type,
+    Types,
+)
+
+Value = Callable[[bytes, int, int], tuple[Any, int]]
+"""From bytes, a place and the end of what it may read, to a value and the next place."""
+Step = Callable[[bytes, int, int, dict[str, Any]], int]
+"""The same, but the value is put where it belongs."""
+
+VARINT, EIGHT, LENGTH, GROUP, GROUP_END, FOUR = range(6)
+"""What a tag's lower three bits say of the bytes behind it."""
+GROUPS_MAX = 100
+_BITS_32, _BITS_64 = (1 << 32) - 1, (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReader:
+    """What reads a message as far as pointers lead into it."""
+
+    new: Callable[[], dict[str, Any]]
+    """Returns the message of no bytes."""
+    fill: Callable[[bytes, int, int, dict[str, Any]], None]
+    """Adds what stands between two places: of a message that comes again, both count."""
+
+
+def message_reader(types: Types, message: Type | None, tree: Tree) -> MessageReader:
+    """Return what reads a *message* as far as *tree* names it.
+
+    Raises:
+        BrokenProtobuf: it is none, or the schema does not say how.
+    """
+    if not isinstance(message, MessageType):
+        raise BrokenProtobuf("the schema has no such message")
+    steps: dict[int, Step] = {}
+    defaults: dict[str, Any] = {}
+    fresh: dict[str, Callable[[], Any]] = {}
+    named = {each.name for each in message.fields}
+    keys = {
+        each.number: each.name if each.name in tree else each.json_name
+        for each in message.fields
+        if each.name in tree or (each.json_name in tree and each.json_name not in named)
+    }
+    for each in message.fields:
+        if each.number not in keys:
+            continue
+        key = keys[each.number]
+        meant = _meant(types, message, each)
+        if each.map_key is not None:
+            fresh[key] = dict
+            steps[each.number << 3 | LENGTH] = _map_step(types, message, each, key, tree[key])
+        elif each.repeated:
+            fresh[key] = list
+            if EACH in tree[key]:
+                steps |= _repeated_steps(types, each, meant, key, tree[key][EACH])
+        else:
+            if not each.explicit and not isinstance(meant, MessageType):
+                defaults[key] = _default(each, meant)
+            steps |= _single_steps(types, each, meant, key, tree[key])
+    _one_at_a_time(message, keys, steps)
+
+    def new() -> dict[str, Any]:
+        found = defaults.copy()
+        for key, make in fresh.items():
+            found[key] = make()
+        return found
+
+    return MessageReader(new, _filler(steps))
+
+
+def _filler(steps: Mapping[int, Step]) -> Callable[[bytes, int, int, dict[str, Any]], None]:
+    numbers = {tag >> 3 for tag in steps}
+
+    def fill(data: bytes, at: int, end: int, found: dict[str, Any]) -> None:
+        while at < end:
+            tag = data[at]
+            at += 1
+            if tag > 127:
+                tag, at = varint(data, at - 1)
+            step = steps.get(tag)
+            if step is not None:
+                at = step(data, at, end, found)
+            elif tag >> 3 in numbers:
+                raise BrokenProtobuf(f"field {tag >> 3} is not of the type that the schema says")
+            elif tag & 7 == LENGTH and tag > 7 and data[at] < 128:
+                at += data[at] + 1  # most of what is passed over
+            else:
+                at = _passed(data, at, end, tag)
+        if at > end:
+            raise BrokenProtobuf("a length beyond the end")
+
+    return fill
+
+
+def _one_at_a_time(message: MessageType, keys: Mapping[int, str], steps: dict[int, Step]) -> None:
+    """Let each member of a oneof, whether anybody asks for it or not, put the others out."""
+    for each in message.fields:
+        rivals = [
+            keys[other.number]
+            for other in message.fields
+            if other.oneof == each.oneof and other.number in keys and other.number != each.number
+        ]
+        if each.oneof is None or not rivals:
+            continue
+        if each.number in keys:
+            for tag in [tag for tag in steps if tag >> 3 == each.number]:
+                steps[tag] = _alone(steps[tag], rivals)
+        else:
+            for wire in (VARINT, EIGHT, LENGTH, GROUP, FOUR):
+                steps[each.number << 3 | wire] = _alone(_passer(each.number << 3 | wire), rivals)
+
+
+def _alone(step: Step, rivals: Sequence[str]) -> Step:
+    def alone(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
+        for key in rivals:
+            found.pop(key, None)
+        return step(data, at, end, found)
+
+    return alone
+
+
+def _passer(tag: int) -> Step:
+    return lambda data, at, end, _: _passed(data, at, end, tag)
+
+
+def _meant(types: Types, message: MessageType, field: Field) -> Type | None:
+    """Return the message or enum that a field's type names; None: it is a scalar."""
+    if field.type in _SCALARS:
+        return None
+    if field.type == "group":
+        raise BrokenProtobuf(f"field {field.name} is a group, and groups are not read")
+    found = types.find(field.type, message.name)
+    if found is None:
+        what = f"field {field.name} is of type {field.type}, which neither the schema has"
+        raise BrokenProtobuf(f"{what} nor what came with it")
+    return found
+
+
+def _value_of(types: Types, type_: str, meant: Type | None, tree: Tree) -> tuple[int, Value]:
+    """Return how a value of a type stands on the wire, and what reads it."""
+    if meant is None:
+        return _SCALARS[type_]
+    if isinstance(meant, EnumType):
+        return VARINT, _enum_value(meant)
+    return LENGTH, _message_value(message_reader(types, meant, tree))
+
+
+def _single_steps(
+    types: Types, field: Field, meant: Type | None, key: str, tree: Tree
+) -> dict[int, Step]:
+    if isinstance(meant, MessageType):
+        return {field.number << 3 | LENGTH: _merging(message_reader(types, meant, tree), key)}
+    wire, value = _value_of(types, field.type, meant, tree)
+
+    def step(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
+        found[key], at = value(data, at, end)
+        return at
+
+    def text_step(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
+        at, stop = _bounds(data, at, end)
+        found[key] = data[at:stop].decode()
+        return stop
+
+    if value is _string:  # the same, a call less for each text
+        step = text_step
+    return {field.number << 3 | wire: step}
+
+
+def _merging(reader: MessageReader, key: str) -> Step:
+    def step(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
+        at, stop = _bounds(data, at, end)
+        message = found.get(key)
+        if message is None:
+            message = found[key] = reader.new()
+        reader.fill(data, at, stop, message)
+        return stop
+
+    return step
+
+
+def _repeated_steps(
+    types: Types, field: Field, meant: Type | None, key: str, tree: Tree
+) -> dict[int, Step]:
+    """Numbers may stand alone or packed, whatever the schema says."""
+    wire, value = _value_of(types, field.type, meant, tree)
+
+    def alone(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
+        each, at = value(data, at, end)
+        found[key].append(each)
+        return at
+
+    def packed(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
+        at, stop = _bounds(data, at, end)
+        while at < stop:
+            each, at = value(data, at, stop)
+            found[key].append(each)
+        if at > stop:
+            raise BrokenProtobuf("a length beyond the end")
+        return at
+
+    first = {} if wire == LENGTH else {field.number << 3 | LENGTH: packed}
+    return first | {field.number << 3 | wire: alone}
+
+
+def _map_step(types: Types, message: MessageType, field: Field, key: str, tree: Tree) -> Step:
+    """Return what keeps the entries whose keys are named; the last of a key wins."""
+    entry = MessageType(
+        message.name,
+        [
+            Field("key", 1, field.map_key or "", "key"),
+            Field("value", 2, field.type, "value"),
+        ],
+    )
+    below = _merged(tree.values())
+    reader = message_reader(types, entry, {"key": {}, "value": below})
+    meant = _meant(types, message, field)
+    absent = message_reader(types, meant, below).new if isinstance(meant, MessageType) else dict
+
+    def step(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
+        at, stop = _bounds(data, at, end)
+        one = reader.new()
+        reader.fill(data, at, stop, one)
+        name = str(one["key"])
+        if name in tree:
+            found[key][name] = one["value"] if "value" in one else absent()
+        return stop
+
+    return step
+
+
+def _merged(trees: Iterable[Tree]) -> Tree:
+    merged: dict[str, Any] = {}
+    for tree in trees:
+        for key, below in tree.items():
+            merged[key] = _merged([merged.get(key, {}), below])
+    return merged
+
+
+def _default(field: Field, meant: Type | None) -> Any:
+    if isinstance(meant, EnumType):
+        return meant.symbols.get(0) or next(iter(meant.symbols.values()), 0)
+    return {"string": "", "bytes": b"", "bool": False, "double": 0.0, "float": 0.0}.get(
+        field.type, 0
+    )
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at *at*, without a sign, and the place behind it."""
+    byte = data[at]
+    at += 1
+    if byte < 128:
+        return byte, at
+    value = byte & 127
+    shift = 7
+    while byte > 127:
+        if shift > 63:
+            raise BrokenProtobuf("an integer of more than 64 bits")
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+    return value & _BITS_64, at
+
+
+def _bounds(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return where the bytes begin and end whose length stands at *at*."""
+    size = data[at]
+    at += 1
+    if size > 127:
+        size, at = varint(data, at - 1)
+    stop = at + size
+    if stop > end:
+        raise BrokenProtobuf("a length beyond the end")
+    return at, stop
+
+
+def _passed(data: bytes, at: int, end: int, tag: int) -> int:
+    """Return where the field ends whose *tag* stands before *at*."""
+    groups: list[int] = []
+    while True:
+        wire, number = tag & 7, tag >> 3
+        if not 0 < number < 1 << 29:
+            raise BrokenProtobuf("a field without a number")
+        if wire == VARINT:
+            at = varint(data, at)[1]
+        elif wire == LENGTH:
+            at = _bounds(data, at, end)[1]
+        elif wire in (EIGHT, FOUR):
+            at += 8 if wire == EIGHT else 4
+        elif wire == GROUP and len(groups) < GROUPS_MAX:
+            groups.append(number)
+        elif not (wire == GROUP_END and groups and groups.pop() == number):
+            raise BrokenProtobuf("a tag that cannot be")
+        if not groups:
+            return at
+        tag, at = varint(data, at)
+
+
+def _string(data: bytes, at: int, end: int) -> tuple[str, int]:
+    at, stop = _bounds(data, at, end)
+    return data[at:stop].decode(), stop
+
+
+def _bytes(data: bytes, at: int, end: int) -> tuple[bytes, int]:
+    at, stop = _bounds(data, at, end)
+    return data[at:stop], stop
+
+
+def _message_value(reader: MessageReader) -> Value:
+    def value(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        at, stop = _bounds(data, at, end)
+        found = reader.new()
+        reader.fill(data, at, stop, found)
+        return found, stop
+
+    return value
+
+
+def _enum_value(enum: EnumType) -> Value:
+    def value(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        number, at = varint(data, at)
+        number = _signed_32(number)
+        return enum.symbols.get(number, number), at
+
+    return value
+
+
+def _number(convert: Callable[[int], int | bool]) -> tuple[int, Value]:
+    def value(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        number, at = varint(data, at)
+        return convert(number), at
+
+    return VARINT, value
+
+
+def _fixed(wire: int, form: str) -> tuple[int, Value]:
+    struct = Struct(form)
+
+    def value(data: bytes, at: int, end: int) -> tuple[Any, int]:
+        return struct.unpack_from(data, at)[0], at + struct.size
+
+    return wire, value
+
+
+def _signed_32(number: int) -> int:
+    return ((number & _BITS_32) ^ (1 << 31)) - (1 << 31)
+
+
+def _signed_64(number: int) -> int:
+    return (number ^ (1 << 63)) - (1 << 63)
+
+
+def zigzag(number: int) -> int:
+    """Return what a *number* means that alternates between signs: 0, -1, 1, -2."""
+    return (number >> 1) ^ -(number & 1)
+
+
+_SCALARS: dict[str, tuple[int, Value]] = {
+    "string": (LENGTH, _string),
+    "bytes": (LENGTH, _bytes),
+    "bool": _number(bool),
+    "int32": _number(_signed_32),
+    "int64": _number(_signed_64),
+    "uint32": _number(lambda number: number & _BITS_32),
+    "uint64": _number(lambda number: number),
+    "sint32": _number(lambda number: zigzag(number & _BITS_32)),
+    "sint64": _number(zigzag),
+    "fixed32": _fixed(FOUR, "<I"),
+    "sfixed32": _fixed(FOUR, "<i"),
+    "float": _fixed(FOUR, "<f"),
+    "fixed64": _fixed(EIGHT, "<Q"),
+    "sfixed64": _fixed(EIGHT, "<q"),
+    "double": _fixed(EIGHT, "<d"),
+}
