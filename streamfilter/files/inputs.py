@@ -21,7 +21,7 @@ from streamfilter.stops import ExitCode, Stop
 
 LINES = "lines"
 SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".csv": "csv",
-            ".tsv": "csv"}  # fmt: skip
+            ".tsv": "csv", ".avro": "avro"}  # fmt: skip
 """What a file's name says of its format, if anything."""
 
 

@@ -79,14 +79,15 @@ class InputFile:
         """Yield the lines as they stand, each with its line feed."""
         number = 0
         try:
-            for line in self._unpacked():
+            for line in self.unpacked():
                 yield line
                 number += 1
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             message = f"{self.path}: damaged gzip data after line {number}: {error}"
             raise BrokenInput(message) from None
 
-    def _unpacked(self) -> BufferedReader | gzip.GzipFile:
+    def unpacked(self) -> BufferedReader | gzip.GzipFile:
+        """Return what reads the content."""
         # Not before it is wanted: standard input may have nothing to say for a while.
         if self._raw.peek(2)[:2] == _GZIP_MAGIC:
             return gzip.GzipFile(fileobj=self._raw, mode="rb")

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fastavro
+
 Rows = Sequence[dict[str, Any]]
+SYNC = b"a marker of ours"
 
 
 @dataclass(frozen=True)
@@ -37,4 +40,20 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
         return list(csv.DictReader(file))
 
 
-FORMATS = [Format("csv", ".csv", write_csv, read_csv)]
+def write_avro(path: Path, rows: Rows) -> Path:
+    fields = [{"name": name, "type": "string"} for name in rows[0]]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, rows, codec="deflate", sync_interval=2_000, sync_marker=SYNC)
+    return path
+
+
+def read_avro(path: Path) -> list[dict[str, Any]]:
+    with path.open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+FORMATS = [
+    Format("csv", ".csv", write_csv, read_csv),
+    Format("avro", ".avro", write_avro, read_avro),
+]

@@ -1,0 +1,263 @@
+"""Avro container files: the writer's schema first, then blocks of records, each with its marker.
+
+A record is the bytes that it was written as; what is kept comes out under the same schema, codec
+and marker. Codecs are those of the standard library. Behind a record that cannot be passed over
+nobody knows where the next one begins: there the reading ends, and says after which.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from gzip import BadGzipFile
+from struct import error as StructError
+from typing import Any
+
+from streamfilter.documents.avro_schema import BrokenAvro, compile_avro
+from streamfilter.documents.reader import Reader
+from streamfilter.documents.rows import Row
+from streamfilter.files.formats.columns import check_columns
+from streamfilter.files.lines import InputFile
+from streamfilter.files.outputs import OutputFile
+from streamfilter.files.stretches import Cutter, Input, Stretch
+from streamfilter.model import ErrorCode, Malformed, Record, Source
+from streamfilter.stops import BrokenInput
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+BLOCK_BYTES_MAX = 256 * 1024 * 1024
+"""Of a block, packed or not: a length beyond it is damage, or somebody's bomb."""
+BLOCK_BYTES = 64 * 1024
+"""From which a block that we write is closed."""
+LONG_BYTES_MAX = 10
+
+_BROKEN = (BrokenAvro, IndexError, StructError, UnicodeDecodeError, RecursionError)
+
+
+def table(path: str, reader: Reader, *, name: str | None) -> AvroTable:
+    """Open *path*, known to the index as *name*."""
+    return AvroTable(path, reader, name)
+
+
+class AvroTable:
+    """One container file, read once from its beginning."""
+
+    format = "avro"
+
+    def __init__(self, path: str, reader: Reader, name: str | None) -> None:
+        """Open *path*, known to the index as *name*, and read its schema.
+
+        Raises:
+            Stop: it cannot be opened, is none, or has not the fields that *reader* reads.
+        """
+        self._file = InputFile(path, name=name)
+        self.path, self.name = path, self._file.name
+        self._rows_read = 0
+        with self._damage():
+            self._bytes = _Bytes(self._file.unpacked())
+            metadata = self._header()
+            text = metadata.get("avro.schema", b"").decode()
+            self.schema = json.loads(text)
+            self._read = compile_avro(text, reader.paths)
+            self._pass_over = compile_avro(text, ())
+        self.codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
+        if self.codec not in _CODECS:
+            raise BrokenInput(
+                f"{path} is packed by {self.codec}; we unpack {' and '.join(_CODECS)}\n    cure: "
+                "write it anew, such as by `avro-tools recodec --codec deflate IN OUT`"
+            )
+        self._file.digest.update(text.encode())
+        check_columns(path, _columns(self.schema), reader)
+
+    def _header(self) -> Mapping[str, bytes]:
+        if self._bytes.take(len(MAGIC)) != MAGIC:
+            raise BrokenInput(f"{self.path} is no Avro container file: it does not begin as one")
+        metadata = {}
+        while count := self._bytes.long():
+            if count < 0:
+                count = -count
+                self._bytes.long()
+            for _ in range(count):
+                key = self._bytes.take(self._bytes.long()).decode()
+                metadata[key] = self._bytes.take(self._bytes.long())
+        self.sync = self._bytes.take(SYNC_BYTES)
+        self.header, self._bytes.kept = b"".join(self._bytes.kept or ()), None
+        return metadata
+
+    def stretches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Stretch]:
+        """Yield at most *documents* rows at a time; *size* bytes of them close one earlier.
+
+        None reaches over the row *boundary*.
+        """
+        digest, position = self._file.digest, self._file.position
+        cutter = Cutter(documents, size, boundary)
+        with self._damage():
+            for row in self._rows():
+                raw = row.value or b""
+                digest.update(raw)
+                if cutter.add(row, len(raw)):
+                    yield cutter.off(position(), digest.hexdigest())
+        if cutter:
+            yield cutter.off(position(), digest.hexdigest())
+
+    def _rows(self) -> Iterator[Row]:
+        for count, data in self._blocks():
+            at = 0
+            for _ in range(count):
+                begun = at
+                trouble = None
+                try:
+                    named, at = self._read(data, at)
+                except UnicodeDecodeError:
+                    named, at = self._pass_over(data, at)
+                    trouble = Malformed(ErrorCode.BAD_UTF8, "a string is not UTF-8")
+                if begun == at:
+                    raise BrokenAvro("a record of no bytes")
+                self._rows_read += 1
+                source = Source(self.name, 0, self._rows_read)
+                yield Row(source, None, data[begun:at], named=named, trouble=trouble)
+            if at != len(data):
+                raise BrokenAvro(f"{len(data) - at} bytes are left behind a block's last record")
+
+    def _blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Yield each block's number of records, and its content."""
+        unpack = _CODECS[self.codec][0]
+        while not self._bytes.ended():
+            count = self._bytes.long()
+            data = self._bytes.take(self._bytes.long())
+            if self._bytes.take(SYNC_BYTES) != self.sync:
+                raise BrokenAvro("a block does not end with the file's marker")
+            if count < 0:
+                raise BrokenAvro("a block of fewer than no records")
+            yield count, unpack(data)
+
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        """Say of what is no such file how far it can be read."""
+        try:
+            yield
+        except (*_BROKEN, ValueError, EOFError, zlib.error, BadGzipFile) as error:
+            why = "nested too deep" if isinstance(error, RecursionError) else error
+            where = f"after row {self._rows_read}" if self._rows_read else "at its beginning"
+            raise BrokenInput(f"{self.path}: damaged Avro data {where}: {why}") from None
+
+    def writer(self, output: OutputFile) -> AvroWriter:
+        """Return what writes records, under the same schema."""
+        return AvroWriter(output, self)
+
+    def differs(self, other: Input) -> str | None:
+        """Return whether the other file's schema is another one."""
+        same = isinstance(other, AvroTable) and other.schema == self.schema
+        return None if same else "their schemas differ"
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class AvroWriter:
+    """Writes records as they came, in blocks of its own."""
+
+    def __init__(self, output: OutputFile, like: AvroTable) -> None:
+        self._output, self._sync = output, like.sync
+        self._pack = _CODECS[like.codec][1]
+        self._records: list[bytes] = []
+        self._held = 0
+        output.append(like.header)
+
+    def add(self, record: Record) -> None:
+        """Write *record* as it came."""
+        raw = record.value or b""
+        self._records.append(raw)
+        self._held += len(raw)
+        if self._held >= BLOCK_BYTES:
+            self.finish()
+
+    def finish(self) -> None:
+        """Close the block."""
+        if self._records:
+            data = self._pack(b"".join(self._records))
+            lengths = _long(len(self._records)) + _long(len(data))
+            self._output.append(lengths + data + self._sync)
+            self._records, self._held = [], 0
+
+
+class _Bytes:
+    """A file as Avro's pieces; what is cut short is an error."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._next = b""
+        self.kept: list[bytes] | None = []
+        """What was taken so far, until nobody wants it any more."""
+
+    def ended(self) -> bool:
+        """Return whether nothing is left."""
+        self._next = self._next or self._stream.read(1)
+        return not self._next
+
+    def take(self, size: int) -> bytes:
+        """Return the next *size* bytes."""
+        if not 0 <= size <= BLOCK_BYTES_MAX:
+            raise BrokenAvro(f"a length of {size} bytes")
+        data: bytes = self._next + self._stream.read(size - len(self._next)) if size else b""
+        self._next = b"" if size else self._next
+        if len(data) < size:
+            raise BrokenAvro("it ends in the middle")
+        if self.kept is not None:
+            self.kept.append(data)
+        return data
+
+    def long(self) -> int:
+        """Return the next integer."""
+        value = 0
+        for place in range(LONG_BYTES_MAX):
+            byte = self.take(1)[0]
+            value |= (byte & 127) << 7 * place
+            if byte < 128:
+                return (value >> 1) ^ -(value & 1)
+        raise BrokenAvro("an integer of more than 64 bits")
+
+
+def _long(value: int) -> bytes:
+    """Return how a length is written."""
+    value <<= 1
+    written = bytearray()
+    while value > 127:
+        written.append(value & 127 | 128)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
+def _inflated(data: bytes) -> bytes:
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+    unpacked = unpacker.decompress(data, BLOCK_BYTES_MAX)
+    if not unpacker.eof:
+        raise BrokenAvro("a block is cut short, or unpacks to more than a block may hold")
+    return unpacked
+
+
+def _deflated(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
+
+
+def _as_it_is(data: bytes) -> bytes:
+    return data
+
+
+_CODECS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    "null": (_as_it_is, _as_it_is),
+    "deflate": (_inflated, _deflated),
+}
+"""Name → what unpacks a block, and what packs it."""
+
+
+def _columns(schema: Any) -> list[str]:
+    """Return the names of the records' fields, older ones too; none if they are no records."""
+    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    names = [name for each in fields for name in (each["name"], *each.get("aliases", ()))]
+    return list(dict.fromkeys(names))

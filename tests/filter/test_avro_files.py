@@ -1,0 +1,209 @@
+"""Avro container files: what another program wrote, and what is left of a damaged one."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from streamfilter.files.formats import avro
+from tests.filter.conftest import Desk
+from tests.filter.stories import lines_of, stories, write
+
+ARTICLE = {
+    "type": "record", "name": "Article", "namespace": "news", "fields": [
+        {"name": "labels", "type": {"type": "map", "values": ["null", "double"]}},
+        {"name": "key", "type": ["null", "string"], "aliases": ["id"]},
+        {"name": "body", "type": {"type": "record", "name": "Body", "fields": [
+            {"name": "text", "type": ["null", "string"]}, {"name": "length", "type": "int"}]}},
+        {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}  # fmt: skip
+
+
+def articles(count: int) -> list[dict[str, Any]]:
+    return [
+        {"labels": {"a": None, "b": n / 2}, "key": each["id"], "seen": 1_700_000_000_000 + n,
+         "body": {"text": each["text"], "length": len(each["text"])}}
+        for n, each in enumerate(stories(count))
+    ]  # fmt: skip
+
+
+def container(path: Path, rows: Any, schema: Any = ARTICLE, **options: Any) -> Path:
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, rows, **options)
+    return path
+
+
+def read(path: Path) -> list[Any]:
+    with path.open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_nested_texts_and_renamed_ids_are_read_and_records_come_out_byte_for_byte(
+    desk: Desk, codec: str
+) -> None:
+    rows = articles(300)
+    path = container(desk.path / "in.avro", rows, codec=codec, sync_interval=3_000)
+    assert desk.run(path, text="/body/text") == 0
+    withheld = {record["id"]: record for record in desk.records(desk.duplicates)}
+    assert len(withheld) > 50
+    assert read(desk.unique) == [each for each in read(path) if each["key"] not in withheld]
+    with desk.unique.open("rb") as file, path.open("rb") as given:
+        kept, source = fastavro.reader(file), fastavro.reader(given)
+        assert (kept.codec, kept.metadata) == (codec, source.metadata)
+    schema = fastavro.parse_schema(ARTICLE)
+    for row in rows:
+        if row["key"] in withheld:
+            payload = base64.b64decode(withheld[row["key"]]["payload"])
+            expected = io.BytesIO()
+            fastavro.schemaless_writer(expected, schema, row)
+            assert payload == expected.getvalue()
+
+
+def test_a_null_is_told_as_in_a_line(desk: Desk) -> None:
+    rows = articles(3)
+    rows[1]["body"]["text"] = None
+    rows[2]["key"] = None
+    path = container(desk.path / "in.avro", rows)
+    assert desk.run(path, text="/body/text") == 0
+    assert read(desk.unique) == read(path)[:1]
+    assert [letter["error"]["message"] for letter in desk.records(desk.dead)] == [
+        "/body/text is null; it must be a string",
+        "/id is null; it must be a string or an integer",
+    ]
+
+
+def test_another_codec_is_named_with_the_cure(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = container(desk.path / "in.avro", articles(3), codec="bzip2")
+    assert desk.run(path, text="/body/text") == 65
+    error = capsys.readouterr().err
+    assert "is packed by bzip2; we unpack null and deflate" in error
+    assert "cure: write it anew, such as by `avro-tools recodec --codec deflate IN OUT`" in error
+
+
+def test_a_string_that_is_no_utf_8_is_one_dead_letter(desk: Desk) -> None:
+    rows = articles(5)
+    rows[2]["body"]["text"] = "a text with caf\u00e9 in it, and then some more"
+    path = container(desk.path / "in.avro", rows)
+    path.write_bytes(path.read_bytes().replace("caf\u00e9".encode(), b"caf\xe9\xe9"))
+    assert desk.run(path, text="/body/text") == 0
+    (letter,) = desk.records(desk.dead)
+    assert (letter["error"]["code"], letter["source"]["offset"]) == ("bad_utf8", 3)
+    assert len(desk.records(desk.duplicates)) + len(_keys(desk.unique)) == 4
+
+
+def _keys(path: Path) -> list[bytes]:
+    """Those of records whose texts fastavro may not be able to read."""
+    return [each for each in (b"d0", b"d1", b"d3", b"d4") if each in path.read_bytes()]
+
+
+def damaged(data: bytes, sync: bytes, kind: str) -> bytes:
+    second = data.index(sync, data.index(sync) + 1)
+    match kind:
+        case "marker":
+            return data[:second] + bytes(16) + data[second + 16 :]
+        case "cut":
+            return data[:-20]
+        case "length":
+            return data[: second + 16] + b"\x02\xff\xff\xff\xff\xff\xff\x01" + data[second + 24 :]
+        case "content":
+            return data[: second + 24] + b"\xff" * 40 + data[second + 64 :]
+    raise AssertionError(kind)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+@pytest.mark.parametrize("kind", ["marker", "cut", "length", "content"])
+def test_damage_is_told_with_the_last_row_before_it_and_the_outputs_stay(
+    desk: Desk, kind: str, codec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sync = b"a marker of ours"
+    path = desk.path / "in.avro"
+    container(path, articles(200), codec=codec, sync_interval=2_000, sync_marker=sync)
+    path.write_bytes(damaged(path.read_bytes(), sync, kind))
+    desk.unique.write_text("as it was")
+    assert desk.run(path, text="/body/text") == 65
+    error = capsys.readouterr().err
+    assert f"{path}: damaged Avro data " in error
+    assert desk.unique.read_text() == "as it was"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "it ends in the middle"),
+        (b"PAR1 and more", "is no Avro container file"),
+        (b"Obj\x01\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "an integer of more than 64"),
+        (b"Obj\x01\x02\x16avro.schema\x04{}\x00" + bytes(16), "the schema is none"),
+        (b"Obj\x01\x02\x16avro.schema\x10\"string\"\x00" + bytes(16), "has no column text"),
+    ],
+)  # fmt: skip
+def test_what_is_no_container_is_told(
+    desk: Desk, content: bytes, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = desk.path / "in.avro"
+    path.write_bytes(content)
+    assert desk.run(path) == 65
+    assert said in capsys.readouterr().err
+
+
+def test_a_block_that_unpacks_to_more_than_a_block_may_hold_is_damage(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"id": "a", "text": "a" * 2_000_000}
+    fields = [{"name": name, "type": "string"} for name in row]
+    schema = {"type": "record", "name": "A", "fields": fields}
+    path = container(desk.path / "in.avro", [row], schema, codec="deflate")
+    monkeypatch.setattr(avro, "BLOCK_BYTES_MAX", 1_000_000)
+    assert desk.run(path) == 65
+    assert "unpacks to more than a block may hold" in capsys.readouterr().err
+
+
+def test_records_of_no_bytes_do_not_go_on_for_ever(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = [{"name": name, "type": "null"} for name in ("id", "text")]
+    path = container(
+        desk.path / "in.avro",
+        [{"id": None, "text": None}],
+        {"type": "record", "name": "A", "fields": fields},
+    )
+    assert desk.run(path) == 65
+    assert "a record of no bytes" in capsys.readouterr().err
+
+
+def test_a_compressed_container_is_unpacked(desk: Desk) -> None:
+    path = container(desk.path / "in.avro", articles(50))
+    packed = desk.path / "in.avro.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert desk.run(packed, text="/body/text") == 0
+    assert 0 < len(read(desk.unique)) < 50
+
+
+def test_fields_of_records_are_read(desk: Desk) -> None:
+    people = [{"name": "Anna Maria Lee", "phone": "030 123 4567", "key": "1"},
+              {"name": "Bob Stone", "phone": "040 98 76", "key": "2"},
+              {"name": "anna maria LEE", "phone": "030-123-4567", "key": "3"}]  # fmt: skip
+    fields = [{"name": name, "type": "string"} for name in people[0]]
+    schema = {"type": "record", "name": "Person", "fields": fields}
+    settings = {"input.format": "fields",
+                "input.fields": json.dumps({"/name": "words", "/phone": "digits"})}  # fmt: skip
+    lines = write(desk.path / "in.jsonl", lines_of(people))
+    path = container(desk.path / "in.avro", people, schema)
+    from streamfilter.cli import main
+
+    chosen = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    assert main([*desk.arguments(lines, id="/key"), *chosen]) == 0
+    wanted = [json.loads(line) for line in desk.unique.read_bytes().splitlines()]
+    desk.clear()
+    assert main([*desk.arguments(path, id="/key"), *chosen]) == 0
+    assert read(desk.unique) == wanted
