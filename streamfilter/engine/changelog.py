@@ -326,7 +326,7 @@ class Update:
     """The records, in the order of a replay: the batch's last."""
 
     @classmethod
-    def of(
+    def encoded(
         cls,
         batch: BatchRecord,
         header: Header | None = None,

@@ -44,10 +44,9 @@ class Standing:
         self,
         records: Sequence[Record],
         judged: int,
-        time: int,
+        extent: Extent,
         *,
         reread: bool,
-        extent: Extent = EVERYTHING,
         reached: Positions | None = None,
     ) -> tuple[Standing, BatchRecord | None]:
         """Return the standing after *records*, and the batch that tells of it (None: re-read).
@@ -55,9 +54,8 @@ class Standing:
         Args:
             records: a batch that is all new or all re-read.
             judged: how many of them are documents.
-            time: the stream time of the batch.
-            reread: whether they were judged before; then only the positions move.
             extent: what they were judged with.
+            reread: whether they were judged before; then only the positions move.
             reached: where what comes after new records begins, if they are all that is held.
         """
         ends = {record.source.partition: record.source.offset + 1 for record in records}
@@ -65,7 +63,7 @@ class Standing:
         if reread:
             return replace(self, positions=positions), None
         new = replace(self, positions=positions)
-        return new._moved_to(new._past(reached or {}), judged, time, extent)
+        return new._moved_to(new._past(reached or {}), judged, extent)
 
     def passed(
         self, reached: Positions, extent: Extent = EVERYTHING
@@ -78,7 +76,7 @@ class Standing:
         after = self._past(reached)
         if after.known == self.known:
             return after, None
-        return self._moved_to(after, 0, self.highest_timestamp, extent)
+        return self._moved_to(after, 0, extent)
 
     def _past(self, reached: Positions) -> Standing:
         """Return this standing moved forward to *reached*, and known up to its positions."""
@@ -88,18 +86,16 @@ class Standing:
 
     def opened(self) -> tuple[Standing, BatchRecord]:
         """Return the first batch of a changelog: nothing judged, all start offsets told."""
-        return self._moved_to(self, 0, self.highest_timestamp, EVERYTHING)
+        return self._moved_to(self, 0, EVERYTHING)
 
-    def _moved_to(
-        self, at: Standing, judged: int, time: int, extent: Extent
-    ) -> tuple[Standing, BatchRecord]:
+    def _moved_to(self, at: Standing, judged: int, extent: Extent) -> tuple[Standing, BatchRecord]:
         """Return the standing *at* those positions, and the batch that takes us there."""
         spans = tuple(Span(p, self.known[p], at.known[p]) for p in sorted(at.known))
         after = replace(
             at,
             next_batch=self.next_batch + 1,
             next_ordinal=self.next_ordinal + judged,
-            highest_timestamp=time,
+            highest_timestamp=max(self.highest_timestamp, extent.stream_time),
         )
         mark = BatchMark(
             self.next_batch,
@@ -107,6 +103,6 @@ class Standing:
             after.next_ordinal,
             spans,
             extent.horizon,
-            extent.stream_time,
+            extent.marked_time,
         )
-        return after, BatchRecord(mark, time, self.writer)
+        return after, BatchRecord(mark, after.highest_timestamp, self.writer)

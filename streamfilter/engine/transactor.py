@@ -54,7 +54,7 @@ from streamfilter.matching.audit import OFF, Audit, Rates
 from streamfilter.matching.batch import Decided, Rules, decide
 from streamfilter.matching.forgetting import ForgetsTooMuch, removals_of
 from streamfilter.matching.pipeline import accept
-from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention
+from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Retention
 from streamfilter.model import Positions, Record
 from streamfilter.similarity.sketch import Sketcher
 
@@ -219,28 +219,25 @@ class Transactor:
             return StepResult.RETRY
         kill_point("batch.member")
         watch = Stopwatch(self._clock, self._parts.observer.spent)
-        now = self._clock.wall_milliseconds()
-        before, coming = self.standing.highest_timestamp, () if reread else records
-        time = self._parts.retention.stream_time(before, coming, now)
-        extent = EVERYTHING if reread else self._extent(time)
         try:
-            decided = self._decide(records, watch, extent, reread=reread)
+            decided = self._decide(records, watch, reread=reread)
         except SchemasAway as away:
             self.waits_for = str(away)
             return StepResult.SCHEMAS_AWAY
-        except ForgetsTooMuch as much:
-            return self._move(records[: much.records], reread=False)  # the others are held
+        records = decided.prepared.records  # the others are held
         leaving = self._parts.forwarder.written(decided)
         kill_point("batch.decided")
         after, batch = self.standing.after(
             records,
             len(decided.prepared.rows),
-            time,
+            decided.extent,
             reread=reread,
-            extent=extent,
             reached=self._reached if len(records) == len(self._held) else None,
         )
-        update = self._update(batch, decided, extent) if batch else None
+        opens = decided.extent.opens
+        header = replace(self._header, window=opens) if opens else None
+        removals = removals_of(decided.forgotten.stored, self._index, self._sketcher.keys_of)
+        update = Update.encoded(batch, header, decided.additions, removals) if batch else None
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
@@ -263,7 +260,7 @@ class Transactor:
         if update is None:
             self._parts.observer.moved(moved, Applied())
             return self._moved()
-        self._owed = _Owed(update.changes(offset), moved, extent.soon)
+        self._owed = _Owed(update.changes(offset), moved, decided.extent.soon)
         return self._apply()
 
     def _member(self) -> Member | None:
@@ -282,36 +279,26 @@ class Transactor:
                     f"{record.source.offset} after {position} was asked for"
                 )
 
-    def _extent(self, time: int) -> Extent:
-        """Decide what a batch of the stream time *time* is judged with."""
-        index = self._index
-        return self._parts.retention.extent(
-            index.progress, index.windows, time=time, mark=index.mark
-        )
-
-    def _decide(
-        self, records: Sequence[Record], watch: Stopwatch, extent: Extent, *, reread: bool
-    ) -> Decided:
-        standing = self.standing
+    def _decide(self, records: Sequence[Record], watch: Stopwatch, *, reread: bool) -> Decided:
+        """Do step 9; of records that forget too much for one batch only the first are decided."""
+        standing, index, now = self.standing, self._index, self._clock.wall_milliseconds()
+        extent = EVERYTHING if reread else self._parts.retention.extent_of(index, records, now)
         prepared = self._batches.prepared(records)
         watch.skip("prepare")  # that is timed by itself
-        decided = decide(
-            prepared,
-            self._index,
-            self._parts.rules,
-            number=standing.next_batch,
-            first_ordinal=standing.next_ordinal,
-            reread=reread,
-            extent=extent,
-        )
+        try:
+            decided = decide(
+                prepared,
+                index,
+                self._parts.rules,
+                number=standing.next_batch,
+                first_ordinal=standing.next_ordinal,
+                reread=reread,
+                extent=extent,
+            )
+        except ForgetsTooMuch as much:
+            return self._decide(records[: much.records], watch, reread=False)
         watch.lap("judge")
         return decided
-
-    def _update(self, batch: BatchRecord, decided: Decided, extent: Extent) -> Update:
-        header = replace(self._header, window=extent.opens) if extent.opens else None
-        forgotten = decided.forgotten.stored
-        removals = removals_of(forgotten, self._index, self._sketcher.keys_of)
-        return Update.of(batch, header, decided.additions, removals)
 
     def _apply(self) -> StepResult:
         """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""
@@ -361,16 +348,12 @@ class Transactor:
         self._trim()
         self._auditing.look()
         self._parts.observer.spent("audit")
-        after, batch = self.standing.passed(self._reached, self._rest())
+        rest = self._parts.retention.rest(self._index)
+        after, batch = self.standing.passed(self._reached, rest)
         seconds = PASS_SECONDS if after != self.standing else IDLE_COMMIT_SECONDS
         if self._transactions.idle_seconds < seconds:
             return StepResult.IDLE
         return self._commit(after, batch)
-
-    def _rest(self) -> Extent:
-        """Return what a batch without records says of what is remembered."""
-        index, time = self._index, self.standing.highest_timestamp
-        return self._parts.retention.rest(index.progress, index.windows, time=time)
 
     def _commit(
         self, after: Standing, batch: BatchRecord | None, header: Header | None = None
@@ -379,7 +362,7 @@ class Transactor:
         member = self._member()
         if member is None:
             return StepResult.RETRY
-        update = Update.of(batch, header) if batch else None
+        update = Update.encoded(batch, header) if batch else None
         offset = self._transactions.run(Load(update=update), after.positions, member)
         if offset is None:
             return StepResult.RETRY

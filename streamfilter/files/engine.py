@@ -124,7 +124,7 @@ class Engine:
         """Move one batch: first what was judged before, then what is new, each in line order."""
         whole = prepared()
         records = whole.records
-        progress = self.index.progress
+        settings, progress = self.settings, self.index.progress
         position = (progress.positions or {}).get(number, 1)
         accepted = accept({0: position}, records)
 
@@ -135,7 +135,7 @@ class Engine:
             self._note_forgotten(accepted.reread[0].source.topic, number, stretch)
             self._write(part(accepted.reread), EVERYTHING, reread=True)
         if stretch.end > position:
-            extent = self._extent(accepted.new)
+            extent = settings.retention.extent_of(self.index, accepted.new, settings.now())
             judgement = self._write(part(accepted.new), extent, reread=False)
             span = Span(number, max(position, stretch.start), stretch.end)
             kill_point("batch.decided")
@@ -145,15 +145,6 @@ class Engine:
         summary.lines += len(records) + stretch.blank
         summary.blank += stretch.blank
         summary.reread += len(accepted.reread)
-
-    def _extent(self, records: Sequence[Record]) -> Extent:
-        """Decide what a new batch is judged with."""
-        retention, index = self.settings.retention, self.index
-        before = index.progress.highest_timestamp
-        if not records:
-            return retention.rest(index.progress, index.windows, time=before)
-        moment = retention.stream_time(before, records, self.settings.now())
-        return retention.extent(index.progress, index.windows, time=moment, mark=index.mark)
 
     def _note_forgotten(self, name: str, number: int, stretch: Stretch) -> None:
         """Say, at the first line of an input, that it was judged and is forgotten."""
@@ -196,13 +187,13 @@ def _changes(
     """Return the one write that remembers a batch: its unique documents, its mark, its end."""
     decisions: Sequence[Decision] = judgement.decisions if judgement else ()
     next_ordinal = progress.next_ordinal + len(decisions)
-    age = extent.horizon, extent.stream_time
+    age = extent.horizon, extent.marked_time
     return Changes(
         progress=Progress(
             positions={**(progress.positions or {}), span.partition: span.end},
             next_batch=progress.next_batch + 1,
             next_ordinal=next_ordinal,
-            highest_timestamp=max(progress.highest_timestamp, extent.stream_time),
+            highest_timestamp=max(progress.highest_timestamp, extent.marked_time),
             horizon=extent.horizon,
         ),
         additions=judgement.additions if judgement else None,

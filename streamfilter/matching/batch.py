@@ -80,6 +80,8 @@ class Decided:
     """A batch whose every record has its outcome."""
 
     prepared: Prepared
+    extent: Extent
+    """What it was judged with."""
     judgement: Judgement | None
     outcomes: Sequence[Decision | Unjudged | Malformed]
     """One for each record, in their order."""
@@ -201,4 +203,4 @@ def decide(
         outcomes |= zip(prepared.rows, judgement.decisions, strict=True)
     each = [outcomes[row] for row in range(len(prepared.records))]
     forgotten = forgetting.forgotten(unique, extent.horizon)
-    return Decided(prepared, judgement, each, forgotten)
+    return Decided(prepared, extent, judgement, each, forgotten)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from streamfilter.index.protocol import WINDOWS_MAX, Progress
+from streamfilter.index.protocol import WINDOWS_MAX, Index, Progress
 from streamfilter.model import EVER, BatchMark, Record, Window
 
 PARTS = WINDOWS_MAX - 1
@@ -47,9 +47,16 @@ class Extent:
     opens: Window | None = None
     """The window that begins with this batch; None: its documents enter the newest."""
     stream_time: int = -1
-    """Of the batch, for its mark; -1: of an index that has never forgotten."""
+    """Of the batch."""
     soon: bool = False
     """Whether the window after this batch's is near: `Index.prepare`."""
+    ages: bool = True
+    """Whether the index forgets, or ever has: then the marks of its batches say when they came."""
+
+    @property
+    def marked_time(self) -> int:
+        """Return the stream time as the batch's mark has it; -1: it has none."""
+        return self.stream_time if self.ages else -1
 
 
 EVERYTHING = Extent()
@@ -81,6 +88,22 @@ class Retention:
     def limited(self) -> bool:
         """Return whether anything is ever forgotten."""
         return self.documents is not None or self.time is not None
+
+    def extent_of(self, index: Index, records: Sequence[Record], now: int) -> Extent:
+        """Return what new *records*, the next batch of *index*, are judged with at the time *now*.
+
+        Of a file there may be none: nothing but blank lines.
+        """
+        progress = index.progress
+        if not records:
+            return self.rest(index)
+        time = self.stream_time(progress.highest_timestamp, records, now)
+        return self.extent(progress, index.windows, time=time, mark=index.mark)
+
+    def rest(self, index: Index) -> Extent:
+        """Return the same for a batch without records, in which nothing ages."""
+        progress = index.progress
+        return self._unaged(progress, index.windows, time=progress.highest_timestamp)
 
     def stream_time(self, before: int, records: Iterable[Record], now: int) -> int:
         """Return the stream time of a batch of *records*, not far ahead of *now*; it never falls.
@@ -118,7 +141,7 @@ class Retention:
             mark: of the batches before it.
         """
         if not self.limited:
-            return self.rest(progress, windows, time=time)
+            return self._unaged(progress, windows, time=time)
         horizon = max(
             progress.horizon,
             progress.next_ordinal + coming - self.documents if self.documents else 0,
@@ -132,14 +155,14 @@ class Retention:
         begins = Window(number, progress.next_ordinal, progress.next_batch)
         return Extent(horizon, begins, time)
 
-    def rest(self, progress: Progress, windows: Sequence[Window], *, time: int) -> Extent:
-        """Return the same for a batch without records, in which nothing ages.
+    def _unaged(self, progress: Progress, windows: Sequence[Window], *, time: int) -> Extent:
+        """Return the extent of a batch in which nothing ages.
 
         An index that has forgotten goes on to say when its batches came, also while it may keep
         all: else nobody could tell when they did once it may not.
         """
-        aged = self.limited or progress.horizon > 0 or tuple(windows) != (EVER,)
-        return Extent(progress.horizon, None, time if aged else -1)
+        ages = self.limited or progress.horizon > 0 or tuple(windows) != (EVER,)
+        return Extent(progress.horizon, None, time, ages=ages)
 
     def _first_after(
         self, progress: Progress, windows: Sequence[Window], time: int, mark: Marks

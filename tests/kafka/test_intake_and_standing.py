@@ -6,7 +6,7 @@ import pytest
 
 from streamfilter.engine.intake import Intake, bytes_of
 from streamfilter.engine.standing import Standing
-from streamfilter.matching.retention import FUTURE_MILLISECONDS_MAX, UNLIMITED, Extent
+from streamfilter.matching.retention import EVERYTHING, FUTURE_MILLISECONDS_MAX, UNLIMITED, Extent
 from streamfilter.model import Record, Source, Span
 from tests.kafka.scripted import FakeClock
 
@@ -197,7 +197,8 @@ def test_a_new_batch_moves_positions_numbers_and_the_clock_and_spans_every_parti
     mad = at(0, 9, now + 10 * FUTURE_MILLISECONDS_MAX)
     records = [at(0, 5, 90), mad]
     time = UNLIMITED.stream_time(standing.highest_timestamp, records, now)
-    after, batch = standing.after(records, 2, time, reread=False)
+    extent = Extent(stream_time=time, ages=False)
+    after, batch = standing.after(records, 2, extent, reread=False)
     assert batch is not None
     assert (batch.mark.horizon, batch.mark.stream_time) == (0, -1)
     assert after == Standing({0: 10, 1: 7}, {0: 10, 1: 7}, 4, 42, now + FUTURE_MILLISECONDS_MAX)
@@ -208,14 +209,14 @@ def test_a_new_batch_moves_positions_numbers_and_the_clock_and_spans_every_parti
 
 def test_a_re_read_batch_moves_nothing_but_the_positions() -> None:
     standing = Standing({0: 2, 1: 7}, {0: 9, 1: 7}, 3, 40, 100)
-    after, batch = standing.after([at(0, 2, 10**15)], 1, 10**15, reread=True)
+    after, batch = standing.after([at(0, 2, 10**15)], 1, EVERYTHING, reread=True)
     assert batch is None
     assert after == Standing({0: 3, 1: 7}, {0: 9, 1: 7}, 3, 40, 100)
 
 
 def test_a_batch_says_what_it_was_judged_with_and_an_idle_one_that_nothing_has_aged() -> None:
     standing = Standing({0: 5}, {0: 5}, 3, 40, 100, b"w" * 16)
-    after, batch = standing.after([at(0, 5)], 1, 900, reread=False, extent=Extent(17, None, 900))
+    after, batch = standing.after([at(0, 5)], 1, Extent(17, None, 900), reread=False)
     assert batch is not None
     assert (batch.mark.horizon, batch.mark.stream_time, after.highest_timestamp) == (17, 900, 900)
     after, batch = after.passed({0: 9}, Extent(17, None, 900))

@@ -188,7 +188,7 @@ class Owner:
             self._note(encode_header(Header(identity().encode(), "ours", self._cap, changes.opens)))
         (mark,) = changes.marks
         batch = BatchRecord(mark, mark.stream_time, OURS)
-        update = Update.of(batch, None, changes.additions, changes.removals)
+        update = Update.encoded(batch, None, changes.additions, changes.removals)
         self._note(*update.values)
 
 

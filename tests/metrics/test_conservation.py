@@ -19,7 +19,7 @@ from streamfilter.matching import audit_sample
 from streamfilter.matching.batch import Decided, prepare
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.forgetting import Forgotten
-from streamfilter.matching.retention import Retention
+from streamfilter.matching.retention import EVERYTHING, Retention
 from streamfilter.model import (
     Decision,
     ErrorCode,
@@ -92,7 +92,9 @@ def test_documents_that_stay_for_all_their_tombstone_are_told_of(caplog):
     prepared = prepare([], [], None)
     for left in (0, 12_345):
         forgotten = Forgotten(np.arange(2), left=left)
-        observer.moved(Moved(Decided(prepared, None, [], forgotten), [], 1, {}, 2), Applied())
+        observer.moved(
+            Moved(Decided(prepared, EVERYTHING, None, [], forgotten), [], 1, {}, 2), Applied()
+        )
     (said,) = (each.message for each in caplog.records)
     assert "a tombstone names more than 50,000 documents" in said
     assert "12,345 stay" in said

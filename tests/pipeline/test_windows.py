@@ -205,7 +205,7 @@ class Aging:
         following = progress.next_ordinal + documents
         self.marks.append(
             BatchMark(number, progress.next_ordinal, following, (), extent.horizon,
-                      extent.stream_time)
+                      extent.marked_time)
         )  # fmt: skip
         self.times.append((time, progress.next_ordinal))
         self.progress = Progress(next_batch=number + 1, next_ordinal=following,

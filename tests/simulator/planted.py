@@ -398,31 +398,31 @@ def a_window_begins_with_full_buckets(patch: pytest.MonkeyPatch) -> None:
 
 def a_window_is_dropped_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """What a batch will forget is gone at once, and the batch may be aborted."""
-    real = transactor.Transactor._extent
+    real = Retention.extent_of
 
-    def extent(self: Any, time: int) -> Any:
-        found = real(self, time)
-        index = self._index._disk.index
-        for window, following in pairwise(index.windows):
+    def extent_of(self: Any, index: Any, *batch: Any) -> Any:
+        found = real(self, index, *batch)
+        disk = index._disk.index
+        for window, following in pairwise(disk.windows):
             if following.first_ordinal <= found.horizon:
-                index._parts[window].documents.clear()
+                disk._parts[window].documents.clear()
         return found
 
-    patch.setattr(transactor.Transactor, "_extent", extent)
+    patch.setattr(Retention, "extent_of", extent_of)
 
 
 def the_changelog_is_cut_off_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """As above, and with it goes what would restore the window."""
-    real = transactor.Transactor._extent
+    real = transactor.Transactor._decide
 
-    def extent(self: Any, time: int) -> Any:
-        found = real(self, time)
+    def decide(self: Any, *batch: Any, **how: Any) -> Any:
+        decided = real(self, *batch, **how)
         windows = self._index.windows
-        gone = sum(each.first_ordinal <= found.horizon for each in windows[1:])
+        gone = sum(each.first_ordinal <= decided.extent.horizon for each in windows[1:])
         self._parts.trimming.look(windows[gone:])
-        return found
+        return decided
 
-    patch.setattr(transactor.Transactor, "_extent", extent)
+    patch.setattr(transactor.Transactor, "_decide", decide)
 
 
 def a_restore_does_not_hear_of_windows(patch: pytest.MonkeyPatch) -> None:
