@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,6 +82,11 @@ def distinct(value: float, limit: float) -> tuple[str, str]:
     return repr(value), repr(limit)
 
 
+PASSED_OVER = 1e-4
+"""Of the pairs exactly at what is wanted, by what their signatures say, so many are not compared;
+of more similar ones far fewer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparer:
     """One way to compare a pair."""
@@ -88,8 +94,9 @@ class Comparer:
     compare: Compare | None = None
     """Looks further than the signatures; None: their estimate is all there is."""
     deviations: float = 0.0
-    """How many standard errors an estimate may lie below what is wanted and still be compared;
-    infinite: the signatures say nothing of what is compared."""
+    """How many standard errors an estimate may lie below what is wanted and still be compared, if
+    errors were normal (`doubt.least_likely`); infinite: the signatures say nothing of what is
+    compared."""
     on_sets: bool = False
     """Compares sets of shingles: the evidence says whether whole ones, and how much is common."""
     sized: bool = True
@@ -105,7 +112,7 @@ class Comparer:
 
 
 COMPARERS = {
-    "exact": Comparer(_sets, deviations=3.5, on_sets=True),
+    "exact": Comparer(_sets, deviations=-NormalDist().inv_cdf(PASSED_OVER), on_sets=True),
     "signature": Comparer(),
     "sketch": Comparer(slots=_first_slots, wanted=_agreeing, in_words=_slots_in_words, sized=False),
     "fields": Comparer(_records, deviations=inf, records=True, sized=False),

@@ -11,6 +11,7 @@ sets exactly and from samples as an estimate.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 
 import numpy as np
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 
 from streamfilter.matching.comparers import COMPARERS, Comparer
 from streamfilter.similarity.columns import F64, I64
-from streamfilter.similarity.minhash import independent_trials
+from streamfilter.similarity.doubt import least_likely
+from streamfilter.similarity.minhash import TOKENS_A_SLOT, independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 CONTAINED = ("shorter", "arriving")
@@ -128,16 +130,13 @@ class MatchPolicy:
         if self.containment is not None:
             inside, outside = self._roles(ours, theirs)
             least = np.minimum(least, _jaccard_of(self.containment, inside, outside))
-        spread = np.sqrt(np.maximum(least * (1.0 - least), 0.0))
-        hopeful: NDArray[np.bool_] = estimated >= least - deviations * spread / np.sqrt(slots)
-        # Of small sets slots tell more than as many independent ones: behind a flood of variants
-        # that spares most of the comparisons that find nothing.
-        asked = np.flatnonzero(hopeful)
-        least, spread = (np.broadcast_to(each, len(estimated))[asked] for each in (least, spread))
-        unions = (ours[asked] + theirs[asked]) / (1.0 + least)
-        trials = independent_trials(slots, slots=slots, unions=unions)
-        hopeful[asked] = estimated[asked] >= least - deviations * spread / np.sqrt(trials)
-        return hopeful
+        if not deviations:
+            return np.asarray(estimated >= least)
+        both = ours + theirs
+        if isinstance(least, float):  # In a flood there are many pairs, of a few sizes.
+            limits = _limits_by_size(least, slots, deviations)
+            return np.asarray(estimated >= limits[np.minimum(both, len(limits) - 1)])
+        return np.asarray(estimated >= _limits(least, both, slots, deviations))
 
     def containments(self, jaccard: F64, ours: I64, theirs: I64) -> F64 | None:
         """Return each pair's containment as the policy reads it, or None if it does not."""
@@ -151,6 +150,29 @@ class MatchPolicy:
         if self.contained == "arriving":
             return ours, theirs
         return np.minimum(ours, theirs), np.maximum(ours, theirs)
+
+
+def _limits(least: F64 | float, both: I64, slots: int, deviations: float) -> F64:
+    """Return the estimates below which no pair is compared that needs a similarity of *least*.
+
+    Of small sets slots tell more than as many independent ones: behind a flood of variants that
+    spares most of the comparisons that find nothing.
+
+    Args:
+        least: of each pair, or of all.
+        both: the sum of each pair's sizes.
+        slots: how many an estimate is made of.
+        deviations: as the comparer has it.
+    """
+    trials = independent_trials(slots, slots=slots, unions=both / (1.0 + least))
+    return least_likely(least, trials, deviations=deviations)
+
+
+@lru_cache(maxsize=16)
+def _limits_by_size(least: float, slots: int, deviations: float) -> F64:
+    """Return the limits of all sums of two sizes up to the one from which they are the same."""
+    largest = round(2 * TOKENS_A_SLOT[-1] * slots)
+    return _limits(least, np.arange(largest + 1), slots, deviations)
 
 
 def _raised_thresholds(

@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from math import exp, lgamma, log, log1p
 
+import numpy as np
+
+from streamfilter.similarity.columns import F64, I64
+
 EQUAL_BY_CHANCE = 1 / 256
 """How often two different slots agree in the 8 bits that are kept."""
 
@@ -42,6 +46,31 @@ def _tail(least: int, trials: int, chance: float) -> float:
         if term < total * 1e-17:
             break
     return total
+
+
+NEWTON_STEPS = 6
+"""From the first guess of `least_likely` to its ninth digit; each costs as much as a logarithm."""
+
+
+def least_likely(truth: F64 | float, trials: I64, *, deviations: float) -> F64:
+    """Return the share of *trials* below which pairs of similarity *truth* hardly ever are.
+
+    By the binomial, not by its normal approximation, whose lower tail is too thin by half for a
+    similarity of .8 and by ten times for one of .99. Zubkov and Serov (2013) proved that
+    P(X <= k) <= Phi(-sqrt(2 n D)) for X of n trials that succeed with probability p, where D is
+    the divergence of Kullback and Leibler between (k + 1) / n and p, and (k + 1) / n < p. So
+    fewer than Phi(-*deviations*) of the pairs come out below the share with 2 n D =
+    *deviations* squared, less one trial. D is convex and Newton's steps begin below
+    (D >= 2 (share - truth)^2, Pinsker's inequality): however few of them, none goes too far.
+    """
+    p = np.clip(truth, 1e-6, 1.0 - 1e-12)
+    enough = deviations**2 / (2.0 * trials)
+    share = np.maximum(p - np.sqrt(enough / 2.0), 1e-9)
+    for _ in range(NEWTON_STEPS):
+        inside, outside = np.log(share / p), np.log((1.0 - share) / (1.0 - p))
+        over = share * inside + (1.0 - share) * outside - enough
+        share = np.maximum(share - over / (inside - outside), 1e-9)
+    return np.asarray(share - 1.0 / trials)
 
 
 def chance_similar(similarity: float, *, agree: int = 90, of: int = 100) -> float:

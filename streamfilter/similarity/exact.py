@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from streamfilter.similarity.columns import I64, Samples, slices
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
-TOKENS_MAX = 1 << 16
+TOKENS_MAX = 1 << 14
 """Tokens compared at a time: what is made of them stays in the processor's cache. Four times as
 many cost twice as much each."""
+_PAIR = np.uint64(32)
+"""A pair's number stands above its tokens' bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,11 @@ def _count(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> tu
     # Both are sorted runs, which the stable sort merges.
     merged = np.concatenate((ours, theirs))
     merged.sort(kind="stable")
-    same = merged[1:][merged[1:] == merged[:-1]]
-    pairs = len(left_rows)
-    common = np.bincount((same >> np.uint64(32)).astype(np.int64), minlength=pairs)
-    total = np.bincount((merged >> np.uint64(32)).astype(np.int64), minlength=pairs)
-    return common, total - common
+    same = np.flatnonzero(merged[1:] == merged[:-1])
+    # Pairs come one after the other: to find where each ends is quicker than to count them all.
+    ends = np.searchsorted(merged, np.arange(1, len(left_rows) + 1, dtype=np.uint64) << _PAIR)
+    common = np.diff(np.searchsorted(same, ends), prepend=0)
+    return common, np.diff(ends, prepend=0) - common
 
 
 def _limits(samples: Samples) -> NDArray[np.uint64]:
@@ -84,5 +86,5 @@ def _keyed(samples: Samples, rows: I64, limits: NDArray[np.uint64]) -> NDArray[n
     if (limits < 2**32 - 1).any():
         kept = tokens <= np.repeat(limits, sizes)
         tokens, owners = tokens[kept], owners[kept]
-    keyed: NDArray[np.uint64] = (owners << np.uint64(32)) | tokens
+    keyed: NDArray[np.uint64] = (owners << _PAIR) | tokens
     return keyed

@@ -133,12 +133,15 @@ class MinHasher:
         return minima | np.uint32(ROUNDS << ROUND_SHIFT)
 
 
-TOKENS_A_SLOT = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)
-VARIANCE = (0.51, 0.535, 0.585, 0.625, 0.705, 0.76, 0.85, 0.885, 0.95, 1.0)
+TOKENS_A_SLOT = (0.0, 1 / 64, 1 / 32, 3 / 64, 1 / 16, 3 / 32, 1 / 8, 3 / 16,
+                 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)  # fmt: skip
+VARIANCE = (1.0, 0.82, 0.7, 0.63, 0.585, 0.535, 0.52, 0.51,
+            0.51, 0.535, 0.585, 0.625, 0.705, 0.76, 0.85, 0.885, 0.95, 1.0)  # fmt: skip
 """Variance of an estimate over that of as many independent slots, by tokens of the union for each
 slot. Slots of a round share out the tokens and so repeat each other less than chance would: of a
-small set nearly half of the variance is gone. Measured on random sets; the same for 64 to 256
-slots and similarities of .6 to .9 (`tests/similarity/test_calibration.py`)."""
+small set nearly half of the variance is gone; of a handful of tokens less, for these leave most
+slots to the fallback, where each is drawn by itself. Measured on random sets; the same for 64 to
+256 slots and similarities of .5 to .9 (`tests/similarity/test_calibration.py`)."""
 
 
 def independent_trials(used: int, *, slots: int, unions: NDArray[np.float64]) -> I64:

@@ -117,22 +117,44 @@ def test_the_line_from_short_to_long_is_straight_and_ends_at_the_threshold():
     assert (wanted == policy.wanted(np.full(7, 10_000), sizes)).all()
 
 
-def hopeful(common: int, *, size: int = 100, pairs: int = 2_000) -> float:
-    """The share of *pairs* of sets with so many *common* tokens whose sets would be compared."""
-    tokens = np.random.default_rng(5).integers(
-        0, 2**64, (pairs, 2 * size - common), dtype=np.uint64
+def passed_over(common: int, union: int, *, pairs: int, **policy) -> int:
+    """How many of *pairs* of sets with so many *common* tokens would not be compared."""
+    tokens = np.random.default_rng(5).integers(0, 2**64, (pairs, union), dtype=np.uint64)
+    more = common + (union - common) // 2
+    shared = tokens[:, :common]
+    sides = tokens[:, :more], np.concatenate((shared, tokens[:, more:]), axis=1)
+    hasher = MinHasher(128, seed=SEED)
+    one, other = (
+        hasher.sign(side.reshape(-1), np.arange(pairs + 1) * side.shape[1]).astype(np.uint8)
+        for side in sides
     )
-    both = np.concatenate((tokens[:, :size], tokens[:, :common], tokens[:, size:]), axis=1)
-    signed = MinHasher(128, seed=SEED).sign(both.reshape(-1), np.arange(2 * pairs + 1) * size)
-    equal = (signed[0::2] == signed[1::2]).sum(axis=1)
-    sizes = np.full(pairs, size)
-    return float(MatchPolicy().hopeful(estimate(equal, 128), sizes, sizes, slots=128).mean())
+    estimated = estimate((one == other).sum(axis=1), 128)
+    sizes = (np.full(pairs, side.shape[1]) for side in sides)
+    return int((~MatchPolicy(**policy).hopeful(estimated, *sizes, slots=128)).sum())
 
 
-def test_pairs_at_the_threshold_are_compared_and_those_well_below_it_are_not():
+@pytest.mark.parametrize(
+    ("common", "union"),
+    [(1, 2), (2, 4), (4, 5), (8, 10), (20, 25), (80, 100)],
+)
+def test_of_pairs_at_the_threshold_one_in_ten_thousand_is_not_compared(common, union):
+    """By 3.5 standard errors, and of few tokens too small ones, it was 4 to 36; now 0 or 1."""
+    exactly = {"threshold": common / union}
+    assert passed_over(common, union, pairs=20_000, **exactly) <= 4
+    # The same where thresholds differ from pair to pair: near nothing it is the raised one.
+    raised = {"threshold": 0.01, "short_threshold": common / union, "short_size": 10**9}
+    assert passed_over(common, union, pairs=2_000, **raised) <= 1
+
+
+def test_pairs_well_below_the_threshold_are_not_compared():
     """Of 100 shingles the signatures know more than 128 coin flips would: .24 were compared."""
-    assert hopeful(89) >= 0.998  # J = 89/111
-    assert hopeful(79) <= 0.05  # J = 79/121, two variants of one text in a flood
+    assert passed_over(79, 121, pairs=2_000) >= 0.9 * 2_000  # two variants of one text in a flood
+
+
+def test_a_threshold_of_one_compares_only_what_is_equal_in_all_slots_or_nearly():
+    limits = [MatchPolicy(threshold=1.0).hopeful(estimate(np.array([k]), 128), *np.full((2, 1), 60),
+                                                 slots=128) for k in (100, 126, 128)]  # fmt: skip
+    assert [bool(each[0]) for each in limits] == [False, False, True]
 
 
 @pytest.mark.parametrize(("agree", "of"), [(90, 100), (60, 64), (128, 128), (1, 1)])

@@ -6,12 +6,18 @@ probability that was told: how many verdicts, what was told on average, how many
 """
 
 from itertools import pairwise
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
 from streamfilter.similarity.columns import Samples
-from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
+from streamfilter.similarity.doubt import (
+    chance_at_least,
+    chance_below,
+    chance_below_of_slots,
+    least_likely,
+)
 from streamfilter.similarity.exact import jaccard
 from streamfilter.similarity.minhash import MinHasher, estimate, independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
@@ -93,6 +99,27 @@ def test_the_probability_of_being_wrong_is_calibrated(judged):
     assert table[-1][2] > 0.3  # those in doubt are in doubt
 
 
+@pytest.mark.parametrize("truth", [0.01, 0.3, 0.5, 0.8, 0.95, 0.999])
+def test_no_more_come_out_below_the_least_likely_share_than_promised(truth):
+    """Each number of trials that slots can be worth, by the exact tail of the binomial."""
+    chance, trials = 1e-4, np.arange(64, 514)
+    limits = least_likely(truth, trials, deviations=-NormalDist().inv_cdf(chance))
+    below = np.ceil(limits * trials).astype(int) - 1  # the most that is below the limit
+    tails = [
+        chance_at_least(n - k, trials=n, chance=1 - truth)
+        for n, k in zip(trials.tolist(), below.tolist(), strict=True)
+        if k >= 0
+    ]
+    assert max(tails, default=0.0) <= chance
+    # Not for nothing: two trials more, and the promise would be broken.
+    enough = (2 + below) / trials < truth
+    more = [
+        chance_at_least(n - k - 2, trials=n, chance=1 - truth)
+        for n, k in zip(trials[enough].tolist(), below[enough].tolist(), strict=True)
+    ]
+    assert min(more, default=1.0) > chance
+
+
 def test_a_verdict_on_few_trials_claims_little():
     assert chance_below(0.8, 1.0, 0) == pytest.approx(0.8)
     assert chance_below(0.8, 1.0, 1) == pytest.approx(0.64)
@@ -100,10 +127,13 @@ def test_a_verdict_on_few_trials_claims_little():
     assert chance_below_of_slots(1.0, 1.0, 128) == 1.0  # nothing is above the highest threshold
 
 
-@pytest.mark.parametrize(("slots", "size"), [(64, 40), (64, 300), (128, 90), (128, 600), (256, 80)])
+@pytest.mark.parametrize(
+    ("slots", "size"),
+    [(64, 2), (64, 40), (64, 300), (128, 3), (128, 5), (128, 9), (128, 90), (128, 600), (256, 80)],
+)
 def test_slots_are_worth_what_their_variance_says(slots, size):
     rng, truth, trials = np.random.default_rng(3), 0.8, 1_200
-    common = round(size * 2 * truth / (1 + truth))
+    common = min(round(size * 2 * truth / (1 + truth)), size - 1)
     union = 2 * size - common
     flat, starts = [], [0]
     for _ in range(trials):

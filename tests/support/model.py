@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import sqrt
+from math import log
+from statistics import NormalDist
 
 import numpy as np
 
@@ -34,6 +35,15 @@ class Verdict:
     verdict: str
     matches: list[tuple[str, float, int]] = field(default_factory=list)
     truncated: bool = False
+
+
+def improbable(share: float, truth: float, trials: int) -> bool:
+    """Whether fewer than one in 10,000 of pairs alike by *truth* are so far below it."""
+    truth = min(truth, 1 - 1e-12)
+    if share >= truth:
+        return False
+    divergence = share * log(share / truth) + (1 - share) * log((1 - share) / (1 - truth))
+    return 2 * trials * divergence > NormalDist().inv_cdf(1e-4) ** 2
 
 
 def jaccard(a: Stored, b: Stored) -> float:
@@ -251,6 +261,6 @@ class SequentialModel:
         if self.method == "exact":
             union = (me.set_size + other.set_size) / (1 + least)
             slots = len(me.signature)
-            (worth,) = independent_trials(slots, slots=slots, unions=np.array([union]))
-            least -= 3.5 * sqrt(least * (1 - least) / float(worth))
+            (worth,) = independent_trials(slots, slots=slots, unions=np.array([union])).tolist()
+            return not improbable(estimated + 1 / worth, least, worth)
         return estimated >= least
