@@ -16,7 +16,10 @@ from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.workers.handle import COMMAND, Handle, Mishap
 
 MISHAPS_MAX = 8
-"""So many in a row, and they are given up: something here does not let them live."""
+"""So many that were not made good, and they are given up: something does not let them live."""
+GOOD = 100
+"""Answers make one mishap good. Not a single one: where one worker fails again and again beside one
+that does not, each would be replaced for ever, at .3 s a batch."""
 
 logger = logging.getLogger("streamfilter.workers")
 
@@ -32,7 +35,7 @@ class Workforce:
         self._alive: set[Handle] = set()
         self._idle: list[Handle] = []
         self._closed = False
-        self._mishaps = 0
+        self._mishaps = self._answers = 0
 
     def begin(self, sketcher: Sketcher, texts: Sequence[str]) -> Callable[[], Sketches]:
         """Begin to sketch *texts*; what is returned waits for their sketches."""
@@ -43,7 +46,7 @@ class Workforce:
 
     @property
     def given_up(self) -> bool:
-        """Return True if so many failed in a row that none is asked any more."""
+        """Return True if they failed so often that none is asked any more."""
         return self._mishaps >= MISHAPS_MAX
 
     @property
@@ -76,10 +79,15 @@ class Workforce:
     def _note(self, mishap: Mishap, texts: int) -> None:
         with self._lock:
             self._mishaps += 1
+            last = self._mishaps == MISHAPS_MAX
+            idle = self._idle.copy() if last else []
+            self._idle = [] if last else self._idle
         if not self._closed:
             logger.warning("a worker failed: %s; its %d texts are sketched again", mishap, texts)
-            if self._mishaps == MISHAPS_MAX:
-                logger.error("workers failed %d times in a row: going on without", MISHAPS_MAX)
+            if last:
+                logger.error("workers failed %d times: going on without", MISHAPS_MAX)
+        for each in idle:
+            self._dismiss(each)
 
     def _asked(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
         """Ask a worker; one that fails is not asked again.
@@ -91,14 +99,26 @@ class Workforce:
         try:
             sketches = worker.ask(sketcher, texts)
         except BaseException:
-            with self._lock:
-                self._alive.discard(worker)
-            worker.close()
+            self._dismiss(worker)
             raise
         with self._lock:
-            self._idle.append(worker)
-            self._mishaps = 0
+            self._answered()
+            kept = not self.given_up
+            if kept:
+                self._idle.append(worker)
+        if not kept:
+            self._dismiss(worker)
         return sketches
+
+    def _answered(self) -> None:
+        self._answers += 1
+        if self._answers >= GOOD and self._mishaps and not self.given_up:
+            self._answers, self._mishaps = 0, self._mishaps - 1
+
+    def _dismiss(self, worker: Handle) -> None:
+        with self._lock:
+            self._alive.discard(worker)
+        worker.close()
 
     def _taken(self) -> Handle:
         with self._lock:

@@ -18,7 +18,7 @@ from streamfilter.model import Document, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew, cut
-from streamfilter.workers.workforce import MISHAPS_MAX
+from streamfilter.workers.workforce import GOOD, MISHAPS_MAX
 
 SCHEME = Scheme(16, 6)
 SEED = bytes(range(16))
@@ -108,6 +108,39 @@ def test_workers_that_fail_are_given_up_and_no_text_is_lost(code, why, caplog):
         assert sketched(crew) == wanted
         assert not caplog.text
         assert crew.pids == []
+
+
+def test_workers_of_which_one_fails_again_and_again_are_given_up(caplog):
+    """It meets a part that it has no memory for, in each batch; the other part always succeeds."""
+    code = (
+        "from streamfilter.similarity.sketch import Sketcher\n"
+        "alone = Sketcher.alone\n"
+        "def full(self, texts):\n"
+        "    if 'large' in texts: raise MemoryError\n"
+        "    return alone(self, texts)\n"
+        "Sketcher.alone = full\n"
+        "from streamfilter.workers.worker import main; main()"
+    )
+    texts = ["large", *TEXTS]
+    wanted = alone(texts)
+    with closing(Crew(2, command=[sys.executable, "-P", "-c", code])) as crew:
+        for _ in range(MISHAPS_MAX):
+            assert sketched(crew, texts) == wanted
+        assert caplog.text.count("it met MemoryError") == MISHAPS_MAX
+        assert caplog.text.count("going on without") == 1
+        assert crew.pids == []
+
+
+def test_answers_make_mishaps_good(caplog):
+    """Workers that are killed once a day are not given up after a week."""
+    with closing(Crew(1)) as crew:
+        for _ in range(MISHAPS_MAX + 2):
+            sketched(crew)
+            crew._workforce._answers = GOOD
+            (pid,) = crew.pids
+            os.kill(pid, signal.SIGKILL)
+        assert sketched(crew) == alone()
+        assert "going on without" not in caplog.text
 
 
 def test_a_system_that_gives_no_process_costs_no_text(caplog):
