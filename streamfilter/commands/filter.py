@@ -83,8 +83,8 @@ def command(
 ) -> int:
     """Keep the first of every group of near-duplicate lines, or rows, of files.
 
-    INPUT is JSON Lines, CSV or Avro (--format), plain or gzip; - is standard input. What is kept
-    comes out in the input's format. An output whose name ends in .gz is compressed.
+    INPUT is JSON Lines, CSV or Avro, plain or gzip, or Parquet (--format); - is standard input.
+    What is kept comes out in the input's format. An output whose name ends in .gz is compressed.
     """
     if output == "json" and STDIN in (unique, duplicates, dead_letter):
         raise click.UsageError("-o json and an output both want standard output; name a file")

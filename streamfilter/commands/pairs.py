@@ -65,7 +65,7 @@ def command(
     output: str,
     **similarity: Any,
 ) -> None:
-    """Find all near-duplicate pairs of files (JSON Lines, CSV, Avro; .gz, -); nothing is kept."""
+    """Find all near-duplicate pairs of files (JSON Lines, CSV, Avro, Parquet)."""
     with INTERRUPTION.listening():
         config = config_of(similarity, inputs)
         seed = seed_of(similarity, config)

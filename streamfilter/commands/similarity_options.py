@@ -22,8 +22,8 @@ _OPTIONS = (
     click.option(
         "--format",
         "file_format",
-        type=click.Choice(["lines", "csv", "avro"]),
-        help="Of the files: what their names do not say (.csv, .avro).",
+        type=click.Choice(["lines", "csv", "avro", "parquet"]),
+        help="Of the files: what their names do not say (.csv, .avro, .parquet).",
     ),
     click.option(
         "--text",

@@ -40,10 +40,11 @@ class InputSection(Section):
         "and id by JSON Pointer; text: the whole value is the text; "
         "fields: JSON records such as customers, compared field by field.",
     )
-    file_format: Literal["auto", "lines", "csv", "avro"] = Field(
+    file_format: Literal["auto", "lines", "csv", "avro", "parquet"] = Field(
         default="auto",
         description="Over files (--format): lines; csv, whose first row names the columns; avro: "
-        "container files. auto: as a file's name says, such as news.csv, else lines.",
+        "container files; parquet: with the extra of that name. auto: as a file's name says, such "
+        "as news.csv, else lines.",
     )
     schema_file: Path | None = Field(
         default=None,

@@ -21,7 +21,7 @@ from streamfilter.stops import ExitCode, Stop
 
 LINES = "lines"
 SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".csv": "csv",
-            ".tsv": "csv", ".avro": "avro"}  # fmt: skip
+            ".tsv": "csv", ".avro": "avro", ".parquet": "parquet", ".pq": "parquet"}  # fmt: skip
 """What a file's name says of its format, if anything."""
 
 
@@ -42,7 +42,14 @@ def open_input(path: str, config: Config, reader: Reader, *, name: str | None = 
         format = format_of(path) or LINES
     if format == LINES:
         return InputFile(path, name=name)
-    module = import_module(f"streamfilter.files.formats.{format}")
+    try:
+        module = import_module(f"streamfilter.files.formats.{format}")
+    except ModuleNotFoundError as error:
+        raise Stop(
+            f"{path}: files of format {format} need {error.name}, which is not installed\n"
+            f"    cure: pip install 'streamfilter[{format}]'",
+            exit_code=ExitCode.USAGE,
+        ) from None
     return cast(Input, module.table(path, reader, name=name))
 
 

@@ -96,6 +96,11 @@ class OutputFile:
                 raise self._full(error) from None
             raise
 
+    @property
+    def closed(self) -> bool:
+        """Return whether nothing can be added any more."""
+        return self._file.closed
+
     def complete(self) -> None:
         """Finish the content: after this, only the renaming can fail.
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 Rows = Sequence[dict[str, Any]]
 SYNC = b"a marker of ours"
@@ -53,7 +55,17 @@ def read_avro(path: Path) -> list[dict[str, Any]]:
         return list(fastavro.reader(file))
 
 
+def write_parquet(path: Path, rows: Rows) -> Path:
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=90)
+    return path
+
+
+def read_parquet(path: Path) -> list[dict[str, Any]]:
+    return pq.read_table(path).to_pylist()
+
+
 FORMATS = [
     Format("csv", ".csv", write_csv, read_csv),
     Format("avro", ".avro", write_avro, read_avro),
+    Format("parquet", ".parquet", write_parquet, read_parquet),
 ]

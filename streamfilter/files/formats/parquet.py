@@ -1,0 +1,280 @@
+"""Parquet: columns, read a batch of rows at a time and written as they are, never as a whole.
+
+The columns that pointers name become the values of rows; all others are carried along as they
+stand, to the file of what is kept. A row has no bytes of its own: where somebody wants them (the
+evidence of a duplicate, a dead letter), it is told as JSON.
+
+Residue: how many rows a batch may have follows from what the file says of its row groups. Texts
+that are stored once and mean many rows unpack to more than it says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from streamfilter.documents.reader import Reader
+from streamfilter.documents.rows import Row
+from streamfilter.files.formats.columns import check_columns
+from streamfilter.files.lines import STDIN, InputFile
+from streamfilter.files.outputs import OutputFile
+from streamfilter.files.stretches import Input, Stretch
+from streamfilter.matching import envelope
+from streamfilter.model import ErrorCode, Malformed, Record, Source
+from streamfilter.stops import BrokenInput, ExitCode, Stop
+
+BUFFER_BYTES = 1 << 20
+"""Of a column that is read: else its whole row group is."""
+GROUP_BYTES = 64 * 1024 * 1024
+"""Of a row group that we write, about; one waits in memory until it is whole."""
+NO_VALUE = object()
+"""In place of one that cannot be had."""
+
+
+def table(path: str, reader: Reader, *, name: str | None) -> ParquetTable:
+    """Open *path*, known to the index as *name*."""
+    return ParquetTable(path, reader, name)
+
+
+class ParquetRow(Row):
+    """A row of a batch; its value is made when somebody asks for it."""
+
+    __slots__ = ("at", "batch")
+    batch: Any
+    at: int
+
+    def __init__(
+        self, source: Source, named: Any, trouble: Malformed | None, batch: Any, at: int
+    ) -> None:
+        """Set what is there: a frozen class has no shorter way."""
+        put = object.__setattr__
+        put(self, "source", source)
+        put(self, "key", None)
+        put(self, "headers", ())
+        put(self, "timestamp", -1)
+        put(self, "headers_error", None)
+        put(self, "named", named)
+        put(self, "trouble", trouble)
+        put(self, "batch", batch)
+        put(self, "at", at)
+
+    @property
+    def value(self) -> bytes:
+        """Return the whole row as JSON."""
+        row = self.batch.slice(self.at, 1)
+        values = {name: _as_json(row.column(at)) for at, name in enumerate(row.schema.names)}
+        return envelope.encode(values)
+
+
+class ParquetTable:
+    """One Parquet file, read once from its beginning."""
+
+    format = "parquet"
+
+    def __init__(self, path: str, reader: Reader, name: str | None) -> None:
+        """Open *path*, known to the index as *name*, and read what it says of itself.
+
+        Raises:
+            Stop: it cannot be opened, is none, or has not the columns that *reader* reads.
+        """
+        if path == STDIN or (os.path.exists(path) and not os.path.isfile(path)):
+            raise Stop(
+                f"{path} is read once and forwards, and Parquet is read from its end\n"
+                "    cure: write it to a file, and name that",
+                exit_code=ExitCode.USAGE,
+            )
+        opened = InputFile(path, name=name)
+        self.path, self.name, self._size = path, opened.name, opened.size
+        opened.close()
+        self._end = 1
+        with self._damage():
+            self._file = pq.ParquetFile(
+                path, buffer_size=BUFFER_BYTES, pre_buffer=False, memory_map=False
+            )
+            self.schema = self._file.schema_arrow
+            metadata = self._file.metadata
+            self.groups = [metadata.row_group(each) for each in range(metadata.num_row_groups)]
+            """What the file says of each row group."""
+        check_columns(path, self.schema.names, reader)
+        tops = dict.fromkeys(each[0] for each in reader.paths)
+        self._keys = [key for key in tops if key in self.schema.names]
+        self._digests = [blake2b(digest_size=16) for _ in self._keys]
+
+    def stretches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Stretch]:
+        """Yield at most *documents* rows at a time, about *size* bytes of them.
+
+        None reaches over the row *boundary*.
+        """
+        with self._damage():
+            rows = self._file.metadata.num_rows
+            count = min(documents, self.rows_of(size))
+            for batch in self._file.iter_batches(batch_size=count, use_threads=False):
+                for part in _cut(batch, boundary - self._end):
+                    start = self._end
+                    self._end += part.num_rows
+                    records = self._rows(part, start)
+                    read = self._size * (self._end - 1) // max(rows, 1)
+                    yield Stretch(records, start, self._end, 0, read, self._digest())
+
+    def rows_of(self, size: int) -> int:
+        """Return how many rows *size* bytes are, unpacked, where rows are largest."""
+        row = max(
+            (each.total_byte_size // max(each.num_rows, 1) for each in self.groups), default=1
+        )
+        return max(1, size // max(row, 1))
+
+    def _rows(self, batch: Any, start: int) -> list[Record]:
+        columns = [_values(batch.column(batch.schema.get_field_index(key))) for key in self._keys]
+        for digest, column in zip(self._digests, columns, strict=True):
+            digest.update(("\n".join(map(str, column)) + "\n").encode())
+        rows: list[Record] = []
+        for at, values in enumerate(zip(*columns, strict=True)):
+            named = dict(zip(self._keys, values, strict=True))
+            trouble = None
+            if NO_VALUE in values:
+                trouble = Malformed(ErrorCode.BAD_UTF8, "a string is not UTF-8")
+            rows.append(ParquetRow(Source(self.name, 0, start + at), named, trouble, batch, at))
+        return rows
+
+    def _digest(self) -> str:
+        """Return a digest of what was read so far, however it lies in batches and groups."""
+        parts = b"".join(each.digest() for each in self._digests)
+        return blake2b(parts, digest_size=16).hexdigest()
+
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        """Say of what is no Parquet file how far it can be read."""
+        try:
+            yield
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            where = f"after row {self._end - 1}" if self._end > 1 else "at its beginning"
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise BrokenInput(f"{self.path}: damaged Parquet data {where}: {why}") from None
+
+    def writer(self, output: OutputFile) -> RowGroups:
+        """Return what writes rows, under the same schema."""
+        return RowGroups(output, self)
+
+    def packing(self) -> tuple[str | dict[str, str], int]:
+        """Return how each column is packed, and how many rows a group has at most."""
+        if not self.groups:
+            return "snappy", 1
+        columns = [self.groups[0].column(each) for each in range(self.groups[0].num_columns)]
+        codecs = {each.path_in_schema: each.compression for each in columns}
+        packing = {name: "none" if codec == "UNCOMPRESSED" else codec
+                   for name, codec in codecs.items()}  # fmt: skip
+        rows = max(1, *(each.num_rows for each in self.groups))
+        return packing, min(rows, self.rows_of(GROUP_BYTES))
+
+    def differs(self, other: Input) -> str | None:
+        """Return whether the other file has other columns."""
+        same = isinstance(other, ParquetTable) and self.schema.equals(other.schema)
+        return None if same else "their columns, or the types of these, differ"
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class RowGroups:
+    """Writes rows as they came, in row groups about as large as theirs."""
+
+    def __init__(self, output: OutputFile, like: ParquetTable) -> None:
+        packing, self._rows_max = like.packing()
+        self._writer = pq.ParquetWriter(_Sink(output), like.schema, compression=packing)
+        self._batch: Any = None
+        self._at: list[int] = []
+        self._parts: list[Any] = []
+        self._rows = 0
+
+    def add(self, record: Record) -> None:
+        """Write *record* as it came."""
+        assert isinstance(record, ParquetRow)
+        if record.batch is not self._batch:
+            self._take()
+            self._batch = record.batch
+        self._at.append(record.at)
+
+    def _take(self) -> None:
+        """Take what is kept of a batch."""
+        if self._at:
+            part = self._batch.take(pa.array(self._at, pa.int32()))
+            self._parts.append(part)
+            self._rows += part.num_rows
+            self._at = []
+        # Cut at the very row: the same rows give the same bytes, whatever their batches were.
+        while self._rows >= self._rows_max:
+            self._write(self._rows_max)
+
+    def _write(self, count: int) -> None:
+        """Write the first *count* rows that wait as a group."""
+        waiting = pa.Table.from_batches(self._parts)
+        self._writer.write_table(waiting.slice(0, count).combine_chunks(), row_group_size=count)
+        self._parts = waiting.slice(count).to_batches()
+        self._rows -= count
+
+    def finish(self) -> None:
+        """Write what stands at a file's end."""
+        self._take()
+        if self._rows:
+            self._write(self._rows)
+        self._writer.close()
+
+
+class _Sink:
+    """An output, as pyarrow writes to files."""
+
+    def __init__(self, output: OutputFile) -> None:
+        self._output = output
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        # A writer that is dropped writes a file's end; that of a discarded output goes nowhere.
+        if not self._output.closed:
+            self._output.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Leave that to the output."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _cut(batch: Any, at: int) -> Sequence[Any]:
+    """Return *batch* in two parts, the first of *at* rows, if it has more."""
+    return [batch.slice(0, at), batch.slice(at)] if 0 < at < batch.num_rows else [batch]
+
+
+def _values(column: Any) -> list[Any]:
+    """Return a column's values; dates, times and decimals as text."""
+    kind = column.type
+    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+        column = column.cast(pa.string())
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        values = [_value(each) for each in column]
+    return values
+
+
+def _value(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError:
+        return NO_VALUE
+
+
+def _as_json(column: Any) -> Any:
+    """Return the only value of *column* as JSON can tell it."""
+    try:
+        (value,) = _values(column)
+    except (ValueError, pa.ArrowException):  # nested times that Python has none of
+        return str(column.type)
+    return column.cast(pa.binary()).to_pylist()[0] if value is NO_VALUE else value

@@ -1,0 +1,214 @@
+"""Parquet: columns of all kinds, in bounded memory; what is no such file is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streamfilter.assembly import reader_for
+from streamfilter.config.configuration import Config
+from streamfilter.files import inputs
+from tests.filter.conftest import Desk
+from tests.filter.stories import lines_of, stories, write
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("meta", pa.struct([("text", pa.large_string()), ("length", pa.int32())])),
+        ("paragraphs", pa.list_(pa.struct([("text", pa.string())]))),
+        ("language", pa.dictionary(pa.int32(), pa.string())),
+        ("seen", pa.timestamp("ns", tz="UTC")),
+        ("price", pa.decimal128(9, 2)),
+        ("day", pa.date32()),
+        ("vector", pa.list_(pa.float32(), 3)),
+        ("raw", pa.binary()),
+        ("labels", pa.map_(pa.string(), pa.int32())),
+    ],
+    metadata={"made by": "somebody"},
+)
+
+
+def articles(count: int) -> list[dict[str, Any]]:
+    return [
+        {"id": n, "meta": {"text": each["text"], "length": n}, "language": "en",
+         "paragraphs": [{"text": part} for part in each["text"].partition(" w9")],
+         "seen": datetime(2026, 1, 31, tzinfo=UTC), "price": Decimal("1.50"),
+         "day": date(2026, 1, 31), "vector": [0.5, 1.0, n], "raw": b"\x00\xff",
+         "labels": [("a", n)]}
+        for n, each in enumerate(stories(count))
+    ]  # fmt: skip
+
+
+def parquet(path: Path, rows: Any, schema: Any = SCHEMA, **options: Any) -> Path:
+    pq.write_table(pa.Table.from_pylist(rows, schema), path, **options)
+    return path
+
+
+def test_rows_come_out_with_all_their_columns_types_and_packing(desk: Desk) -> None:
+    rows = articles(300)
+    path = parquet(desk.path / "in.parquet", rows, row_group_size=70, compression="zstd")
+    assert desk.run(path, text="/meta/text") == 0
+    withheld = {record["id"]: record for record in desk.records(desk.duplicates)}
+    kept = pq.ParquetFile(desk.unique)
+    given = pq.read_table(path)
+    there = pa.array([str(row["id"]) not in withheld for row in rows])
+    assert kept.read().equals(given.filter(there))
+    assert kept.schema_arrow.equals(pq.read_schema(path), check_metadata=True)
+    assert kept.schema_arrow.metadata[b"made by"] == b"somebody"
+    groups = [kept.metadata.row_group(n) for n in range(kept.num_row_groups)]
+    assert groups[0].column(0).compression == "ZSTD"
+    assert [group.num_rows for group in groups[:2]] == [70, 70]
+    payload = json.loads(withheld[max(withheld)]["payload"])
+    assert (payload["day"], payload["price"], payload["raw"]) == ("2026-01-31", "1.50", "AP8=")
+    assert payload["meta"]["text"]
+
+
+def test_texts_of_a_list_are_its_lines(desk: Desk) -> None:
+    rows = articles(200)
+    lines = [{"id": row["id"], "text": "\n".join(p["text"] for p in row["paragraphs"])}
+             for row in rows]  # fmt: skip
+    assert desk.run(write(desk.path / "in.jsonl", lines_of(lines))) == 0
+    wanted = [(r["id"], r["similarity"], r["matches"][0]["id"])
+              for r in desk.records(desk.duplicates)]  # fmt: skip
+    desk.clear()
+    assert desk.run(parquet(desk.path / "in.parquet", rows), text="/paragraphs/*/text") == 0
+    assert wanted
+    assert [(r["id"], r["similarity"], r["matches"][0]["id"])
+            for r in desk.records(desk.duplicates)] == wanted  # fmt: skip
+
+
+def test_nulls_are_what_they_are_in_json(desk: Desk) -> None:
+    texts = [("a", "one text with some words in it"), ("b", None), (None, "another"), ("d", "")]
+    rows = [{"id": id_, "text": text} for id_, text in texts]
+    schema = pa.schema([("id", pa.string()), ("text", pa.string())])
+    assert desk.run(write(desk.path / "in.jsonl", lines_of(rows))) == 0
+    kept = [json.loads(line) for line in desk.unique.read_bytes().splitlines()]
+    dead = [record["error"] for record in desk.records(desk.dead)]
+    desk.clear()
+    assert desk.run(parquet(desk.path / "in.parquet", rows, schema)) == 0
+    assert pq.read_table(desk.unique).to_pylist() == kept
+    assert [record["error"] for record in desk.records(desk.dead)] == dead
+    assert len(kept) == 2
+
+
+def test_a_string_that_is_no_utf_8_is_one_dead_letter(desk: Desk) -> None:
+    texts = [each["text"].encode() for each in stories(4)]
+    texts[2] = b"caf\xe9 " + texts[2]
+    column = pa.array(texts, pa.binary()).view(pa.string())
+    table = pa.table({"id": ["a", "b", "c", "d"], "text": column})
+    path = desk.path / "in.parquet"
+    pq.write_table(table, path)
+    assert desk.run(path) == 0
+    (letter,) = desk.records(desk.dead)
+    assert (letter["error"]["code"], letter["source"]["offset"]) == ("bad_utf8", 3)
+    kept = pq.read_table(desk.unique, columns=["id"]).column(0).to_pylist()
+    withheld = [record["id"] for record in desk.records(desk.duplicates)]
+    assert sorted(kept + withheld) == ["a", "b", "d"]
+
+
+def test_a_column_of_another_type_is_told_row_by_row(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = parquet(desk.path / "in.parquet", articles(2))
+    assert desk.run(path, text="/raw", dead_letter=False) == 65
+    assert f"{path}, row 1: wrong_type: /raw is bytes; it must be a string" in (
+        capsys.readouterr().err
+    )
+    assert desk.run(path, text="/meta/body", dead_letter=False) == 65
+    assert "missing_text: there is no /meta/body" in capsys.readouterr().err
+
+
+def damaged(data: bytes, kind: str) -> bytes:
+    middle = len(data) // 2
+    match kind:
+        case "cut":
+            return data[:middle]
+        case "footer":
+            return data[:-900] + bytes(892) + data[-8:]
+        case "page":
+            return data[:middle] + b"\xff" * 400 + data[middle + 400 :]
+        case "empty":
+            return b""
+        case "other":
+            return b"Obj\x01" + data[4:-4] + b"none"
+    raise AssertionError(kind)
+
+
+@pytest.mark.parametrize("kind", ["cut", "footer", "page", "empty", "other"])
+def test_damage_is_told_and_the_outputs_stay(
+    desk: Desk, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = parquet(
+        desk.path / "in.parquet", articles(400), row_group_size=50, write_page_checksum=True
+    )
+    path.write_bytes(damaged(path.read_bytes(), kind))
+    desk.unique.write_text("as it was")
+    assert desk.run(path, text="/meta/text") == 65
+    error = capsys.readouterr().err
+    assert f"{path}: damaged Parquet data " in error
+    assert len(error.splitlines()) < 4
+    assert desk.unique.read_text() == "as it was"
+
+
+def test_without_the_extra_it_says_what_to_install(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = parquet(desk.path / "in.parquet", articles(2))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "streamfilter.files.formats.parquet", raising=False)
+    assert desk.run(path) == 64
+    error = capsys.readouterr().err
+    assert "files of format parquet need pyarrow, which is not installed" in error
+    assert "cure: pip install 'streamfilter[parquet]'" in error
+
+
+def test_standard_input_is_refused_with_the_reason(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.run("-", format="parquet") == 64
+    assert "Parquet is read from its end\n    cure: write it to a file" in capsys.readouterr().err
+
+
+def test_one_large_row_group_is_read_in_little_memory(tmp_path: Path) -> None:
+    rows = [{"id": n, "text": f"{n} " * 400} for n in range(40_000)]
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    path = parquet(tmp_path / "in.parquet", rows, schema, use_dictionary=False)
+    del rows
+    assert pq.ParquetFile(path).num_row_groups == 1
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        config = Config()
+        opened = inputs.open_input(str(path), config, reader_for(config))
+        read = sum(len(each.records) for each in opened.stretches(documents=1_000, size=1 << 20))
+        opened.close()
+    finally:
+        pa.set_memory_pool(before)
+    assert read == 40_000
+    assert pool.max_memory() < 16 << 20, "of some 90 MB"
+
+
+def test_a_file_without_rows_gives_one_without_rows(desk: Desk) -> None:
+    path = parquet(desk.path / "in.parquet", [])
+    assert desk.run(path, text="/meta/text") == 0
+    kept = pq.read_table(desk.unique)
+    assert (kept.num_rows, kept.schema) == (0, SCHEMA)
+
+
+def test_a_full_disk_is_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")
+    path = parquet(desk.path / "in.parquet", articles(20))
+    from streamfilter.cli import main
+
+    arguments = ["--unique", "/dev/full", "--duplicates", "/dev/null", "--text", "/meta/text"]
+    assert main(["filter", str(path), *arguments]) == 75
+    assert "cannot write /dev/full: No space left on device" in capsys.readouterr().err
