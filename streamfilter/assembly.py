@@ -9,6 +9,7 @@ from typing import Any
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.input import RegistrySection
+from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.registry import Access, Registry
 from streamfilter.documents.schemas import OneSchema, Schema, Schemas, SchemasAway
@@ -49,6 +50,18 @@ def reader_for(config: Config) -> Reader:
         framed=config.input.framing == "registry",
         message=config.input.message,
     )
+
+
+def decoder_of_all(config: Config) -> Decoder:
+    """Return what decodes whole values as *config* says, to look at them.
+
+    Raises:
+        ConfigError: the format needs what is not there; names the cure.
+    """
+    given = config.input
+    framed = given.framing == "registry"
+    wanted = Wanted(None, config.limits.depth, _schemas_for(config), framed, given.message)
+    return decoder_for("json" if given.format == "fields" else given.format, wanted)
 
 
 def _schemas_for(config: Config) -> Schemas | None:

@@ -22,6 +22,7 @@ VERBS = {
     "filter": "Filter JSON Lines files; needs no broker.",
     "init": "Write a first configuration, with text and id found in the topic's records.",
     "check": "Say everything that is wrong with a configuration, before it runs.",
+    "peek": "Show how a topic's records are read: id, text, or why not.",
     "demo": "See it work on an embedded broker, with nothing installed.",
     "feed": "Fill the input topic with stories, to see a service work.",
     "plan": "Show which bands and rows find how many duplicates.",

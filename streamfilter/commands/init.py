@@ -14,12 +14,11 @@ import click
 
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config, load_config
-from streamfilter.config.problems import did_you_mean
 from streamfilter.config.schema import schema_text
 from streamfilter.config.starter import StarterFile
 from streamfilter.documents.proposal import Proposal, propose
 from streamfilter.process import standard
-from streamfilter.stops import ConfigError, ExitCode, Problem
+from streamfilter.stops import ConfigError, ExitCode
 
 RECORDS = 200
 """Looked at, the latest of all partitions."""
@@ -108,9 +107,8 @@ def _look(config: Config, topic: str) -> Proposal:
 
     names = sampling.names(config)
     if topic not in names:
-        cure = did_you_mean(topic, names, what="topics there")
-        raise ConfigError([Problem("--topic", f"the brokers show no topic {topic!r}", cure)])
-    found = propose(sampling.latest(config, RECORDS))
+        raise ConfigError([sampling.no_topic("--topic", topic, names)])
+    found = propose([record.value for record in sampling.latest(config, RECORDS)])
     standard.say(_seen(topic, found))
     return found
 

@@ -14,10 +14,12 @@ a time is a number, a UUID a string, a decimal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from struct import Struct
 from typing import Any
 
+from streamfilter.documents.outline import MAP, Outline, outline_of
 from streamfilter.documents.pointers import EACH, Path, Tree, tree_of
 
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -38,13 +40,26 @@ def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) ->
     Raises:
         BrokenAvro: it is no schema.
     """
+    with _broken_if_none():
+        compiler = _Compiler(text, named)
+        return compiler.read(compiler.schema, "", tree_of(paths))
+
+
+def outline_of_avro(text: str, named: Sequence[str] = ()) -> Outline:
+    """Return what pointers can lead to in values of the schema *text*.
+
+    Raises:
+        BrokenAvro: it is no schema.
+    """
+    with _broken_if_none():
+        compiler = _Compiler(text, named)
+        return outline_of((compiler.schema, ""), compiler.below)
+
+
+@contextmanager
+def _broken_if_none() -> Iterator[None]:
     try:
-        compiler = _Compiler()
-        for each in named:
-            compiler.learn(json.loads(each), "")
-        schema = json.loads(text)
-        compiler.learn(schema, "")
-        return compiler.read(schema, "", tree_of(paths))
+        yield
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BrokenAvro(f"the schema is none: {type(error).__name__} {error}") from None
 
@@ -52,10 +67,13 @@ def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) ->
 class _Compiler:
     """Makes functions of schemas; named types are looked up by their full names."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str, named: Sequence[str]) -> None:
         self._named: dict[str, tuple[Any, str]] = {}
         """Full name → its schema, and the namespace inside of it."""
         self._skips: dict[str, Skip] = {}
+        for each in (*named, text):
+            self.schema = json.loads(each)
+            self.learn(self.schema, "")
 
     def learn(self, schema: Any, space: str) -> None:
         """Remember every named type of *schema*."""
@@ -75,6 +93,25 @@ class _Compiler:
                     self.learn(schema[key], space)
             if isinstance(kind, dict | list):
                 self.learn(kind, space)
+
+    def below(self, node: tuple[Any, str]) -> str | list[tuple[Path, tuple[Any, str]]]:
+        """Return what a schema in a namespace is, or the ways to those inside of it."""
+        schema, kind, space = self._resolved(*node)
+        match kind:
+            case "union":
+                return [((), (each, space)) for each in schema]
+            case "record" | "error":
+                return [
+                    ((name,), (field["type"], space))
+                    for field in schema["fields"]
+                    for name in (field["name"], *field.get("aliases", ()))
+                ]
+            case "array":
+                return [((EACH,), (schema["items"], space))]
+            case "null":
+                return []
+            case _:
+                return _IN_JSON.get(kind, "bytes")
 
     def read(self, schema: Any, space: str, tree: Tree) -> Read:
         """Return what reads a value as far as *tree* names it; of the rest, only its kind."""
@@ -177,6 +214,10 @@ class _Compiler:
             schema = kind  # {"type": "string", "logicalType": …}
 
 
+_IN_JSON = {
+    "map": MAP, "enum": "a string", "string": "a string", "int": "an integer",
+    "long": "an integer", "float": "a number", "double": "a number", "boolean": "a boolean",
+}  # fmt: skip
 _COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
 
 

@@ -32,8 +32,8 @@ NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(formats.__pa
 class Wanted:
     """What a format needs to know."""
 
-    paths: Sequence[Path]
-    """What pointers name: a format may leave out everything else."""
+    paths: Sequence[Path] | None
+    """What pointers name: a format may leave out everything else. None: all that there is."""
     depth: int
     """How deep objects and arrays may be nested."""
     schemas: Schemas | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -47,8 +47,7 @@ class Proposal:
     @property
     def sure(self) -> bool:
         """Return whether the records say what their text is."""
-        known = self.format == "text" or (self.format == "json" and self.text is not None)
-        return self.records > 0 and known
+        return self.records > 0 and (self.format == "text" or self.text is not None)
 
 
 @dataclass(slots=True)
@@ -72,6 +71,11 @@ def propose(values: Sequence[bytes | None]) -> Proposal:
     roots = [root for value in there if (root := _object(value)) is not None]
     if len(roots) < MOST * len(there):
         return Proposal(len(there), _other_format(there))
+    return replace(propose_from(roots, "json"), records=len(there))
+
+
+def propose_from(roots: Sequence[dict[str, Any]], format: str) -> Proposal:
+    """Return what the records look like that were decoded to *roots* by *format*."""
     seen: defaultdict[str, _Seen] = defaultdict(_Seen)
     for root in roots:
         for pointer, value in _scalars(root, ()):
@@ -82,8 +86,8 @@ def propose(values: Sequence[bytes | None]) -> Proposal:
         key=lambda pointer: -sum(found[pointer].words),
     )
     return Proposal(
-        records=len(there),
-        format="json",
+        records=len(roots),
+        format=format,
         text=texts[0] if texts else None,
         words=round(median(found[texts[0]].words)) if texts else 0,
         others=tuple(texts[1:4]),
@@ -135,6 +139,8 @@ def _scalars(here: dict[str, Any], path: Path) -> Iterator[tuple[str, str]]:
             yield from _scalars(value, (*path, key))
         elif isinstance(value, str) and _can_be_named(pointer):
             yield pointer, value
+        elif type(value) is int and _can_be_named(pointer):
+            yield pointer, Integer(value)
 
 
 def _can_be_named(pointer: str) -> bool:

@@ -14,6 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from streamfilter.documents.outline import MAP, Outline, outline_of
+from streamfilter.documents.pointers import EACH, Path
+
 NESTED_MAX = 100
 """Messages within messages; more than any compiler takes."""
 
@@ -88,6 +91,37 @@ class Types:
             inside = inside.rpartition(".")[0]
         return self._known.get(name)
 
+    def outline(self, message: Type) -> Outline:
+        """Return what pointers can lead to in a *message*."""
+        root: Type | str = message
+        return outline_of(root, self._below)
+
+    def _below(self, node: Type | str) -> str | list[tuple[Path, Type | str]]:
+        if isinstance(node, MessageType):
+            return [way for each in node.fields for way in self._ways(each, node.name)]
+        return "a string" if isinstance(node, EnumType) else node
+
+    def _ways(self, field: Field, inside: str) -> Iterator[tuple[Path, Type | str]]:
+        each = (EACH,) if field.repeated else ()
+        known: Type | str | None = SCALARS.get(field.type) or self.find(field.type, inside)
+        if known is not None:  # what nobody knows, nobody can be led into
+            for name in dict.fromkeys((field.name, field.json_name)):
+                yield ((name,), MAP) if field.map_key else ((name, *each), known)
+
+
+SCALARS = {
+    "string": "a string",
+    "bytes": "bytes",
+    "bool": "a boolean",
+    "double": "a number",
+    "float": "a number",
+    **dict.fromkeys(
+        ("int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64",
+         "sfixed32", "sfixed64"),
+        "an integer",
+    ),
+}  # fmt: skip
+"""What is no message and no enum → what it is, in JSON's words."""
 
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?(?:\*/|\Z)

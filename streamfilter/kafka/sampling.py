@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from streamfilter.config.configuration import Config
+from streamfilter.config.problems import did_you_mean
 from streamfilter.kafka import clients
 from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
 from streamfilter.kafka.errors import kafka_errors
+from streamfilter.kafka.reader import record_of
+from streamfilter.model import Record
+from streamfilter.stops import ConfigError, Problem
 
 READ_SECONDS = 10.0
 
@@ -27,26 +30,51 @@ def names(config: Config) -> list[str]:
         return sorted(name for name in listed(config, admin) if not name.startswith("__"))
 
 
-def latest(config: Config, count: int) -> list[bytes | None]:
-    """Return the values of the input's last *count* records, from all its partitions.
+def latest(config: Config, count: int) -> list[Record]:
+    """Return the input's last *count* records, or some more, from all its partitions.
 
     Raises:
-        Stop: the brokers refuse us, or do not answer.
+        Stop: the brokers refuse us, or do not answer, or show no such topic.
     """
+    return _sample(config, count, earliest=False)
+
+
+def earliest(config: Config, count: int) -> list[Record]:
+    """Return the first *count* records that are left of the input, or some more.
+
+    Raises:
+        Stop: the brokers refuse us, or do not answer, or show no such topic.
+    """
+    return _sample(config, count, earliest=True)
+
+
+def _sample(config: Config, count: int, *, earliest: bool) -> list[Record]:
     topic = config.input.topic
     with asked_once():
-        partitions = listed(config, clients.admin_client(config))[topic].partitions
+        known = listed(config, clients.admin_client(config))
+        if topic not in known:
+            raise ConfigError([no_topic("input.topic", topic, known)])
         with kafka_errors(f"reading {topic}"):
             consumer = clients.consumer(clients.data_properties(config))
             try:
-                return list(_read(consumer, topic, sorted(partitions), count))
+                spots = sorted(known[topic].partitions)
+                return list(_read(consumer, topic, spots, count, earliest))
             finally:
                 consumer.close()
 
 
-def _read(consumer: Any, topic: str, partitions: list[int], count: int) -> Iterator[bytes | None]:
+def no_topic(key: str, topic: str, known: Iterable[str]) -> Problem:
+    """Return that the brokers do not show a topic, with those that they do show."""
+    names = sorted(name for name in known if not name.startswith("__"))
+    cure = did_you_mean(topic, names, what="topics there")
+    return Problem(key, f"the brokers show no topic {topic!r}", cure)
+
+
+def _read(
+    consumer: Consumer, topic: str, partitions: list[int], count: int, earliest: bool
+) -> Iterator[Record]:
     share = -(-count // len(partitions))
-    open_ = {number: _ends(consumer, topic, number, share) for number in partitions}
+    open_ = {number: _ends(consumer, topic, number, share, earliest) for number in partitions}
     open_ = {number: ends for number, ends in open_.items() if ends[0] < ends[1]}
     consumer.assign([TopicPartition(topic, number, start) for number, (start, _) in open_.items()])
     deadline = time.monotonic() + READ_SECONDS
@@ -54,17 +82,20 @@ def _read(consumer: Any, topic: str, partitions: list[int], count: int) -> Itera
         message = consumer.poll(left)
         if message is None:
             return
-        error, number = message.error(), message.partition()
+        error, number = message.error(), message.partition() or 0
         if error is None and number in open_:
-            yield message.value()
-            done = message.offset() + 1 >= open_[number][1]
+            record = record_of(message)
+            yield record
+            done = record.source.offset + 1 >= open_[number][1]
         else:
             done = error is not None and error.code() == KafkaError._PARTITION_EOF
         if done:
             open_.pop(number, None)
 
 
-def _ends(consumer: Consumer, topic: str, partition: int, count: int) -> tuple[int, int]:
-    """Return where the last *count* records begin, and where they end."""
+def _ends(
+    consumer: Consumer, topic: str, partition: int, count: int, earliest: bool
+) -> tuple[int, int]:
+    """Return where the *count* records begin that are read, and where they end."""
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), CALL_SECONDS)
-    return max(low, high - count), high
+    return (low, min(high, low + count)) if earliest else (max(low, high - count), high)

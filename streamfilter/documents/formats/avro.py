@@ -5,8 +5,9 @@ from __future__ import annotations
 from struct import error as StructError
 from typing import Any
 
-from streamfilter.documents.avro_schema import BrokenAvro, Read, compile_avro
+from streamfilter.documents.avro_schema import BrokenAvro, Read, compile_avro, outline_of_avro
 from streamfilter.documents.decoding import Decoder, Wanted
+from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.schemas import Compiled, Schema, SchemaId, framed
 from streamfilter.model import ErrorCode, Headers
@@ -20,7 +21,10 @@ def decoder(wanted: Wanted) -> Decoder:
     def make(schema: Schema) -> Read:
         try:
             named = [text for _, text in schema.references]
-            return compile_avro(schema.text, wanted.paths, named)
+            paths = wanted.paths
+            if paths is None:
+                paths = [*outline_of_avro(schema.text, named)]
+            return compile_avro(schema.text, paths, named)
         except BrokenAvro as error:
             raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None
 
@@ -50,3 +54,15 @@ def _decoded(read: Read, value: bytes, at: int, id_: SchemaId) -> Any:
         why = f"{len(value) - end} bytes are left behind it"
     by = "" if id_ is None else f" of schema {id_}"
     raise Unreadable(ErrorCode.SCHEMA_DECODE, f"the bytes are no value{by}: {why}")
+
+
+def outlines(schema: Schema) -> list[Outline]:
+    """Return what pointers can lead to in values of a *schema*.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    try:
+        return [outline_of_avro(schema.text, [text for _, text in schema.references])]
+    except BrokenAvro as error:
+        raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None

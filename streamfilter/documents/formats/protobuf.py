@@ -6,10 +6,12 @@ among those of the file, then among those inside of it, and so on; a byte 0 is t
 
 from __future__ import annotations
 
+from collections import deque
 from struct import error as StructError
 from typing import Any
 
 from streamfilter.documents.decoding import Decoder, Wanted
+from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Tree, Unreadable, tree_of
 from streamfilter.documents.proto_schema import NESTED_MAX, BrokenProtobuf, Type, Types
 from streamfilter.documents.proto_wire import MessageReader, message_reader, varint, zigzag
@@ -25,7 +27,7 @@ FIRST = (0,)
 class Messages:
     """What reads the messages of one schema, each made when it is first met."""
 
-    def __init__(self, schema: Schema, tree: Tree) -> None:
+    def __init__(self, schema: Schema, tree: Tree | None) -> None:
         self._types = Types(schema.text, [text for _, text in schema.references])
         self._tree = tree
         self._readers: dict[Which, MessageReader] = {}
@@ -39,8 +41,19 @@ class Messages:
         known = self._readers.get(which)
         if known is None:
             found = self._types.find(which) if isinstance(which, str) else self._at(which)
-            known = self._readers[which] = message_reader(self._types, found, self._tree)
+            tree = self._tree
+            if tree is None:
+                tree = {} if found is None else tree_of([*self._types.outline(found)])
+            known = self._readers[which] = message_reader(self._types, found, tree)
         return known
+
+    def outlines(self) -> list[Outline]:
+        """Return what pointers can lead to in each of the messages."""
+        inner, found = deque(self._types.messages), []
+        while inner:
+            found.append(self._types.outline(message := inner.popleft()))
+            inner += message.messages
+        return found
 
     def _at(self, place: tuple[int, ...]) -> Type | None:
         found, messages = None, self._types.messages
@@ -54,7 +67,8 @@ class Messages:
 
 def decoder(wanted: Wanted) -> Decoder:
     """Return what decodes Protobuf as far as *wanted* names it."""
-    tree, message = tree_of(wanted.paths), wanted.message or FIRST
+    tree = None if wanted.paths is None else tree_of(wanted.paths)
+    message = wanted.message or FIRST
 
     def make(schema: Schema) -> Messages:
         try:
@@ -78,6 +92,18 @@ def decoder(wanted: Wanted) -> Decoder:
         return _decoded(schemas(id_), which, value, at, f" of schema {id_}")
 
     return decode
+
+
+def outlines(schema: Schema) -> list[Outline]:
+    """Return what pointers can lead to in each message of a *schema*.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    try:
+        return Messages(schema, None).outlines()
+    except BrokenProtobuf as error:
+        raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None
 
 
 def _place(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
