@@ -43,20 +43,25 @@ def command(
     Changes nothing unless --apply is given. Exits with 0 if all is well, 78 if something is
     wrong, 75 if only the broker could not be reached.
     """
+    from streamfilter.kafka import topics
+
     reading = options.read(files, overrides)
     broken = any(problem.key.startswith("similarity") for problem in reading.problems)
     scheme = None if broken else reading.config.scheme()
     problems = [*reading.problems, *check_places(reading.config, scheme)]
     problems += _properties(reading.config, problems) + _format(reading)
     unreachable: list[Problem] = []
+    made: list[str] = []
     if connect or create:
         try:
-            problems += _broker(reading.config, create=create and not problems)
+            if create and not problems:
+                made = topics.create_outputs(reading.config)
+            problems += topics.inspect(reading.config, made=made)
         except Temporary as stop:
             unreachable = [Problem("kafka.common.bootstrap.servers", str(stop), "")]
         except Refused as stop:
             problems.append(Problem("kafka.common", str(stop), ""))
-    answer = Answer(reading.config, (*problems, *unreachable), connect or create)
+    answer = Answer(reading.config, (*problems, *unreachable), connect or create, tuple(made))
     # librdkafka quotes the values that it refuses.
     standard.answer(MASKER.mask(answer.as_json() if output == "json" else answer.as_text()))
     if answer.wrong and unreachable == list(answer.wrong):
@@ -94,13 +99,6 @@ def _without_brokers(config: Config) -> Config:
     return config.model_copy(update={"kafka": kafka})
 
 
-def _broker(config: Config, *, create: bool) -> list[Problem]:
-    from streamfilter.kafka import topics
-
-    made = topics.create_outputs(config) if create else []
-    return topics.inspect(config, made=made)
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What the command says."""
@@ -108,6 +106,8 @@ class Answer:
     config: Config
     problems: tuple[Problem, ...]
     connected: bool
+    made: tuple[str, ...] = ()
+    """Topics that were created just now."""
 
     @property
     def wrong(self) -> tuple[Problem, ...]:
@@ -117,6 +117,7 @@ class Answer:
     def as_json(self) -> str:
         """Return it for programs; secrets are masked."""
         answer: dict[str, object] = {"ok": not self.wrong, "connected": self.connected}
+        answer["created"] = list(self.made)
         answer["problems"] = [asdict(problem) for problem in self.problems]
         if not self.wrong:
             scheme = self.config.scheme()
@@ -125,8 +126,9 @@ class Answer:
         return options.as_json(answer | {"settings": self.config.masked()})
 
     def as_text(self) -> str:
-        """Return it for people: every problem, then one line that sums up."""
-        return "\n".join([*map(str, self.problems), self._summary()])
+        """Return it for people: what was made, every problem, then one line that sums up."""
+        made = [f"created {', '.join(self.made)}"] if self.made else []
+        return "\n".join([*made, *map(str, self.problems), self._summary()])
 
     def _summary(self) -> str:
         if self.wrong:

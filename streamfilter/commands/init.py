@@ -116,23 +116,20 @@ def _look(config: Config, topic: str) -> Proposal:
 def _seen(topic: str, found: Proposal) -> str:
     if not found.records:
         return f"{topic} holds no records: /text and /id are guesses"
+    seen = f"the latest {found.records:,} records of {topic}"
     if found.format == "avro":
         return (
-            f"{found.records:,} records of {topic} begin with the id of a registry's schema: write "
-            "input.format: avro, or protobuf, whichever they are (config/README.md); /text and "
-            "/id are guesses"
+            f"{seen} begin with the id of a registry's schema: write input.format: avro, or "
+            "protobuf, whichever they are (config/README.md); /text and /id are guesses"
         )
     if not found.sure:
-        return (
-            f"of {found.records:,} records of {topic} most are no JSON objects with a text in "
-            "them: /text and /id are guesses"
-        )
+        return f"{seen} are mostly no JSON objects with a text in them: /text and /id are guesses"
     if found.format == "text":
-        return f"{found.records:,} records of {topic} are plain text"
+        return f"{seen} are plain text"
     others = f"; also {', '.join(found.others)}" if found.others else ""
     return (
-        f"{found.records:,} records of {topic}: text at {found.text} ({found.words:,} words at the "
-        f"median{others}), {f'id at {found.id}' if found.id else 'no id in all of them'}"
+        f"{seen}: text at {found.text} ({found.words:,} words at the median{others}), "
+        f"{f'id at {found.id}' if found.id else 'no id in all of them'}"
     )
 
 

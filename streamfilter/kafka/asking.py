@@ -43,7 +43,8 @@ def asked_once(*, cure: str | None = None) -> Iterator[None]:
     """
     with stops():
         try:
-            yield
+            with unreachable.Listening.only():
+                yield
         except Retriable as error:
             if cure is not None:
                 raise Temporary(f"{error}\n    cure: {cure}") from error

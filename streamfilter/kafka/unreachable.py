@@ -10,10 +10,13 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from streamfilter.config.configuration import Config
 
 HEARD_MAX = 8
+HELD_MAX = 100
 _SOURCE = re.compile(r"^\w+ \[[^]]*\] \[thrd:.*?\]: ")
 _WHEN = re.compile(r" \(after \d+ms in state (\w+)[^)]*\)")
 CURES = (
@@ -60,12 +63,35 @@ class Listening(logging.Filter):
         logger.setLevel(logging.DEBUG)
         logger.addFilter(cls())
 
+    _held: deque[logging.LogRecord] | None = None
+    """Lines that wait for the end of whoever asks once; None: nobody does."""
+
     def filter(self, record: logging.LogRecord) -> bool:
         """Decide as the logger would, had it no level of its own."""
         record.msg, record.args = timeless(record.getMessage()), ()
         if record.msg.startswith(("FAIL ", "ERROR ")):
             hear(_SOURCE.sub("", record.msg))
-        return record.levelno >= logging.getLogger().level
+        level = logging.getLogger().level
+        if record.levelno >= level > logging.DEBUG and self._held is not None:
+            self._held.append(record)
+            return False
+        return record.levelno >= level
+
+    @classmethod
+    @contextmanager
+    def only(cls) -> Iterator[None]:
+        """Write the lines of the block if it ends well: how it fails says all that matters of them.
+
+        A person who mistyped an address would have to look for the answer below a dozen of them.
+        """
+        held: deque[logging.LogRecord] = deque(maxlen=HELD_MAX)
+        cls._held = held
+        try:
+            yield
+        finally:
+            cls._held = None
+        for record in held:
+            logging.getLogger(record.name).handle(record)
 
 
 def cause() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -153,7 +154,8 @@ def test_check_says_which_broker_it_could_not_reach_why_and_what_to_do(
     monkeypatch.setattr(topics.describe, "__kwdefaults__", {"seconds": LOOK_SECONDS})
     arguments = ["--set", "kafka.common.bootstrap.servers=127.0.0.1:1", "--set", "input.topic=a"]
     assert cli.main(["check", "--connect", *arguments]) == 75
-    said = capsys.readouterr().out
+    said, logged = capsys.readouterr()
+    assert logged == "", "the answer stands alone, not below a dozen of librdkafka's lines"
     for words in ("127.0.0.1:1/bootstrap", "Connection refused", "nothing listens there"):
         assert words in said
 
@@ -181,3 +183,25 @@ def test_check_says_what_to_do_when_brokers_do_not_make_the_outputs_in_time(
 def test_what_librdkafka_says_again_is_equal_but_for_its_cause() -> None:
     said = "x:1/bootstrap: Closed (after {}ms in state UP, 3 identical error(s) suppressed)"
     assert unreachable.timeless(said.format(1)) == unreachable.timeless(said.format(17))
+
+
+def test_what_librdkafka_says_while_somebody_asks_once_is_written_if_an_answer_comes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One of three addresses may be wrong, and the others answer: then it is news."""
+    said = logging.getLogger("streamfilter.librdkafka")
+    caplog.set_level(logging.INFO)
+    with unreachable.Listening.only():
+        said.warning("FAIL [a] [thrd:b:1]: b:1: Connection refused")
+        assert caplog.messages == []
+    assert caplog.messages == ["FAIL [a] [thrd:b:1]: b:1: Connection refused"]
+
+    def ask_in_vain() -> None:
+        with unreachable.Listening.only():
+            said.warning("FAIL [a] [thrd:c:1]: c:1: Connection refused")
+            raise Retriable("nobody answers")
+
+    with pytest.raises(Retriable):
+        ask_in_vain()
+    assert "c:1: Connection refused" in unreachable._heard
+    assert len(caplog.messages) == 1

@@ -145,6 +145,10 @@ def test_apply_waits_until_brokers_tell_of_what_it_has_just_made(monkeypatch, ca
     monkeypatch.setattr(topics, "describe", describe)
     monkeypatch.setattr(topics, "_create", lambda _, topic: created.append(topic.topic))
     monkeypatch.setattr(topics.time, "sleep", lambda _: None)
-    assert cli.main(["check", "--connect", "--apply"]) == 0, capsys.readouterr().out
+    code, told = cli.main(["check", "--connect", "--apply"]), capsys.readouterr().out
+    assert code == 0, told
+    assert told.startswith(
+        "created documents.dead-letter, documents.duplicates, documents.unique\n"
+    )
     assert sorted(created) == sorted(outputs)
     assert looks == []

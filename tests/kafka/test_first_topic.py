@@ -1,0 +1,93 @@
+"""From a clone to the first topic of one's own: the README's commands, typed as they stand there.
+
+What a person did by hand is told in tests/README.md; this walks the same steps.
+"""
+
+import email.message
+import inspect
+import json
+import re
+import secrets
+import shlex
+from pathlib import Path
+
+import pytest
+
+from streamfilter import cli
+from streamfilter.kafka.broker.node import free_ports
+from streamfilter.kafka.broker.real import RealKafka
+from tests.support.filter_process import FilterProcess
+from tests.support.texts import section
+from tests.support.topics import Input, create_topics, header, produce, read_committed
+
+TOPIC = f"pages-{secrets.token_hex(4)}"
+WORDS_MIN = 30  # a word more is then no other text
+COPY = "\n\nPrinted for you."
+
+
+@pytest.fixture(autouse=True)
+def alone(no_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def typed(kafka: RealKafka) -> list[list[str]]:
+    """Return the README's commands for a topic of one's own, for this one."""
+    block = re.findall(r"^```\n(.*?)^```", section("Try it"), re.M | re.S)[1]
+    lines = [line for line in block.splitlines() if line.startswith("streamfilter ")]
+    mine = {"localhost:9092": kafka.bootstrap, "news": TOPIC}
+    return [[mine.get(word, word) for word in shlex.split(line)[1:]] for line in lines]
+
+
+def pages() -> list[str]:
+    """Return texts that nobody wrote for this, a near copy behind each."""
+    told = [inspect.getdoc(each) or "" for each in vars(email.message.Message).values()]
+    texts = sorted({text for text in told if len(text.split()) >= WORDS_MIN})
+    return [text + more for text in texts for more in ("", COPY)]
+
+
+def test_the_commands_of_the_readme_filter_a_topic_of_ones_own(
+    kafka: RealKafka,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = pages()
+    assert len(texts) > 8, "the standard library tells less than it did"
+    values = [
+        json.dumps({"page": {"page_id": f"p{number}", "content": text}}).encode()
+        for number, text in enumerate(texts)
+    ]
+    create_topics(kafka.bootstrap, {TOPIC: 1})
+    produce(kafka.bootstrap, TOPIC, [Input(value) for value in [*values, b"{not json"]])
+    init, check, run = typed(kafka)
+
+    assert cli.main(init) == 0
+    said = capsys.readouterr().err
+    assert "text at /page/content" in said
+    assert "id at /page/page_id" in said
+    for line in said.split("next: ")[1].splitlines():
+        assert line.split()[1] in (check[0], run[0]), line
+
+    assert cli.main(check) == 0
+    outputs = [f"{TOPIC}.{name}" for name in ("dead-letter", "duplicates", "unique")]
+    assert f"created {', '.join(outputs)}\nok: " in capsys.readouterr().out
+
+    (port,) = free_ports(1)
+    monkeypatch.setenv("STREAMFILTER_HTTP__PORT", str(port))
+    assert run[:2] == ["run", "--config"]
+    log = tmp_path / "run.log"
+    process = FilterProcess(Path(run[2]), port=port, log=log, arguments=run[3:])
+    try:
+        status = process.wait_for(
+            lambda seen: sum(seen.get("verdicts", {}).values()) == len(values) + 1, what="the end"
+        )
+        assert status["verdicts"]["near_duplicate"] >= len(values) / 2
+        assert status["latest"][0]["text"].endswith(COPY.strip())  # for the page's first look
+        assert process.terminate() == 0
+    finally:
+        process.kill()
+    letters, withheld, unique = (read_committed(kafka.bootstrap, each) for each in outputs)
+    assert sorted(each.value or b"" for each in [*withheld, *unique]) == sorted(values)
+    assert set(values[1::2]) <= {each.value for each in withheld}
+    assert all(header(each, "__streamfilter.match.id") for each in withheld)
+    assert len(letters) == 1
