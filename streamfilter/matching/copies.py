@@ -7,26 +7,23 @@ nothing: a copy has as many known keys as bands, and one that would do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from streamfilter.index.protocol import Index
-from streamfilter.matching.candidates import Candidates, joined, meetings
+from streamfilter.matching.candidates import joined, meetings
+from streamfilter.matching.past import Past
 from streamfilter.similarity.columns import Flags, distinct
 from streamfilter.similarity.sketch import Sketches
 
 
-def but_for_copies(
-    present: Flags, sketches: Sketches, index: Index, *, met_by: Callable[[Candidates], Candidates]
-) -> Flags:
+def but_for_copies(present: Flags, sketches: Sketches, index: Index, past: Past) -> Flags:
     """Return *present* without the bands of texts that are in the *index*, word for word.
 
     The key is a fold of the fingerprint, which others may share: all 128 bits are compared.
-    *met_by* leaves out whom a document may not meet: its copy may be forgotten.
+    Who is not in a document's *past* is no copy for it: he may be forgotten.
     """
     found = index.probe(sketches.keys[:, -1:], present[:, -1:])
-    met = joined(map(met_by, meetings(found.levels, columns=1)))
+    met = joined(map(past.among, meetings(found.levels, columns=1)))
     stored = index.fetch(distinct(met.ordinals))
     if not len(stored):
         return present

@@ -1,7 +1,8 @@
 """The past of a batch: which earlier documents each of its own may meet.
 
-A new batch meets what is remembered. A batch that is read again meets what was remembered when it
-was judged first, and of that batch those with a smaller place.
+A new batch meets what is remembered, but for those whom a tombstone before it forgets. A batch that
+is read again meets what was remembered when it was judged first, and of that batch those with a
+smaller place.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from streamfilter.index.protocol import Index
 from streamfilter.matching.candidates import Candidates
+from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
 from streamfilter.model import BatchMark
 from streamfilter.similarity.columns import I64, slices
 
@@ -27,14 +29,16 @@ class Past:
     """(n,) the first ordinal that it meets."""
     until: I64
     """(n,) the first ordinal behind it."""
+    forgetting: Forgetting = NO_TOMBSTONES
+    """Whom it forgets, by the row from which on nobody meets them."""
     whole: bool = False
-    """Whether that is everything an index holds."""
+    """Whether no ordinal is too old or too young."""
 
     @classmethod
-    def all(cls, documents: int, *, since: int, until: int) -> Past:
-        """Return the past of so many *documents* that have the same."""
-        first, behind = (np.full(documents, each, np.int64) for each in (since, until))
-        return cls(first, behind, whole=not since)
+    def of_new(cls, documents: int, *, since: int, forgetting: Forgetting) -> Past:
+        """Return the past of so many *documents* that come now."""
+        first, behind = (np.full(documents, each, np.int64) for each in (since, NEVER))
+        return cls(first, behind, forgetting, whole=not since)
 
     @classmethod
     def reread(
@@ -56,8 +60,9 @@ class Past:
         behind = np.append(stored.ordinals, NEVER)[smaller[: len(marks)]]
         return cls(since, np.minimum(behind, ends))
 
-    def of(self, pairs: Candidates) -> Candidates:
+    def among(self, pairs: Candidates) -> Candidates:
         """Return those of *pairs* whose candidate is in the past of its document."""
+        pairs = pairs.where(self.forgetting.meets(pairs))
         if self.whole:
             return pairs
         rows, ordinals = pairs.rows, pairs.ordinals

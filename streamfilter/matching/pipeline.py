@@ -18,7 +18,7 @@ import numpy as np
 from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
-from streamfilter.matching.candidates import Candidates, collect, meetings
+from streamfilter.matching.candidates import collect, meetings
 from streamfilter.matching.copies import but_for_copies
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.crowds import Crowd
@@ -167,23 +167,20 @@ class _Judging:
     ) -> None:
         """Look up whom *ours* meet in the *index*, and what is known of those."""
         self._ours, self._sketches, self._new = ours, sketches, as_of is None
-        self._locate, self._first, self._forgetting = locate, first_ordinal, forgetting
+        self._locate, self._first = locate, first_ordinal
         if as_of is None:
-            past = Past.all(len(ours), since=extent.horizon, until=first_ordinal)
+            past = Past.of_new(len(ours), since=extent.horizon, forgetting=forgetting)
         else:
             past = Past.reread(as_of, ours.partitions, ours.offsets, index)
+        self._past = past
         present = sketches.keys_that_count(short=policy.judges_short)
-
-        def met_by(pairs: Candidates) -> Candidates:
-            pairs = past.of(pairs)
-            return pairs.where(forgetting.meets(pairs))
-
         if self._new:  # who is read again meets what was there then
-            present = but_for_copies(present, sketches, index, met_by=met_by)
+            present = but_for_copies(present, sketches, index, past)
         buckets = index.probe(sketches.keys, present, ours.contents.signatures)
         self._buckets = buckets = buckets if extent.opens is None else buckets.aged()
         met = meetings(buckets.levels, columns=sketches.keys.shape[1])
-        self._crowd = crowd = Crowd.of(map(met_by, met), documents=len(ours), most=policy.estimated)
+        met = map(past.among, met)
+        self._crowd = crowd = Crowd.of(met, documents=len(ours), most=policy.estimated)
         self._met = crowd.met.copy()
         """(n,) candidates of each document; of one that is not settled, those of the index."""
         shared = present if self._new else np.zeros_like(present)
@@ -215,8 +212,7 @@ class _Judging:
     def round(self, undecided: Flags) -> Flags:
         """Judge all *undecided* rows, keep what stands, and return what is settled."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
-        own = collect(met, columns=self._sketches.keys.shape[1])
-        own = own.where(self._forgetting.meets(own))
+        own = self._past.among(collect(met, columns=self._sketches.keys.shape[1]))
         asked = undecided[self._known.rows]
         looked_at = self._crowd.with_own(self._known.where(asked), self._places[asked], own)
         outcome = self._verifier.verify(looked_at)
@@ -249,7 +245,7 @@ class _Judging:
         held_out = pools_of(
             self._decisions, payloads, self._stored, index, self._first, new=self._new
         )
-        rows = np.flatnonzero(self._unique & ~self._forgetting.rows_of(len(self._ours)))
+        rows = np.flatnonzero(self._unique & ~self._past.forgetting.rows_of(len(self._ours)))
         everything = Additions(self._ours, self._sketches.keys, self._buckets)
         return Judgement(
             self._decisions,
