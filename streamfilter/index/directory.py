@@ -191,3 +191,12 @@ def clear(path: Path) -> None:
     for name in (MARKER_NAME + ".new", MARKER_NAME):
         (path / name).unlink(missing_ok=True)
     _sync_directory(path)
+
+
+def space_of(path: Path) -> tuple[int, int]:
+    """Return the bytes that a database's files in *path* occupy, and those that are left for us."""
+    total = 0
+    for entry in os.scandir(path):
+        with suppress(FileNotFoundError):  # a compaction has just removed it
+            total += entry.stat(follow_symlinks=False).st_size
+    return total, shutil.disk_usage(path).free

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from streamfilter.index.absence import PIECE_KEYS, Fronts
+from streamfilter.index.directory import space_of
 from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexFault
 from streamfilter.index.families import META
@@ -308,7 +309,7 @@ class RocksIndex(HasStoredProgress):
 
     def disk(self) -> tuple[int, int]:
         """Return the bytes that the index occupies, and those left on its file system."""
-        return self._store.disk_bytes(), self._store.disk_free_bytes()
+        return space_of(self._store.path)
 
     def oldest_timestamp(self) -> int:
         """Return the first document's timestamp in milliseconds; -1: unknown, or no document."""

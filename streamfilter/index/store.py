@@ -7,8 +7,6 @@ as any handle or iterator lives; a list of keys is read without the interpreter'
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -306,18 +304,6 @@ class Database:
 
     def _figure(self, family: str, name: str) -> float:
         return float(self._families[family].property_int_value(f"rocksdb.{name}") or 0)
-
-    def disk_bytes(self) -> int:
-        """Return the bytes that the database's files occupy."""
-        total = 0
-        for entry in os.scandir(self.path):
-            with suppress(FileNotFoundError):  # a compaction has just removed it
-                total += entry.stat(follow_symlinks=False).st_size
-        return total
-
-    def disk_free_bytes(self) -> int:
-        """Return the bytes that a user may still write to this file system."""
-        return shutil.disk_usage(self.path).free
 
     def compact(self) -> None:
         """Merge all levels: for a benchmark of a settled index, and before a backup."""
