@@ -145,7 +145,10 @@ class SimIndex:
             self._world.tell(self._life.name, f"reads a broken block of {self._disk.name}")
             self._life.rotted = self._disk.damaged = True
             raise IndexDamaged(f"{self._disk.name}: block checksum mismatch")
-        return index.probe(keys, present, signatures)
+        found = index.probe(keys, present, signatures)
+        if len(found.deeper) > 1 and found.deeper[1].counts.any():
+            self._world.tell(self._life.name, "meets somebody under a key of the second split")
+        return found
 
     @property
     def ids(self) -> bool:

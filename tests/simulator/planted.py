@@ -361,14 +361,14 @@ def a_batch_is_ours_by_its_number(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restore.Replay, "_refuse_stranger", lambda self, entry, batch: None)
 
 
-def longer_keys_are_not_restored(patch: pytest.MonkeyPatch) -> None:
+def longer_keys_are_not_restored(patch: pytest.MonkeyPatch, most: int = 0) -> None:
     """What the changelog tells is listed under the shortest keys alone: full buckets only count."""
     real = restore.Replay._write
 
     def write(self: Any) -> Iterator[str]:
         steps = real(self)
         while True:
-            memory.DEPTH = 0
+            memory.DEPTH = most
             try:
                 waiting = next(steps)
             except StopIteration:
@@ -378,6 +378,24 @@ def longer_keys_are_not_restored(patch: pytest.MonkeyPatch) -> None:
             yield waiting
 
     patch.setattr(restore.Replay, "_write", write)
+
+
+def a_second_split_is_not_restored(patch: pytest.MonkeyPatch) -> None:
+    """The changelog's documents are listed under a key that is one step longer, and no further."""
+    longer_keys_are_not_restored(patch, most=1)
+    only_in_worlds(patch, **world.TEMPLATE)
+
+
+def a_second_split_is_not_probed(patch: pytest.MonkeyPatch) -> None:
+    """Who finds the bucket of a longer key full looks no further."""
+    real = memory.MemoryIndex.probe
+
+    def probe(self: Any, keys: Any, present: Any = None, signatures: Any = None) -> Buckets:
+        found = real(self, keys, present, signatures)
+        return replace(found, deeper=found.deeper[:1])
+
+    patch.setattr(memory.MemoryIndex, "probe", probe)
+    only_in_worlds(patch, **world.TEMPLATE)
 
 
 def a_batch_knows_no_longer_keys(patch: pytest.MonkeyPatch) -> None:
@@ -487,6 +505,8 @@ PLANTED = tuple(
         (the_changelog_is_cut_off_before_the_commit, "trimmed"),
         (a_restore_does_not_hear_of_windows, "state"),
         (longer_keys_are_not_restored, "state"),
+        (a_second_split_is_not_restored, "state"),
+        (a_second_split_is_not_probed, "misjudged"),
         (a_batch_knows_no_longer_keys, "misjudged"),
     )
 )

@@ -51,6 +51,8 @@ class Story:
         self.accept = self._ending = False
         self.left = self.shape.documents
         self._families = self.world.rng.choice((1, 2, 4, 10))
+        if self.shape.template:
+            self._families = 0
         # Of its own: what else befalls a seed stays as it was without it.
         self._oblivion = random.Random(seed ^ OBLIVION)
 

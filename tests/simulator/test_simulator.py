@@ -126,6 +126,7 @@ SEEN = {
     "a full disk at an opening": "the disk is full at an opening",
     "a takeover of what a standby could not write": "reads again what found no room",
     "a bucket that splits": "goes on under",
+    "a bucket that splits twice": "under a key of the second split",
     "a broken block": "reads a broken block",
     "a power cut": "loses the last",
     "a directory that was deleted": ": deleted",

@@ -23,6 +23,10 @@ SCHEME = Scheme(bands=4, rows=2, slots=8)
 SEED = bytes(range(16))
 THRESHOLD = 0.6
 FAMILIES, MEMBERS, WORDS = 10, 9, 12
+FORM, OWN, FILLED = 13, 4, 240
+"""Words of a template and of what is filled in: two such texts are .58 alike, so none is withheld
+for another, and a bucket's members agree in most of the slots that make its keys longer. Each
+comes in two versions, of which one is withheld for the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,18 @@ def pool() -> tuple[tuple[str, ...], ...]:
 
 
 @cache
+def filled() -> tuple[str, ...]:
+    """Return texts of one template, most of them forwarded: they fill buckets twice over."""
+    rng = random.Random(2_027)
+    texts: list[str] = []
+    form = [f"w{rng.randrange(1_000)}" for _ in range(FORM)]
+    while len(texts) < FILLED:
+        own = [f"x{rng.randrange(100_000)}" for _ in range(OWN)]
+        texts += [" ".join([*form, *own[:-1], last]) for last in (own[-1], "y")]
+    return tuple(texts)
+
+
+@cache
 def sketch_of(text: str) -> Sketches:
     return _sketcher().sketch([text])
 
@@ -75,7 +91,7 @@ def _sketcher() -> Sketcher:
 
 
 def draw(rng: random.Random, families: int, place: Source, number: int, *, timestamp: int) -> Input:
-    """Return the next record of an input partition."""
+    """Return the next record of an input partition: of some *families*, or 0, of one template."""
     one = _draw(rng, families, place, f"{place.partition}-{number}")
     return replace(one, record=replace(one.record, timestamp=timestamp))
 
@@ -98,7 +114,7 @@ def forgetting(rng: random.Random, one: Input, known: Sequence[str], share: floa
 def _draw(rng: random.Random, families: int, place: Source, id_: str) -> Input:
     kind = rng.random()
     if kind < 0.85:
-        text = rng.choice(pool()[rng.randrange(families)])
+        text = rng.choice(pool()[rng.randrange(families)] if families else filled())
         if rng.random() < 0.15:
             text = f"  {text.upper()} "  # equal once it is normalised
         return _input(place, id_, "document", {"id": id_, "text": text}, text)

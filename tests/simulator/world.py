@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamfilter.matching.retention import UNLIMITED, Retention
@@ -23,6 +23,10 @@ FAR_FUTURE = 10**15
 """A record's timestamp that an output may refuse."""
 LIMITS = 1 << 40
 AGES, STAMPS = 1 << 41, 1 << 42
+TEMPLATES = 1 << 43
+TEMPLATE = {"template": True, "cap": 1, "documents": 64, "batch": 8, "thin": None, "tasks": 1,
+            "forgets": 0.0, "retentions": (UNLIMITED,)}  # fmt: skip
+"""A world in which buckets split twice: nine documents fill a key and the next longer one."""
 BEGINNING = 1_000_000
 """Milliseconds since the epoch: when the world begins."""
 MAD = (-1, 0, 16_725_225_600_000)
@@ -104,6 +108,8 @@ class Shape:
     """Of a bucket; with 1, buckets split as soon as two unlike documents share a band."""
     forgets: float
     """Share of records that are tombstones of an id that came before."""
+    template: bool
+    """All documents are made of one template, and there are many."""
     retentions: tuple[Retention, ...]
     """One of them is in force in each life of a process."""
     trims: bool
@@ -120,7 +126,8 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
     picky = limits.random() < 0.25
     ages = random.Random(seed ^ AGES)
     ageing = ages.random() < 0.4
-    return Shape(
+    shape = Shape(
+        template=False,
         retentions=draw_retentions(ages) if ageing else (UNLIMITED,),
         trims=ages.random() < 0.8,
         odd=limits.choice((0.05, 0.3, 1.0)) if picky else 0.0,
@@ -139,6 +146,7 @@ def draw_shape(rng: random.Random, seed: int) -> Shape:
         hot=rng.random() < 0.7,
         rates=rates,
     )
+    return replace(shape, **TEMPLATE) if random.Random(seed ^ TEMPLATES).random() < 0.02 else shape
 
 
 def draw_retentions(ages: random.Random) -> tuple[Retention, ...]:
