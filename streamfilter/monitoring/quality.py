@@ -164,11 +164,12 @@ WITHIN = 0.05
 FORGOTTEN = "the index forgot documents before they were looked at: misses of those are not seen"
 
 
-def calibrated(claimed: float, wrong: Flags, originals: I64) -> str:
-    """Return whether verdicts are *wrong* as often as *claimed*: ``yes``, ``no``, ``not known``.
+def calibrated(claimed: float, wrong: Flags, originals: I64) -> tuple[str, str]:
+    """Return whether verdicts are *wrong* as often as *claimed*, and why if that is not known.
 
-    That is about the promise itself, not about the verdicts that happened to be looked at: a few of
-    them say nothing of it, and those of one original count as one trial (-1: it has none).
+    ``yes``, ``no`` or ``not known``. That is about the promise itself, not about the verdicts that
+    happened to be looked at: a few of them say nothing of it, and those of one original count as
+    one trial (-1: it has none).
     """
     alone = -1 - np.arange(len(originals))
     families = np.where(originals < 0, alone, originals)
@@ -176,11 +177,14 @@ def calibrated(claimed: float, wrong: Flags, originals: I64) -> str:
     of, found = np.bincount(places), np.bincount(places, weights=wrong).astype(np.int64)
     estimate = share_of_families(found, of)
     if estimate is None:
-        return "not known"
+        return "not known", "no verdict was looked at"
     if claimed - WITHIN <= estimate.lower and estimate.upper <= claimed + WITHIN:
-        return "yes"
-    apart = estimate.upper < claimed - WITHIN or claimed + WITHIN < estimate.lower
-    return "no" if apart else "not known"
+        return "yes", ""
+    if estimate.upper < claimed - WITHIN or claimed + WITHIN < estimate.lower:
+        return "no", ""
+    seen = f"{wrong.sum()} of {len(wrong)} verdicts on {len(of)} different originals were wrong"
+    ends = f"{estimate.lower:.0%} to {estimate.upper:.0%}"
+    return "not known", f"{seen}, which says no more of such verdicts than {ends}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,8 +351,9 @@ class ThinnedRounds:
                 why = f"only of sets that were not cut: {CUT}" if unknown else ""
                 figure = Figure(wrong / sample, fewest / population, most / population, why)
                 probability = round(float(self.doubts[here].mean()), 6)
-                kept = calibrated(probability, self.named[here] == 0, self.originals[here])
-                row = {"up_to": edge, "told": probability, "verdicts": sample, "calibrated": kept}
+                kept, open_ = calibrated(probability, self.named[here] == 0, self.originals[here])
+                row = {"up_to": edge, "told": probability, "verdicts": sample,
+                       "calibrated": kept, "calibrated_why": open_}  # fmt: skip
                 rows.append(row | figure.as_dict())
         return rows
 

@@ -149,8 +149,11 @@ def test_whether_doubt_is_calibrated_is_not_known_of_few_originals(told, wrong, 
     families = verdicts // each
     order = np.random.default_rng(4).permutation(families.max() + 1)
     said = order[families] < wrong * (families.max() + 1)
-    assert calibrated(told, said, families) == says
-    assert calibrated(told, said[:5], families[:5]) == "not known"
+    found, why = calibrated(told, said, families)
+    assert found == says
+    originals = f"verdicts on {families.max() + 1} different originals"
+    assert originals in why if says == "not known" else why == ""
+    assert calibrated(told, said[:5], families[:5])[0] == "not known"
     assert calibrated(told, said, np.full(1_000, -1)) == calibrated(told, said, verdicts)
 
 

@@ -67,20 +67,24 @@ def test_the_doubt_of_verdicts_by_signatures_is_that_of_real_text(method):
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the corpora are not beside this checkout")
-@pytest.mark.parametrize("name", CORPORA)
-def test_the_reliability_diagram_of_each_corpus_is_within_a_twentieth(name):
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [(name, "signature") for name in CORPORA]
+    + [pytest.param(name, "sketch", marks=pytest.mark.long) for name in CORPORA],
+)
+def test_the_reliability_diagram_of_each_corpus_is_within_a_twentieth_or_not_known(name, method):
     """Each by itself, under five seeds: the gap between told and found, weighted by verdicts.
 
     In a single range it may be wider, for few texts make its verdicts, and templates, right or
     wrong together, most of them: of no range that the service tells apart is it known, and it says
     so instead of a figure that would be wrong.
     """
-    found = [judged(name, seed) for seed in range(20, 25)]
+    found = [judged(name, seed, method=method) for seed in range(20, 25)]
     told, wrong, originals = (np.concatenate(column) for column in zip(*found, strict=True))
     ranges = doubts_of(told)
     for place in np.unique(ranges):
         here = ranges == place
-        says = calibrated(float(told[here].mean()), wrong[here], originals[here])
+        says, _ = calibrated(float(told[here].mean()), wrong[here], originals[here])
         print(DOUBTS[place], here.sum(), told[here].mean(), wrong[here].mean(), says)
         assert says != "no"
         assert says == "not known" or abs(told[here].mean() - wrong[here].mean()) <= 0.05
@@ -90,8 +94,9 @@ def test_the_reliability_diagram_of_each_corpus_is_within_a_twentieth(name):
         for here in [(told >= low) & (told < high)]
     ]
     print(name, len(told), "verdicts", told.sum(), "expected", wrong.sum(), "wrong", gaps)
-    assert len(told) > 200
-    assert sum(gaps) / len(told) <= 0.05
+    if method == "signature":  # by sketch 94 to 452 verdicts, on 15 to 74 originals: too few
+        assert len(told) > 200
+        assert sum(gaps) / len(told) <= 0.05
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the corpora are not beside this checkout")

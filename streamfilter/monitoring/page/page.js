@@ -88,15 +88,13 @@ function interval(estimate) {
   return picture;
 }
 
-const CALIBRATED = { yes: "yes, within .05", no: "no", "not known": "not known: too few different originals" };
-
 function showReliability(rows) {
   at("reliability-table").replaceChildren(...rows.map((row) => made("tr", {},
     made("th", { scope: "row" }, share(row.told)),
     made("td", { class: "number" }, share(row.value)),
     made("td", { class: "number" }, ends(row)),
     made("td", { class: "number" }, counted(row.verdicts)),
-    made("td", {}, CALIBRATED[row.calibrated]))));
+    made("td", {}, row.calibrated_why ? `${row.calibrated}: ${row.calibrated_why}` : row.calibrated))));
   const size = 220, x = (value) => 24 + value * (size - 34), y = (value) => size - 24 - value * (size - 34);
   const told = rows.map((row) => `${share(row.told)} told, ${share(row.value)} wrong`).join("; ");
   const picture = drawn("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", class: "square",
