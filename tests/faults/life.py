@@ -30,6 +30,7 @@ from tests.faults.story import Story, reach_of
 from tests.faults.supervisor import KILLED, Ended, Settings, Supervisor, Worker
 from tests.faults.tally import POINTS, Tally
 from tests.faults.verdict import judge_stage, tasks_of
+from tests.simulator.world import Failure
 from tests.support.stage import Stage
 from tests.support.topics import ANY_TIME, alter_topic, end_offsets, start_offsets
 
@@ -39,6 +40,9 @@ SOCKET_SECONDS = 2
 PROGRESS_SECONDS = 180
 """Without a committed record for this long, after all faults are over, it does not live."""
 STALLED_SECONDS = 60
+LONG, FULL_MILLISECONDS = 12, 500
+"""Times as many words, and how long a batch is waited for: a worker is asked from 32 Ki characters
+on."""
 CUT_SECONDS = 30
 """Until a changelog is cut off: a try that fails is repeated after 10 s."""
 READY_SECONDS = 300
@@ -78,6 +82,7 @@ class Life:
         limited: bool = False,
         forgets: bool = False,
         retention: Retention = UNLIMITED,
+        sketchers: int = 0,
     ) -> None:
         """Make the topics, begin to feed, and find workers; `tend` starts them.
 
@@ -96,9 +101,12 @@ class Life:
                 each filter has a disk of its own, if we may mount one.
             forgets: some records are tombstones that forget documents.
             retention: how much is remembered; half of the stories come back later than that.
+            sketchers: worker processes of each filter. Texts are so long then, and batches so full,
+                that there is something to do for them.
         """
         self.kafka, self.rng, self.scope, self.batch = kafka, rng, scope, batch
         self.limited, self.forgets, self.retention = limited, forgets, retention
+        self.sketchers = sketchers
         self.count, self.protocol, self.proxies = workers, protocol, proxies
         self._resting = False
         """True while nothing is to come out."""
@@ -112,7 +120,8 @@ class Life:
             alter_topic(kafka.bootstrap, self.stage.input, ANY_TIME)
         reach = reach_of(retention, rate)
         seed = random.Random(rng.random())
-        story = Story(seed, partitions, odd=limited, forgets=forgets, reach=reach)
+        length = LONG if sketchers else 1
+        story = Story(seed, partitions, odd=limited, forgets=forgets, reach=reach, length=length)
         self.feeder = Feeder(kafka.bootstrap, self.stage.input, story, rate=rate)
         self.feeder.give(40)
         tasks = partitions if scope == "partition" else 1
@@ -146,7 +155,11 @@ class Life:
         return {
             "index": index,
             "input": {"topic": self.stage.input, "tombstones": tombstones},
-            "batch": {"documents": self.batch},
+            "batch": {
+                "documents": self.batch,
+                "workers": self.sketchers,
+                **({"latency": f"{FULL_MILLISECONDS}ms"} if self.sketchers else {}),
+            },
             # librdkafka's send_offsets_to_transaction may outlast its timeout for ever (seen after
             # a lost coordinator): then only the process's own watch ends it.
             "http": {"stalled_after": f"{STALLED_SECONDS}s"},
@@ -255,8 +268,11 @@ class Life:
         if not self.retention.limited:
             return True
         starts = start_offsets(self.kafka.bootstrap, self.stage.changelog)
-        logs = {task: sorted(log.items()) for task, log in self.watcher.changelog.items()}
-        return all(starts[task] == beginning_of(log) for task, log in logs.items())
+        logs = list(self.watcher.changelog.items())
+        try:
+            return all(starts[task] == beginning_of(sorted(log.items())) for task, log in logs)
+        except Failure:  # the reader is in the middle of a batch
+            return False
 
     def stop_all(self) -> None:
         """End every worker as an operator would; each must end with 0."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
 import random
 import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException, Producer
@@ -20,6 +22,7 @@ from confluent_kafka import KafkaException, Producer
 from tests.faults.life import FENCED, PROGRESS_SECONDS, SESSION_SECONDS, Life
 from tests.faults.supervisor import KILLED, Worker
 from tests.faults.tally import POINTS
+from tests.support.processes import children_of
 
 ARMED_SHARE = 0.6
 NTH_MAX = 6
@@ -109,6 +112,8 @@ class Nemesis:
             if self.life.silent_seconds > PROGRESS_SECONDS:
                 self.life.find("E", "stuck", f"nothing for {PROGRESS_SECONDS} s; {self._logs()}")
             worker = self.life.owner() if time.monotonic() >= next_at else None
+            if worker is not None and self._spares_sketchers():
+                self._strike(worker, SKETCHER_KILLED)
             if worker is not None and self._is_free(worker):
                 self._strike(worker)
                 next_at = time.monotonic() + self.rng.uniform(0.2, AFTER_SECONDS)
@@ -137,12 +142,21 @@ class Nemesis:
                 self.later(SESSION_SECONDS * self.rng.uniform(1.5, 3.0), worker.process.resume)
                 self.life.tally.count("frozen inside a transaction", (22, 13))
 
-    def _strike(self, worker: Worker) -> None:
+    def _spares_sketchers(self) -> bool:
+        """Return whether fewer than a third of the kills were of workers so far."""
+        tally = self.life.tally
+        return bool(self.life.sketchers) and 3 * tally.faults[SKETCHER_KILLED.name] <= tally.kills
+
+    def _chosen(self, worker: Worker) -> Fault:
+        if worker.armed:
+            return TERMINATE
+        (fault,) = self.rng.choices(self.faults, [fault.weight for fault in self.faults])
+        return fault
+
+    def _strike(self, worker: Worker, fault: Fault | None = None) -> None:
         if not self.faults:
             return
-        (fault,) = self.rng.choices(self.faults, [fault.weight for fault in self.faults])
-        if worker.armed:
-            fault = TERMINATE
+        fault = fault or self._chosen(worker)
         if fault.strike(self, worker):
             self.life.tally.count(fault.name, fault.rows)
 
@@ -219,6 +233,18 @@ def double(nemesis: Nemesis, _: Worker) -> bool:
     return True
 
 
+def kill_sketcher(nemesis: Nemesis, worker: Worker) -> bool:
+    """Kill one of the processes that sketch for *worker*, if it has begun any."""
+    assert worker.process is not None
+    pids = children_of(worker.process.child.pid)
+    for pid in nemesis.rng.sample(pids, min(1, len(pids))):
+        with suppress(ProcessLookupError):  # gone with whom it works for
+            os.kill(pid, signal.SIGKILL)
+        nemesis.life.tally.kills += 1
+    return bool(pids)
+
+
+SKETCHER_KILLED = Fault("a worker process killed", (52,), kill_sketcher)
 TERMINATE = Fault("terminated", (12,), terminate)
 PROCESS_FAULTS = (
     Fault("killed at any moment", (11,), kill, 3.0),

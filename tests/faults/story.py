@@ -46,6 +46,8 @@ class Story:
     """True: tombstones ask to forget documents that came a while ago, one in twenty records."""
     reach: int = RECENT
     """Of so many records the stories come back soon."""
+    length: int = 1
+    """So many times as many words as others have, and as many edits."""
     pace: int = 0
     """Milliseconds from one record's timestamp to the next one's; 0: they are of the present."""
     begun: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
@@ -109,10 +111,11 @@ class Story:
         rng, kind = self.rng, self.rng.random()
         if self._recent and kind < 0.6:
             words = list(rng.choice(self._early if kind < 0.1 else self._recent))
-            if kind < 0.4:
+            for _ in range(self.length if kind < 0.4 else 0):
                 words[rng.randrange(len(words))] = f"x{rng.randrange(10_000)}"
         else:
-            words = [f"w{rng.randrange(100_000)}" for _ in range(rng.randrange(12, 50))]
+            count = rng.randrange(12, 50) * self.length
+            words = [f"w{rng.randrange(100_000)}" for _ in range(count)]
         if len(self._early) < EARLY:
             self._early.append(words)
         self._recent.append(words)

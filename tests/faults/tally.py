@@ -31,6 +31,7 @@ ROWS = {
     23: "state moved to a worker without it",
     24: "a full disk that has room again",
     49: "a quota that comes and goes",
+    52: "a worker process killed",
 }
 POINTS = {
     "batch.consumed": (1,),

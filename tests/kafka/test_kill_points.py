@@ -8,8 +8,6 @@ import os
 import random
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -27,6 +25,7 @@ from tests.kafka.story import (
     undisturbed_run,
     wipe,
 )
+from tests.support.processes import children_of
 from tests.support.stage import Stage
 
 SEED = 20_261_122
@@ -136,12 +135,3 @@ def test_kills_of_workers_and_of_whom_they_work_for_change_nothing(
         assert process.terminate() == 0
         assert "a worker failed: it was killed by signal 9" in process.log.read_text()
         assert_as_undisturbed(stage, undisturbed)
-
-
-def children_of(pid: int) -> list[int]:
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            if int(status.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(status.parent.name))
-    return found

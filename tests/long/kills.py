@@ -8,7 +8,8 @@ that goes away. The seed decides what is tried; when, the machine. `--soak SECON
 to three nodes at full load; with `--limits` quotas, full disks and refused records come and go in
 every second life. With `--retention` the index forgets by seconds, by count or by both, which the
 seed draws, and half of the kills come while windows begin, go, or documents are forgotten; a soak
-with it is one life of twenty retention periods.
+with it is one life of twenty retention periods. With `--workers` filters have two worker processes
+each, and a third of the kills are of these.
 """
 
 from __future__ import annotations
@@ -46,8 +47,11 @@ SOAK_SECONDS = 240.0
 """Between two checkpoints of a soak."""
 SOAK_PERIODS = 20
 """Of its retention."""
-AGEING_RATE = 100.0
-"""Records a second, where an index forgets: a thousand documents are to be many in a life."""
+FULL_RATE = 100.0
+"""Records a second, where a thousand documents are to be forgotten often, or batches to be full."""
+SOAK_RATE = 400.0
+SKETCHERS = 2
+FLAGS = ("limits", "retention", "workers")
 AGEING_ARMED_SHARE = 0.8
 """Of the processes, so that half of all kills are where an index forgets."""
 
@@ -87,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     soak=bool(options.soak),
                     limited=limited,
                     retention=retention,
+                    sketchers=SKETCHERS if options.workers else 0,
                 )
                 with life:
                     _live(life, tally, options, begun, rows, done)
@@ -117,6 +122,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="the index forgets after seconds, or after a thousand documents",
     )
+    parser.add_argument(
+        "--workers",
+        action="store_true",
+        help="filters have worker processes, which a third of the kills are of",
+    )
     parser.add_argument("--rows", default="", help="rows of the matrix, such as 1,2,12 (all)")
     parser.add_argument("--json", type=Path, help="where to save what came of it")
     return parser
@@ -142,8 +152,11 @@ def _life(
     soak: bool,
     limited: bool,
     retention: Retention,
+    sketchers: int,
 ) -> Life:
-    rate = AGEING_RATE if retention.limited else 400.0 if soak else 50.0
+    rate = FULL_RATE if retention.documents or sketchers else 50.0
+    rate = SOAK_RATE if soak and not retention.limited else rate
+    batches = (25, 100, 500) if soak else (100, 200) if sketchers else (5, 25, 100)
     return Life(
         kafka,
         directory,
@@ -151,12 +164,13 @@ def _life(
         workers=rng.choice((2, 2, 3)),
         scope=rng.choice(("topic", "topic", "partition")),
         protocol=rng.choice(list(PROTOCOLS)),
-        batch=rng.choice((25, 100, 500)) if soak else rng.choice((5, 25, 100)),
+        batch=rng.choice(batches),
         rate=rate,
         proxies=proxies,
         limited=limited,
         forgets=rng.random() < 0.5,
         retention=retention,
+        sketchers=sketchers,
     )
 
 
@@ -239,7 +253,7 @@ def _command(options: argparse.Namespace) -> str:
     what = f"--soak {options.soak:g}" if options.soak else f"--kills {options.kills}"
     rows = f" --rows {options.rows}" if options.rows else ""
     nodes = f" --nodes {options.nodes}" if options.nodes else ""
-    flags = "".join(f" --{each}" * getattr(options, each) for each in ("limits", "retention"))
+    flags = "".join(f" --{each}" * getattr(options, each) for each in FLAGS)
     return f"python -m tests.long.kills {what}{nodes}{flags} --seed {options.seed}{rows}"
 
 
