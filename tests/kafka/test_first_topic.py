@@ -10,6 +10,7 @@ import re
 import secrets
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,3 +92,22 @@ def test_the_commands_of_the_readme_filter_a_topic_of_ones_own(
     assert set(values[1::2]) <= {each.value for each in withheld}
     assert all(header(each, "__streamfilter.match.id") for each in withheld)
     assert len(letters) == 1
+
+    # deploy/README.md, "Dead letters and wrong verdicts", typed as it stands there.
+    told = section("Dead letters and wrong verdicts")
+    (program,) = re.findall(r"^```python\n(.*?)^```", told, re.M | re.S)
+    *lines, again = program.rstrip().splitlines()
+    again = again.replace("localhost:9092", kafka.bootstrap).replace('"news', f'"{TOPIC}')
+    names: dict[str, Any] = {}
+    exec("\n".join([*lines, f"copied = {again}"]), names)
+    assert names["copied"] == 1
+    assert [each.value for each in read_committed(kafka.bootstrap, TOPIC)][-1] == b"{not json"
+    wrong = header(withheld[0], "__streamfilter.id")
+    assert wrong is not None
+
+    def wanted(headers: dict[str, bytes]) -> bool:
+        return headers["__streamfilter.id"] == wrong.encode()
+
+    assert names["copy"](kafka.bootstrap, outputs[1], outputs[2], wanted) == 1
+    last = read_committed(kafka.bootstrap, outputs[2])[-1]
+    assert (last.value, last.headers) == (withheld[0].value, ())
