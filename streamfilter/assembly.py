@@ -69,7 +69,7 @@ def _schemas_for(config: Config) -> Schemas | None:
     path, registry = config.input.schema_file, config.input.registry
     try:
         if path is not None:
-            return OneSchema(Schema(config.input.format.upper(), path.read_text("utf-8")))
+            return OneSchema(Schema(config.input.format.upper(), path.read_text("utf-8-sig")))
         return None if registry.url is None else Registry(_access(registry, registry.url))
     except (OSError, UnicodeDecodeError) as error:
         what = registry.ca_file if path is None else path

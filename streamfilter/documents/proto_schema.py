@@ -132,7 +132,8 @@ _TOKEN = re.compile(
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TYPE = re.compile(r"\.?[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
 _UNDERSCORES = re.compile(r"_+(.?)")
-_OPENING, _CLOSING = frozenset("([{<"), frozenset(")]}>")
+_BLOCKS, _ENDS = frozenset("{["), frozenset("}]")
+_OPENING, _CLOSING = _BLOCKS | frozenset("(<"), _ENDS | frozenset(")>")
 
 
 class _Parser:
@@ -145,6 +146,8 @@ class _Parser:
         self._next = ""
         self._implicit = False
         """Whether a field that does not say otherwise is never absent, as in proto3."""
+        self._visible: tuple[str, ...] = ()
+        """What may stand before a message or an enum, and says who may name it."""
         self._take()
 
     def _all_tokens(self) -> Iterator[str]:
@@ -188,7 +191,7 @@ class _Parser:
         while self._next:
             token = self._take()
             passed.append(token)
-            depth += (token == "{") - (token == "}")
+            depth += (token in _BLOCKS) - (token in _ENDS)
             if depth == 0 and token in (";", "}"):
                 return passed
         self._broken("the end of a statement")
@@ -211,8 +214,13 @@ class _Parser:
                     self._enum(package)
                 case "option":
                     self._implicit = _implicit(self._pass_over(), self._implicit)
-                case "edition" | "import" | "service" | "extend" | ";":
+                case "edition":
                     self._pass_over()
+                    self._visible = "export", "local"
+                case "import" | "service" | "extend" | ";":
+                    self._pass_over()
+                case word if word in self._visible:
+                    self._take()
                 case _:
                     self._broken("a message")
         return messages
@@ -237,6 +245,8 @@ class _Parser:
                     self._pass_over()
                 case "oneof":
                     self._oneof(message, nested)
+                case word if word in self._visible:
+                    self._take()
                 case _:
                     message.fields.append(self._field(name, nested, None))
         self._take()
@@ -247,7 +257,7 @@ class _Parser:
         oneof = self._matching(_NAME, "the name of a oneof")
         self._expect("{")
         while self._next != "}":
-            if self._next == "option":
+            if self._next in ("option", ";"):
                 self._pass_over()
             else:
                 message.fields.append(self._field(message.name, nested, oneof))

@@ -13,6 +13,7 @@ message), and its type's default where it does not. Names are the schema's or JS
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -119,13 +120,11 @@ def _filler(steps: Mapping[int, Step]) -> Callable[[bytes, int, int, dict[str, A
 
 def _one_at_a_time(message: MessageType, keys: Mapping[int, str], steps: dict[int, Step]) -> None:
     """Let each member of a oneof, whether anybody asks for it or not, put the others out."""
+    named = [each for each in message.fields if each.oneof is not None and each.number in keys]
     for each in message.fields:
-        rivals = [
-            keys[other.number]
-            for other in message.fields
-            if other.oneof == each.oneof and other.number in keys and other.number != each.number
-        ]
-        if each.oneof is None or not rivals:
+        others = [it.number for it in named if it.oneof == each.oneof and it.number != each.number]
+        rivals = [keys[number] for number in others]
+        if not rivals:
             continue
         if each.number in keys:
             for tag in [tag for tag in steps if tag >> 3 == each.number]:
@@ -240,12 +239,13 @@ def _map_step(types: Types, message: MessageType, field: Field, key: str, tree: 
     reader = message_reader(types, entry, {"key": {}, "value": below})
     meant = _meant(types, message, field)
     absent = message_reader(types, meant, below).new if isinstance(meant, MessageType) else dict
+    spelled = json.dumps if field.map_key == "bool" else str
 
     def step(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
         at, stop = _bounds(data, at, end)
         one = reader.new()
         reader.fill(data, at, stop, one)
-        name = str(one["key"])
+        name = spelled(one["key"])
         if name in tree:
             found[key][name] = one["value"] if "value" in one else absent()
         return stop

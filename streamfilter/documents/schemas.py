@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 from streamfilter.documents.pointers import Unreadable
-from streamfilter.model import ErrorCode, Headers
+from streamfilter.model import ErrorCode, Headers, Malformed
 from streamfilter.stops import Temporary
 
 HEADER = "__value_schema_id"
@@ -117,12 +117,15 @@ T = TypeVar("T")
 
 
 class Compiled(Generic[T]):
-    """What was made of schemas, by their ids: made once, and kept while it is used."""
+    """What was made of schemas, by their ids: made once, and kept while it is used.
+
+    So is what is wrong with one: it stays so, and to find it takes as long as to make something.
+    """
 
     def __init__(self, schemas: Schemas, kind: str, make: Callable[[Schema], T]) -> None:
         self._schemas, self._kind, self._make = schemas, kind, make
         self._only: T | None = None
-        self._kept: OrderedDict[SchemaId, T] = OrderedDict()
+        self._kept: OrderedDict[SchemaId, T | Malformed] = OrderedDict()
         self._only = self(None) if isinstance(schemas, OneSchema) else None
 
     def __call__(self, id: SchemaId) -> T:
@@ -132,15 +135,22 @@ class Compiled(Generic[T]):
             Unreadable: there is none, or it is of another kind.
             SchemasAway: nobody can say now.
         """
-        made = self._kept.get(id) or self._only
+        made = self._kept.get(id, self._only)
         if made is None:
-            schema = self._schemas.schema(id)
-            if schema.kind != self._kind:
-                message = f"schema {id} is of kind {schema.kind}, not {self._kind}"
-                raise Unreadable(ErrorCode.SCHEMA_DECODE, message)
-            made = self._kept[id] = self._make(schema)
+            made = self._kept[id] = self._made(id, self._schemas.schema(id))
             if len(self._kept) > KEPT_MAX:
                 self._kept.popitem(last=False)
         elif id in self._kept:
             self._kept.move_to_end(id)
+        if isinstance(made, Malformed):
+            raise Unreadable(made.code, made.message)
         return made
+
+    def _made(self, id: SchemaId, schema: Schema) -> T | Malformed:
+        if schema.kind != self._kind:
+            message = f"schema {id} is of kind {schema.kind}, not {self._kind}"
+            return Malformed(ErrorCode.SCHEMA_DECODE, message)
+        try:
+            return self._make(schema)
+        except Unreadable as trouble:
+            return trouble.reading

@@ -292,9 +292,48 @@ def test_check_says_what_is_wrong_with_the_file_of_a_schema(
     assert told in said
 
 
+LANGUAGE = """\
+edition = "2024";
+package a;
+export message First {
+  extensions 4 to 9 [declaration = { number: 4, full_name: ".a.x", type: ".a.Y" },
+                     declaration = { number: 5, reserved: true }];
+  local message Inner { string text = 1; }
+  oneof kind { option (a.f) = { of: "};" }; string text = 1; Inner inner = 2; }
+  map<bool, string> by = 3;
+}
+local enum E { NONE = 0; ; }
+"""
+
+
+def test_all_that_the_language_may_say_beside_the_fields_is_passed_over():
+    bare = reader(LANGUAGE, text=["/text", "/by/true"], id=None)
+    reading = read(bare, b"\x0a\1t\x1a\5\x08\1\x12\1u\x1a\3\x12\1f")
+    assert isinstance(reading, Document)
+    assert reading.text == "t\nu"
+    for path in sorted(COMMON.rglob("*.proto")):
+        assert Types(path.read_text()).messages, path
+
+
+def test_what_is_wrong_with_a_registered_schema_is_found_once(monkeypatch):
+    shelf = Shelf({1: Schema("PROTOBUF", "message A {"), 2: Schema("JSON", "{}")})
+    framed, made = Reader("protobuf", schemas=shelf), []
+    monkeypatch.setattr(Types, "__init__", lambda *_: made.append(1) or broken())
+    for _ in range(3):
+        reading = read(framed, frame(b"\0", 1))
+        assert code_of(reading) is ErrorCode.SCHEMA_DECODE
+        assert reading.message == "the schema is none"
+        assert code_of(read(framed, frame(b"\0", 2))) is ErrorCode.SCHEMA_DECODE
+    assert len(made) == 1
+
+
+def broken():
+    raise BrokenProtobuf("the schema is none")
+
+
 def test_bare_messages_of_a_file_are_read_and_the_message_may_be_named(tmp_path):
     path = tmp_path / "article.proto"
-    path.write_text(ARTICLE)
+    path.write_bytes(b"\xef\xbb\xbf" + ARTICLE.encode())  # as an editor on Windows has it
     given = ("input.format=protobuf", f"input.schema_file={path}", "input.framing=none")
     assert read(reader_for(load_config((), {}, given)), written()) == Document("-7", "a störy")
     named = (*given, "input.message=news.Advert.Offer", "input.text=/pitch", "input.id=null")
