@@ -28,7 +28,7 @@ def csv(path: Path, text: str, encoding: str = "utf-8") -> Path:
 def test_rows_come_out_byte_for_byte_whatever_parts_them(
     desk: Desk, delimiter: str, end: str
 ) -> None:
-    first = delimiter.join(["id", '"te,xt"', "text"]) + end
+    first = delimiter.join(['"id"', f'"t;e,{end}xt"', "text"]) + end
     cell = f'"a{end}b;c, ""d"""'
     texts = enumerate([*TEXTS, TEXTS[1]])
     rows = [delimiter.join([str(number), cell, text]) + end for number, text in texts]
@@ -77,6 +77,7 @@ def test_bytes_that_are_no_utf_8_are_a_broken_row_only_where_they_are_read(desk:
     assert desk.unique.read_bytes() == head + good
     (letter,) = desk.records(desk.dead)
     assert letter["error"]["code"] == "bad_utf8"
+    assert letter["error"]["message"] == "the cell of column text is not UTF-8"
 
 
 def test_a_quote_that_swallows_the_file_costs_no_more_memory_than_a_document_may(
@@ -98,7 +99,8 @@ def test_a_quote_that_swallows_the_file_costs_no_more_memory_than_a_document_may
         (b"", "is empty: the first row of CSV names its columns"),
         (b'"id,text\n1,x\n', "its first row cannot be read: unexpected end of data"),
         (b"id,text,text\n1,x,y\n", "has 2 columns named 'text'"),
-        ("id,text\n1,x\n".encode("utf-16"), "has no column text"),
+        ("id,text\n1,x\n".encode("utf-16"), "is UTF-16, and CSV is read as UTF-8"),
+        (b'"key";"body"\n1;x\n', "has no column text; it has key, body\n"),
     ],
 )
 def test_what_is_no_csv_is_told_before_anything_is_judged(

@@ -9,7 +9,8 @@ cells than the first is broken. Rows that are kept come out byte for byte.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count, islice
 from typing import Any
 
 from streamfilter.documents.pointers import Path
@@ -24,6 +25,7 @@ from streamfilter.stops import BrokenInput
 
 DELIMITERS = ",;\t|"
 BOM = b"\xef\xbb\xbf"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def table(path: str, reader: Reader, *, name: str | None) -> CsvTable:
@@ -46,10 +48,14 @@ class CsvTable:
         self.path, self.name = path, self._file.name
         # The module's own, for the whole process: nobody else here reads CSV.
         csv.field_size_limit(reader.limits.document_bytes)
-        self._lines = self._tapped()
         self._raw: list[bytes] = []
         """The lines of the row that is being read."""
-        self.header, self.delimiter = self._first_row(reader.needed)
+        raws = self._file.raw_lines()
+        seen: list[bytes] = []
+        self.header, self.delimiter, lines = self._first_row(raws, seen, reader.needed)
+        self.first = b"".join(seen[:lines])
+        self._file.digest.update(self.first)
+        self._lines = self._tapped(chain(seen[lines:], raws))
         check_columns(path, self.header, reader)
         self._wanted = {
             key: self.header.index(key)
@@ -57,30 +63,43 @@ class CsvTable:
             if key in self.header
         }
 
-    def _tapped(self) -> Iterator[str]:
-        for raw in self._file.raw_lines():
+    def _tapped(self, raws: Iterable[bytes]) -> Iterator[str]:
+        for raw in raws:
             self._raw.append(raw)
             # Undecodable bytes stay visible, so that the row they are in is told from others.
             yield raw.decode("utf-8", "surrogateescape")
 
-    def _first_row(self, needed: Sequence[Sequence[Path]]) -> tuple[list[str], str]:
-        try:
-            next(csv.reader(self._lines, strict=True))
-        except StopIteration:
-            message = f"{self.path} is empty: the first row of CSV names its columns"
-            raise BrokenInput(message) from None
-        except csv.Error as error:
-            message = f"{self.path} is no CSV: its first row cannot be read: {error}"
-            raise BrokenInput(message) from None
-        self.first = b"".join(self._raw)
-        self._raw.clear()
-        self._file.digest.update(self.first)
-        text = self.first.removeprefix(BOM).decode("utf-8", "replace")
+    def _first_row(
+        self, raws: Iterator[bytes], seen: list[bytes], needed: Sequence[Sequence[Path]]
+    ) -> tuple[list[str], str, int]:
+        """Return the first row's cells, what parts them, and how many lines of *seen* it has.
+
+        Every delimiter has its own first row: of a cell in quotes another one sees no end.
+        """
+        rows: list[tuple[list[str], str, int]] = []
+        trouble = None
         for delimiter in DELIMITERS:
-            row = next(csv.reader([text], delimiter=delimiter), [])
+            reader = csv.reader(_begun(raws, seen), delimiter=delimiter, strict=True)
+            try:
+                row = next(reader)
+            except StopIteration:
+                message = f"{self.path} is empty: the first row of CSV names its columns"
+                raise BrokenInput(message) from None
+            except csv.Error as error:
+                trouble = trouble or error
+                continue
+            rows.append((row, delimiter, reader.line_num))
             if not lacks(row, needed):
-                return row, delimiter
-        return next(csv.reader([text]), []), DELIMITERS[0]
+                return rows[-1]
+        if seen[0].startswith(UTF_16):
+            raise BrokenInput(
+                f"{self.path} is UTF-16, and CSV is read as UTF-8\n    cure: convert it, such as "
+                "by `iconv -f UTF-16 -t UTF-8`"
+            )
+        if not rows:
+            message = f"{self.path} is no CSV: its first row cannot be read: {trouble}"
+            raise BrokenInput(message)
+        return max(rows, key=lambda each: len(each[0]))
 
     def stretches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Stretch]:
         """Yield at most *documents* rows at a time; *size* bytes of them close one earlier.
@@ -122,7 +141,8 @@ class CsvTable:
             malformed = Malformed(ErrorCode.SCHEMA_DECODE, trouble)
             return Row(source, None, raw, trouble=malformed)
         named = {key: cells[at] for key, at in self._wanted.items()}
-        return Row(source, None, raw, named=named)
+        broken = None if raw.isascii() else _no_utf_8(named)
+        return Row(source, None, raw, named=named, trouble=broken)
 
     def writer(self, output: OutputFile) -> CsvWriter:
         """Return what writes rows, after the first one."""
@@ -139,6 +159,27 @@ class CsvTable:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _begun(raws: Iterator[bytes], seen: list[bytes]) -> Iterator[str]:
+    """Yield the lines of a file from its first one on: those *seen*, then *raws*, seen thereby."""
+    for at in count():
+        if at == len(seen):
+            seen.extend(islice(raws, 1))
+        if at == len(seen):
+            return
+        raw = seen[at] if at else seen[at].removeprefix(BOM)
+        yield raw.decode("utf-8", "replace")
+
+
+def _no_utf_8(named: Mapping[str, str]) -> Malformed | None:
+    """Return the trouble of the cell that is none, as one of another encoding is not."""
+    for key, cell in named.items():
+        try:
+            cell.encode()
+        except UnicodeEncodeError:
+            return Malformed(ErrorCode.BAD_UTF8, f"the cell of column {key} is not UTF-8")
+    return None
 
 
 class CsvWriter:
