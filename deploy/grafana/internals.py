@@ -100,6 +100,16 @@ INDEX = Row("The index's life", (
     Chart("New documents", "Records written to the changelog, a second.", "cps",
           (Query(rate("records_produced_total", matching=('destination="changelog"',)),
                  "records"),), width=12),
+    Chart("Records in the changelog", "From its beginning to where the index has come: flat once "
+          "the retention is reached. To be cut off: over 0 for long, DELETE on it is missing.",
+          "short",
+          (Query(f"{summed(series('changelog_offset'), 'instance')} - "
+                 f"{summed(known('changelog_start_offset'), 'instance')}", "{{instance}}"),
+           Query(summed(known("changelog_surplus_records"), "instance"),
+                 "{{instance}} to be cut off")), width=12),
+    Chart("Bytes to the changelog", "Bytes of batches a second, before compression; times the "
+          "retention is what it takes for each copy.", "Bps",
+          (Query(rate("changelog_bytes_total"), "bytes"),), width=12),
 ))  # fmt: skip
 
 ROCKSDB = Row("RocksDB", (

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import click
 
-from streamfilter.assembly import reader_for
+from streamfilter.assembly import reader_for, retention_for
 from streamfilter.commands import options
+from streamfilter.commands.check_changelog import Kept, check_changelog
 from streamfilter.commands.check_places import check_places
 from streamfilter.config.configuration import Config, ConfigError, Reading
 from streamfilter.process import standard
@@ -52,16 +53,22 @@ def command(
     problems += _properties(reading.config, problems) + _format(reading)
     unreachable: list[Problem] = []
     made: list[str] = []
+    kept: list[Kept] = []
     if connect or create:
         try:
             if create and not problems:
                 made = topics.create_outputs(reading.config)
             problems += topics.inspect(reading.config, made=made)
+            if retention_for(reading.config).limited:
+                found, kept = check_changelog(reading.config)
+                problems += found
         except Temporary as stop:
             unreachable = [Problem("kafka.common.bootstrap.servers", str(stop), "")]
         except Refused as stop:
             problems.append(Problem("kafka.common", str(stop), ""))
-    answer = Answer(reading.config, (*problems, *unreachable), connect or create, tuple(made))
+    answer = Answer(
+        reading.config, (*problems, *unreachable), connect or create, tuple(made), tuple(kept)
+    )
     # librdkafka quotes the values that it refuses.
     standard.answer(MASKER.mask(answer.as_json() if output == "json" else answer.as_text()))
     if answer.wrong and unreachable == list(answer.wrong):
@@ -108,6 +115,8 @@ class Answer:
     connected: bool
     made: tuple[str, ...] = ()
     """Topics that were created just now."""
+    kept: tuple[Kept, ...] = ()
+    """By the changelog of an index that forgets, if the broker was asked."""
 
     @property
     def wrong(self) -> tuple[Problem, ...]:
@@ -119,6 +128,7 @@ class Answer:
         answer: dict[str, object] = {"ok": not self.wrong, "connected": self.connected}
         answer["created"] = list(self.made)
         answer["problems"] = [asdict(problem) for problem in self.problems]
+        answer["changelog"] = [asdict(each) for each in self.kept]
         if not self.wrong:
             scheme = self.config.scheme()
             shape = {"slots": scheme.slots, "bands": scheme.bands, "rows": scheme.rows}
@@ -128,7 +138,8 @@ class Answer:
     def as_text(self) -> str:
         """Return it for people: what was made, every problem, then one line that sums up."""
         made = [f"created {', '.join(self.made)}"] if self.made else []
-        return "\n".join([*made, *map(str, self.problems), self._summary()])
+        kept = map(str, self.kept)
+        return "\n".join([*made, *map(str, self.problems), *kept, self._summary()])
 
     def _summary(self) -> str:
         if self.wrong:

@@ -42,7 +42,8 @@ class Moved:
 
     decided: Decided
     leaving: Sequence[Outgoing]
-    changelog_records: int
+    changelog: Sequence[bytes]
+    """Its records in the changelog."""
     stages: Mapping[str, float]
     """Seconds by stage (`catalogue.STAGES`)."""
     first_ordinal: int
@@ -87,6 +88,8 @@ class Observer:
         self._partitions = 0
         self._indexes: WeakKeyDictionary[Index, Held] = WeakKeyDictionary()
         self._usages: WeakKeyDictionary[Index, Usage] = WeakKeyDictionary()
+        self._changelogs: dict[str, tuple[int, int]] = {}
+        """Where each begins, and how many records before what is needed it holds still."""
         self.statistics = Statistics(metrics.kafka)
         self.spent = metrics.spent
         """Says what the engine's thread did since the last call (`catalogue.ACTIVITIES`)."""
@@ -100,6 +103,7 @@ class Observer:
             counts=[judgement.counts] if judgement else (),
             produced=self._by_destination(moved),
             consumed_bytes=sum(len(record.value or b"") for record in records),
+            changelog_bytes=sum(map(len, moved.changelog)),
             applied=applied,
             forgotten=moved.decided.forgotten,
             ages_seconds=self._ages(records),
@@ -123,7 +127,7 @@ class Observer:
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
         counts = Counter(self._destinations.role_of(out.topic) for out in moved.leaving)
-        return {**counts, "changelog": moved.changelog_records}
+        return {**counts, "changelog": len(moved.changelog)}
 
     def _ages(self, records: Sequence[Record]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         stamps = np.array([r.timestamp for r in records if r.timestamp > 0], np.float64)
@@ -185,6 +189,18 @@ class Observer:
             oldest=min(stamps, default=nan) / 1000,
             properties=properties,
         )
+
+    def trimmed(self, changelog: str, start: int | None, needed: int = 0) -> None:
+        """Show where a task's changelog begins, and from where on its index needs it.
+
+        Without a *start* it is no longer ours.
+        """
+        if start is None:
+            self._changelogs.pop(changelog, None)
+        else:
+            self._changelogs[changelog] = start, max(0, needed - start)
+        known = self._changelogs.values()
+        self._metrics.changelog(*(map(sum, zip(*known, strict=True)) if known else (nan, nan)))
 
     def _expected(self, index: Index, usage: Usage) -> float:
         progress = index.progress

@@ -256,7 +256,7 @@ class Transactor:
             self._parts.observer.note("deliveries are watched no more")
             self._transactions.worn = True  # a producer that is not watched sends faster
         stages = {**decided.prepared.seconds, **watch.seconds}
-        moved = Moved(decided, leaving, len(load.values), stages, first_ordinal)
+        moved = Moved(decided, leaving, load.values, stages, first_ordinal)
         if update is None:
             self._parts.observer.moved(moved, Applied())
             return self._moved()

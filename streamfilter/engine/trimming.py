@@ -25,7 +25,7 @@ class Trimming:
     """Cuts off one task's changelog."""
 
     def __init__(self, log: Log, clock: Clock, observer: Observer, changelog: str) -> None:
-        """Begin with nothing cut off: the first look asks for it once more.
+        """Begin with nothing cut off: without `begins` the first look asks for it once more.
 
         Args:
             log: whose `trim_changelog` cuts.
@@ -36,10 +36,20 @@ class Trimming:
         self._log, self._clock, self._observer = log, clock, observer
         self._changelog = changelog
         self._start, self._again_at, self._denied = 0, 0.0, False
+        self._shown = (-1, -1)
+
+    def begins(self, start: int) -> None:
+        """Hear from the brokers where the changelog begins."""
+        self._start = start
+
+    def close(self) -> None:
+        """Leave it to another owner."""
+        self._observer.trimmed(self._changelog, None)
 
     def look(self, windows: Sequence[Window]) -> None:
         """Cut off what came before *windows*, those that are alive, the oldest first."""
         begin = windows[0].offset
+        self._show(begin)
         if begin <= self._start or self._clock.monotonic() < self._again_at:
             return
         try:
@@ -53,8 +63,14 @@ class Trimming:
         else:
             if done:
                 self._start = begin
+                self._show(begin)
                 self._observer.note(f"{self._changelog} begins at {begin} now")
                 kill_point("changelog.trimmed")
+
+    def _show(self, needed: int) -> None:
+        if self._shown != (self._start, needed):
+            self._shown = self._start, needed
+            self._observer.trimmed(self._changelog, self._start, needed)
 
     def _say_denied(self, error: Denied) -> None:
         if not self._denied:

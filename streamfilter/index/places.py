@@ -12,6 +12,11 @@ from streamfilter.index.directory import MARKER_NAME
 from streamfilter.index.errors import IndexRefused, file_errors
 
 
+def index_of(state: Path, task: int, *, whole: bool) -> Path:
+    """Return where the service keeps the index of a task; *whole*: there is only one."""
+    return state if whole else state / f"partition-{task}"
+
+
 def indexes_in(state: Path) -> list[Path]:
     """Return the index directories of *state*, in a fixed order.
 

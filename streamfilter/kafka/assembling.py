@@ -24,6 +24,7 @@ from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.identity import Identity
 from streamfilter.index.options import MIB, Memory
+from streamfilter.index.places import index_of
 from streamfilter.index.protocol import Index
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.errors import kafka_errors, stops
@@ -170,9 +171,9 @@ class Assembly:
 
     def _store(self, number: int) -> DirectoryStore:
         index, memory = self.config.index, self.config.memory
-        whole, share = index.scope == "topic", self.share
+        share = self.share
         return DirectoryStore(
-            path=index.path if whole else index.path / f"partition-{number}",
+            path=index_of(index.path, number, whole=index.scope == "topic"),
             seed=self.seed,
             bucket_cap=index.bucket_cap,
             ids=self.config.input.forgets,

@@ -10,11 +10,46 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.config.configuration import Config
+from streamfilter.engine.ports import Watermarks
+from streamfilter.kafka.asking import asked_once
 from streamfilter.kafka.errors import kafka_errors
-from streamfilter.kafka.questions import CALL_SECONDS
+from streamfilter.kafka.questions import CALL_SECONDS, bounds_of
+from streamfilter.stops import Problem
+
+AclOperation: Any = _admin.AclOperation  # type: ignore[attr-defined]  # exported without types
+
+
+def changelog_bounds(config: Config, admin: AdminClient, tasks: int) -> list[Watermarks]:
+    """Return where each partition of the changelog begins and ends.
+
+    Raises:
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    """
+    spots = [TopicPartition(config.changelog_topic, task) for task in range(tasks)]
+    with asked_once():
+        return [bounds_of(admin, spot) for spot in spots]
+
+
+def warnings_of_rights(config: Config, admin: AdminClient) -> list[Problem]:
+    """Return that the changelog could not be cut off, if brokers tell us what we may do with it."""
+    name = config.changelog_topic
+    with asked_once(), kafka_errors(f"asking for the rights to topic {name}"):
+        answers = admin.describe_topics(
+            TopicCollection([name]),
+            include_authorized_operations=True,
+            request_timeout=CALL_SECONDS,
+        )
+        rights = answers[name].result().authorized_operations
+    if not rights or AclOperation.DELETE in rights:
+        return []
+    got = f"topic {name!r} grows for ever: DELETE is missing, and what is forgotten stays in it"
+    cure = f"kafka-acls.sh --add --allow-principal User:... --operation Delete --topic {name}"
+    return [Problem("index.changelog", got, cure, warning=True)]
 
 
 class Cut:

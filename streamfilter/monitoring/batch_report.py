@@ -27,6 +27,7 @@ class BatchReport:
     produced: Mapping[str, int] = field(default_factory=dict)
     """Records written, by destination (`catalogue.DESTINATIONS`)."""
     consumed_bytes: int = 0
+    changelog_bytes: int = 0
     counts: Sequence[Counts] = ()
     matched: Values = field(default_factory=lambda: np.zeros(0))
     """Similarities of the confirmed matches of near-duplicates."""
@@ -47,6 +48,7 @@ class BatchReport:
         counts: Sequence[Counts] = (),
         produced: Mapping[str, int] | None = None,
         consumed_bytes: int = 0,
+        changelog_bytes: int = 0,
         applied: Applied | None = None,
         forgotten: Forgotten = NOTHING,
         ages_seconds: Values | None = None,
@@ -62,6 +64,7 @@ class BatchReport:
             dead_letters=tally.codes,
             produced=produced or {},
             consumed_bytes=consumed_bytes,
+            changelog_bytes=changelog_bytes,
             counts=counts,
             matched=np.array(tally.matched, np.float64),
             wrong=tally.wrong,

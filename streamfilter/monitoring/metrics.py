@@ -130,6 +130,7 @@ class Metrics:
         with self._lock:
             self._add("records_consumed_total", records)
             self._add("consumed_bytes_total", report.consumed_bytes)
+            self._add("changelog_bytes_total", report.changelog_bytes)
             self._add_each("documents_total", report.verdicts)
             self._add_each("passthrough_total", report.passthrough)
             self._add_each("dropped_total", report.dropped)
@@ -272,6 +273,10 @@ class Metrics:
             index_horizon_documents=held.horizon,
             changelog_offset=held.changelog_offset,
         )
+
+    def changelog(self, start: float, surplus: float) -> None:
+        """Set where all changelogs of the process begin, and what could be cut off; or NaN."""
+        self._set(changelog_start_offset=start, changelog_surplus_records=surplus)
 
     def occupied(
         self,

@@ -65,6 +65,8 @@ class Starter:
         kill_point("start.committed")
         # Only now: what was committed before those offsets lies before this end.
         bounds = yield from patiently(State.STARTING, log.changelog_bounds)
+        if self._parts.trimming is not None:
+            self._parts.trimming.begins(bounds.start)
         kill_point("start.bounds")
         header = yield from self._keeper.header(bounds)
         if header is None:

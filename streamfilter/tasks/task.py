@@ -211,4 +211,6 @@ class Task:
             index.close()
         self._parts.observer.stuck(self.plan.label, "")
         self._parts.observer.left(self.plan.partitions, self.plan.names.topic)
+        if self._parts.trimming is not None:
+            self._parts.trimming.close()
         kill_point("close.done")

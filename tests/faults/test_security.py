@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 from streamfilter import cli
 from streamfilter.kafka.broker.real import RealKafka
 from tests.kafka.story import records, texts
+from tests.kafka.test_standby import scraped
 from tests.support.filter_process import FilterProcess
 from tests.support.secure import (
     Authority,
@@ -37,6 +38,7 @@ from tests.support.stage import Stage
 
 SEED, CONFIG = 20_261_126, 78
 READ, WRITE, CREATE = AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE
+DELETE = AclOperation.DELETE
 
 
 class Secured:
@@ -57,6 +59,7 @@ class Secured:
             "changelog read": Right(topic, stage.changelog, READ),
             "changelog write": Right(topic, stage.changelog, WRITE),
             "changelog create": Right(topic, stage.changelog, CREATE),
+            "changelog delete": Right(topic, stage.changelog, DELETE),
             "group": Right(ResourceType.GROUP, stage.group, READ),
             "transactions": Right(ResourceType.TRANSACTIONAL_ID, f"{stage.group}.0", WRITE),
         }
@@ -91,13 +94,15 @@ class Secured:
         user: str,
         password: str | None = None,
         state: str = "state",
+        retention: str = "unlimited",
         **more: str,
     ) -> FilterProcess:
         common = {**self.common(user, password or self.password), **more}
         times = {"session_timeout": "6s", "transaction_timeout": "6s", "start_timeout": "20s"}
         stage.produce(records(texts(random.Random(SEED), 40)))
         kafka = {"group": stage.group, "common": common, **times}
-        return stage.start(state=state, kafka=kafka, log={"level": "debug"} if more else {})
+        log = {"level": "debug"} if more else {}
+        return stage.start(state=state, kafka=kafka, log=log, index={"retention": retention})
 
     def ended(self, process: FilterProcess, *words: str, code: int = CONFIG) -> None:
         """Check how it ended, that it said *words*, and that it told no password."""
@@ -129,6 +134,45 @@ def test_with_exactly_these_rights_it_works(secured: Secured, stage: Stage) -> N
     assert secured.password not in told
     assert process.terminate() == 0
     assert sum(map(len, stage.outputs().values())) == 40
+
+
+def test_without_the_right_to_delete_all_is_well_but_the_changelog_grows_and_that_is_told(
+    secured: Secured, stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    user = secured.user(stage, without="changelog delete")
+    common = secured.common(user, secured.password)
+    asked = stage.configuration(
+        kafka={"group": stage.group, "common": common}, index={"retention": "1h"}
+    )
+
+    def checked() -> str:
+        assert cli.main(["check", "--connect", "--config", str(asked)]) == 0
+        return capsys.readouterr().out
+
+    def cut(process: FilterProcess) -> tuple[float, float]:
+        names = ("changelog_start_offset", "changelog_surplus_records")
+        return scraped(process, names[0]), scraped(process, names[1])
+
+    process = secured.start(stage, user, retention="1h")
+    stage.drain(process)
+    process.wait_for(lambda _: "Grant DELETE" in process.log.read_text(), what="a refusal")
+    assert "is not cut off, and grows" in process.log.read_text()
+    start, surplus = cut(process)
+    assert (start, surplus > 0) == (0, True)
+    assert process.terminate() == 0
+    said = checked()
+    assert "DELETE is missing, and what is forgotten stays in it" in said
+    assert f"--operation Delete --topic {stage.changelog}" in said
+    assert f"those before {surplus:.0f} are of windows that are gone" in said
+    grant(secured.bootstrap, user, [secured.rights_of(stage)["changelog delete"]])
+    process = secured.start(stage, user, retention="1h")
+    stage.drain(process)
+    process.wait_for(lambda _: cut(process) == (surplus, 0), what="a changelog that is cut off")
+    assert process.terminate() == 0
+    said = checked()
+    assert "DELETE" not in said
+    assert f"keeps the offsets {surplus:.0f} to" in said
+    assert "all of them of windows that are alive" in said
 
 
 CI = {"unique", "group"}

@@ -70,6 +70,10 @@ def test_a_refusal_is_told_once_and_the_next_look_asks_anew(code: int, raised: t
 class Notes(Observer):
     def __init__(self) -> None:
         self.notes: list[str] = []
+        self.shown: list[tuple[int | None, int]] = []
+
+    def trimmed(self, changelog: str, start: int | None, needed: int = 0) -> None:
+        self.shown.append((start, needed))
 
     def note(self, message: str) -> None:
         self.notes.append(message)
@@ -80,6 +84,9 @@ class Notes(Observer):
 def test_a_cut_counts_as_done_when_the_brokers_say_so_and_is_tried_again_when_they_do_not() -> None:
     brokers, clock, notes = Brokers(), FakeClock(), Notes()
     trimming = Trimming(log_on(brokers), clock, notes, "changelog/0")
+    trimming.begins(2)
+    trimming.look([Window(1, 10, 1, 2)])
+    assert brokers.asked == [], "it begins there"
     windows = [Window(3, 30, 3, 7)]
     trimming.look(windows)
     brokers.answer.set_exception(KafkaException(KafkaError(KafkaError.REQUEST_TIMED_OUT)))
@@ -96,6 +103,8 @@ def test_a_cut_counts_as_done_when_the_brokers_say_so_and_is_tried_again_when_th
         trimming.look(windows)
     assert notes.notes[1:] == ["changelog/0 begins at 7 now"]
     assert brokers.asked == [7, 7]
+    trimming.close()
+    assert notes.shown == [(2, 2), (2, 7), (7, 7), (None, 0)]
 
 
 def test_a_right_that_is_missing_is_said_once_with_its_cure_and_asked_for_now_and_then() -> None:

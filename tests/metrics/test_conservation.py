@@ -93,7 +93,7 @@ def test_documents_that_stay_for_all_their_tombstone_are_told_of(caplog):
     for left in (0, 12_345):
         forgotten = Forgotten(np.arange(2), left=left)
         observer.moved(
-            Moved(Decided(prepared, EVERYTHING, None, [], forgotten), [], 1, {}, 2), Applied()
+            Moved(Decided(prepared, EVERYTHING, None, [], forgotten), [], [], {}, 2), Applied()
         )
     (said,) = (each.message for each in caplog.records)
     assert "a tombstone names more than 50,000 documents" in said
@@ -113,6 +113,25 @@ def test_what_is_forgotten_is_counted_and_what_is_left_is_shown_of_all_indexes_t
     assert metrics.value("forgotten_documents_total") == 2
     assert metrics.value("index_horizon_documents") == 25 + 10
     assert metrics.value("index_windows") == 2
+
+
+def test_where_changelogs_begin_is_shown_of_all_that_are_ours_with_what_could_be_cut_off():
+    metrics = Metrics()
+    observer = Observer(metrics, Health(), SystemClock(), Destinations("u", "d", "x", 1, {}, {}))
+
+    def shown() -> tuple[float, float]:
+        return metrics.value("changelog_start_offset"), metrics.value("changelog_surplus_records")
+
+    assert all(map(isnan, shown()))
+    observer.trimmed("c/0", 5, needed=7)
+    observer.trimmed("c/1", 30, needed=20)  # somebody deletes from it: it could be cut off earlier
+    assert shown() == (35, 2)
+    observer.trimmed("c/0", 7, needed=7)
+    assert shown() == (37, 0)
+    observer.trimmed("c/1", None)
+    assert shown() == (7, 0)
+    observer.trimmed("c/0", None)
+    assert all(map(isnan, shown()))
 
 
 def test_an_index_says_how_large_it_becomes_once_its_retention_is_reached():
@@ -192,6 +211,7 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
     metrics.partitions(4, disk=1)
     metrics.rebalance("lost")
     metrics.index(Held(10, windows=2, horizon=3, changelog_offset=9))
+    metrics.changelog(3, 0)
     metrics.occupied(5, expected=9.0, free=1, oldest=0.0, properties={"front_keys": 3.0})
     metrics.kafka("data", {"requests": 3}, {"brokers_up": 1})
     metrics.audited(a_round(near=3, unique=5, missed=1))

@@ -1,0 +1,72 @@
+"""What `check --connect` finds of the changelog of an index that forgets: is it cut off, and where.
+
+Brokers say where it begins, and what we may do with it; the index in this host's directory says
+from where on it is needed. Nothing is cut off here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamfilter.config.configuration import Config
+from streamfilter.index.errors import IndexFault
+from streamfilter.index.places import index_of
+from streamfilter.index.seeds import read_seed
+from streamfilter.index.viewing import viewed
+from streamfilter.stops import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What one partition of the changelog holds."""
+
+    changelog: str
+    start: int
+    end: int
+    needed: int | None
+    """From where on the index of this host needs it; None: there is none, or it cannot be read."""
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        keeps = f"{self.changelog} keeps the offsets {self.start} to {self.end}"
+        if self.needed is None:
+            return f"{keeps}; from where on they are needed the index would say, which is not here"
+        if self.needed <= self.start:
+            return f"{keeps}, all of them of windows that are alive"
+        return f"{keeps}; those before {self.needed} are of windows that are gone: they are cut off"
+
+
+def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
+    """Return what is wrong with cutting it off, and what each partition holds.
+
+    Raises:
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    """
+    from streamfilter.kafka import topics, trimming
+    from streamfilter.kafka.clients import admin_client
+
+    admin = admin_client(config)
+    changelog = topics.described(config, admin).get(config.changelog_topic)
+    if changelog is None:
+        return [], []
+    bounds = trimming.changelog_bounds(config, admin, changelog.partitions)
+    kept = [
+        Kept(f"{config.changelog_topic}/{task}", each.start, each.end, _needed(config, task))
+        for task, each in enumerate(bounds)
+    ]
+    return trimming.warnings_of_rights(config, admin), kept
+
+
+def _needed(config: Config, task: int) -> int | None:
+    index = config.index
+    path = index_of(index.path, task, whole=index.scope == "topic")
+    try:
+        with viewed(path, seed=_seed(index.seed_file)) as view:
+            return view.windows[0].offset
+    except IndexFault:
+        return None
+
+
+def _seed(path: Path | None) -> bytes | None:
+    return read_seed(path) if path else None
