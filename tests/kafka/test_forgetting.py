@@ -12,8 +12,11 @@ from tests.support.topics import Input, header
 
 TEXT = "the old mill by the river was sold to a young family from the city on monday in spring"
 FORGET = {"input": {"tombstones": "forget"}, "kafka": STATIC["kafka"]}
-UNKNOWN = (b"nobody", b"\xff", b'"a1"', b"x" * 60_000, None, b"a1")
-"""Keys of nobody: unknown, no UTF-8, JSON, longer than any id, none, and whose document is gone."""
+LONG = "x" * 60_000
+MANY = tuple(b"nobody-%d" % number for number in range(5_000))
+UNKNOWN = (b"nobody", b"\xff", b'"a1"', LONG.encode(), None, b"a1", *MANY)
+"""Keys of nobody: unknown, no UTF-8, JSON, longer than any id, none, whose document is gone; and
+more than a batch of them."""
 
 
 def document(id_: str | int, *more: str) -> Input:
@@ -46,7 +49,8 @@ def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none
     assert "input.tombstones: forget" in said
     shutil.rmtree(stage.directory / "state")  # the way out: the restore makes what is missing
     gone = map(tombstone, UNKNOWN)
-    stage.produce([document("a2", "x"), tombstone(b"a1"), *gone, document(3, "y"), document("a4")])
+    young = [document(LONG), document(3, "y"), document("a4")]
+    stage.produce([document("a2", "x"), tombstone(b"a1"), *gone, *young])
     counted = run(stage, **FORGET)
     assert counted["streamfilter_forgotten_documents_total"] == 1
     assert counted["streamfilter_unknown_tombstones_total"] == len(UNKNOWN)
@@ -76,4 +80,5 @@ def test_a_tombstone_forgets_the_documents_before_it_and_a_lost_disk_brings_none
         (b"3", None), (b"k", "a6"), (b"a6", None), (b"k", "a7"), (b"a7", None),
         (b"k", "a8"),
     ]  # fmt: skip
-    assert not outputs["dead_letter"]
+    (letter,) = outputs["dead_letter"]
+    assert "the id has 60000 bytes" in (header(letter, "__streamfilter.error.message") or "")

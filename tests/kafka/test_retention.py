@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterable
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -14,18 +15,23 @@ from tests.kafka.story import (
     TIMESTAMP,
     die_at,
     finish,
+    id_of,
     index_of,
     verdicts,
     wipe,
 )
+from tests.kafka.test_beginnings import commit
 from tests.kafka.test_kill_points import WINDOWS
+from tests.kafka.test_standby import scraped, wait_until_abreast
 from tests.support.stage import Stage
-from tests.support.topics import Input
+from tests.support.topics import ANY_TIME, Input, alter_topic
 
 STEP = 20_000
 """Milliseconds of the stream between two waves, a batch each; on a slow machine a batch may hold
 the end of one and the beginning of the next, which the retention leaves room for."""
 SETTINGS = {**STATIC, "batch": CUT, "index": {"retention": "90s"}}
+EVERYTHING = {"batch": CUT, "kafka": {"session_timeout": "6s"}}
+LIMITED = {**EVERYTHING, "index": SETTINGS["index"]}
 BEGUN = TIMESTAMP - 3_600_000
 
 
@@ -42,6 +48,10 @@ def wave(number: int) -> list[Input]:
         Input(json.dumps({"id": id_, "text": each}).encode(), timestamp=BEGUN + number * STEP)
         for id_, each in texts.items()
     ]
+
+
+def waves(numbers: Iterable[int]) -> list[Input]:
+    return [each for number in numbers for each in wave(number)]
 
 
 def first_offset(stage: Stage) -> int:
@@ -80,3 +90,85 @@ def test_what_is_older_than_the_retention_is_forgotten_by_the_owner_and_by_whoev
         assert found[f"{number}-again"] == (verdict, met), number
     kept = [key for kind, key in lived if kind == "document"]
     assert len(kept) <= 5 * BATCH * 1.25 + BATCH, "of 36 waves five, and a quarter more"
+
+
+def test_a_limit_comes_and_goes_and_neither_a_standby_nor_a_backup_nor_a_rewind_errs(
+    make_stage: Callable[..., Stage],
+) -> None:
+    stage = make_stage()
+    state, copy = stage.directory / "state", stage.directory / "copy"
+    for begin, settings in ((0, EVERYTHING), (6, LIMITED), (12, EVERYTHING)):
+        stage.produce(waves(range(begin, begin + 6)))
+        finish(stage, settings)
+        if begin == 6:
+            shutil.copytree(state, copy)
+    worker = stage.start(**LIMITED)
+    worker.wait_for_state("running")
+    waiting = stage.start(state="waits", **LIMITED)
+    waiting.wait_for_state("standby")
+    stage.produce(waves(range(18, 24)))
+    stage.drain(worker)
+    wait_until_abreast(worker, waiting)
+    worker.wait_for(
+        lambda _: scraped(worker, "changelog_surplus_records") == 0, what="a changelog cut off"
+    )
+    assert (waiting.terminate(), worker.terminate()) == (0, 0)
+    assert index_of(stage, "waits") == index_of(stage), "cut off while it was read"
+    wipe(state)
+    copy.rename(state)  # a backup, that stands where the changelog does not reach back to
+    stage.produce(waves((150, 151, 152)))  # after a rest, which forgets everything at once
+    assert "is removed and restored from" in finish(stage, LIMITED)
+    lived = index_of(stage)
+    wipe(state)
+    finish(stage, LIMITED)
+    assert index_of(stage) == lived
+    found = verdicts(stage)
+    met = {number: f"{number - 2}-0" for number in (*range(2, 24, 2), 152)}
+    # What came before the limit counts as come when it was given; then all that is left is kept.
+    met |= {number: f"{number - 6}-1" for number in (7, 9, 13, 15, 17)}
+    for number in (*range(24), 150, 151, 152):
+        verdict = "exact_duplicate" if number in met else "unique"
+        assert found[f"{number}-again"] == (verdict, met.get(number)), number
+    commit(stage, {0: 0})  # to before what is left
+    finish(stage, LIMITED)
+    assert index_of(stage) == lived
+    outputs = stage.outputs()
+    again = {name: [id_of(each) for each in outputs[name]] for name in ("unique", "duplicates")}
+    assert sorted(again["unique"] + again["duplicates"]) == sorted([*found, *found])
+    assert again["unique"].count("4-again") == 1, "what it met has gone with its window"
+    assert again["duplicates"].count("152-again") == 2
+
+
+NONE, LONG_AGO, FAR = -1, 1, 16_725_225_600_000
+"""No timestamp, 1970, 2500."""
+MAD = (
+    ("of 1970", 1, LONG_AGO, None),
+    ("now", 2, TIMESTAMP, None),
+    ("of 1970 and forgotten since", 1, TIMESTAMP, None),
+    ("of 2500", 3, FAR, None),
+    ("without a time", 4, NONE, None),
+    ("a copy of now", 2, LONG_AGO, "now"),
+    ("a copy of who has no time", 4, FAR, "without a time"),
+    ("a copy of 2500", 3, NONE, "of 2500"),
+)
+"""Id, text, timestamp, and whom it meets."""
+
+
+def test_a_mad_timestamp_ages_nobody_by_more_than_a_part_of_the_retention(
+    make_stage: Callable[..., Stage],
+) -> None:
+    stage = make_stage()
+    for topic in (stage.input, stage.unique, stage.duplicates):
+        alter_topic(stage.bootstrap, topic, ANY_TIME)
+    settings = {**EVERYTHING, "batch": {"documents": 1}, "index": {"retention": "4h"}}
+    stage.produce(
+        Input(json.dumps({"id": id_, "text": text(number, 0)}).encode(), timestamp=timestamp)
+        for id_, number, timestamp, _ in MAD
+    )
+    finish(stage, settings)
+    lived = index_of(stage)
+    wipe(stage.directory / "state")
+    finish(stage, settings)
+    assert index_of(stage) == lived
+    met = {id_: ("exact_duplicate" if other else "unique", other) for id_, _, _, other in MAD}
+    assert verdicts(stage) == met
