@@ -47,6 +47,7 @@ def needed(config: Config) -> list[str]:
         f"READ on topic {config.input.topic}",
         *(f"WRITE on topic {name}" for name in outputs_of(config)),
         f"READ and WRITE on topic {changelog}, and CREATE unless it exists",
+        *[f"DELETE on topic {changelog}, or it grows"] * retention_for(config).limited,
         f"READ on group {group}",
         f"WRITE on transactional id {group}.0"
         + (" and its like (prefixed)" if config.index.scope == "partition" else ""),

@@ -3,9 +3,9 @@
 Both are decided once, before the batch is judged, from what the log says of the batches before
 it: a replay is told, and decides nothing. A window that holds a quarter of what is remembered is
 followed by the next, so that at most five are alive, and what is stored is at most a quarter
-above what is remembered, or a batch where that is more. After a limit was raised it is up to twice
-what is remembered: five small windows are alive, and none begins before the oldest of them goes,
-so that the newest holds all that came since.
+above what is remembered, or a few batches where that is more. After a limit was raised it is up to
+twice what is remembered: five small windows are alive, and none begins before the oldest of them
+goes, so that the newest holds all that came since.
 
 Time is the stream's: it moves with the records' timestamps and never back, so a backfill of three
 years ages as it would have live, and a stream that rests forgets nothing. It is one time for all
@@ -75,6 +75,9 @@ class Retention:
     """The last so many that were judged (of which the index holds the unique); None: all."""
     least: int = 1
     """A window holds at least so many: to begin and to drop one costs a tenth of a second."""
+    batches: int = 1
+    """And at least so many batches: in a backfill with a short retention each may be more than a
+    part of it. Not documents: where few come, they would stay for years."""
     time: int | None = None
     """Milliseconds of stream time: what came with later batches is remembered. None: for ever."""
 
@@ -190,13 +193,12 @@ class Retention:
         if self.time is not None and not newest.number:
             return 1.0
         held = progress.next_ordinal - newest.first_ordinal
-        if held < self.least:
-            return 0.0
+        least = min(held / self.least, (progress.next_batch - newest.first_batch) / self.batches)
         by_count = held * PARTS / self.documents if self.documents else 0.0
         began = mark(newest.first_batch) if self.time is not None else None
         if self.time is None or began is None:
-            return by_count
-        return max(by_count, (time - began.stream_time) * PARTS / self.time)
+            return min(least, by_count)
+        return min(least, max(by_count, (time - began.stream_time) * PARTS / self.time))
 
 
 UNLIMITED = Retention()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.assembly import retention_for
+from streamfilter.assembly import WINDOW_BATCHES, retention_for
 from streamfilter.config.checks import REFUSED_PROPERTIES
 from streamfilter.config.configuration import ConfigError, Problem, load_config, read_config
 from streamfilter.matching.retention import Retention
@@ -239,7 +239,9 @@ def test_the_only_retention_of_before_is_still_one() -> None:
 def test_how_much_is_remembered_is_read_as_it_is_written() -> None:
     wanted = ["index.retention=36h", "index.documents_max=5000000"]
     config = read_config((), {}, wanted).config
-    assert retention_for(config) == Retention(documents=5_000_000, time=36 * 3_600_000)
+    assert retention_for(config) == Retention(
+        documents=5_000_000, time=36 * 3_600_000, batches=WINDOW_BATCHES
+    )
     assert config.index.model_dump(mode="json")["retention"] == "36h"
     problem = only(problems_of("index.retention=0"))
     assert "between 1s and 36500d, such as 30d" in f"{problem.got} {problem.cure}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from confluent_kafka import Consumer, TopicPartition
 
+from streamfilter.assembly import WINDOW_BATCHES
 from tests.kafka.story import (
     BATCH,
     CUT,
@@ -89,7 +90,7 @@ def test_what_is_older_than_the_retention_is_forgotten_by_the_owner_and_by_whoev
         verdict = "exact_duplicate" if met else "unique"
         assert found[f"{number}-again"] == (verdict, met), number
     kept = [key for kind, key in lived if kind == "document"]
-    assert len(kept) <= 5 * BATCH * 1.25 + BATCH, "of 36 waves five, and a quarter more"
+    assert len(kept) <= (5 + WINDOW_BATCHES) * BATCH, "of 36 waves five, and a window"
 
 
 def test_a_limit_comes_and_goes_and_neither_a_standby_nor_a_backup_nor_a_rewind_errs(

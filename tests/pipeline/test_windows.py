@@ -51,6 +51,9 @@ class Story(Ageing):
         return run_in_batches(self.texts, sizes, index, self.policy, extents=self.extent)
 
 
+HOUR = 3_600_000
+
+
 def test_verdicts_with_windows_equal_the_sequential_model_whatever_the_batches():
     windows, kinds, forgotten = set(), set(), 0
     for seed in range(STORIES):
@@ -153,6 +156,20 @@ def test_what_is_stored_is_at_most_a_quarter_and_a_batch_above_what_is_remembere
     assert windows[0].number > 40
 
 
+@pytest.mark.parametrize(
+    "memory", [{"documents": 10}, {"time": HOUR // 2}, {"documents": 1, "least": 90}]
+)
+def test_a_window_holds_some_batches_however_little_is_remembered(memory):
+    """Else each batch of a backfill would begin one, which costs as much as a batch."""
+    retention, aging, opened = Retention(**memory, batches=4), Aging(), []
+    for number in range(14):
+        extent = aging.come(retention, number * HOUR, 30)
+        opened += [number] if extent.opens else []
+        assert extent.soon == (number % 4 == 3), "the next one is made ready ahead"
+    assert opened == ([0, 4, 8, 12] if retention.time else [4, 8, 12])
+    assert aging.progress.horizon == aging.progress.next_ordinal - (retention.documents or 0) - 30
+
+
 @pytest.mark.parametrize(("small", "large"), [(1_000, 10_000), (1_000, 100_000), (4_000, 10_000)])
 def test_after_a_limit_is_raised_twice_of_what_is_remembered_may_be_stored_and_then_not(
     small, large
@@ -173,9 +190,6 @@ def test_after_a_limit_is_raised_twice_of_what_is_remembered_may_be_stored_and_t
         most.append(max(shares))
     assert max(most[0], most[2]) <= 1.25 + 100 / small
     assert 1.4 < most[1] < 2
-
-
-HOUR = 3_600_000
 
 
 class Aging:
