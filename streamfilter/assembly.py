@@ -92,6 +92,21 @@ def _access(given: RegistrySection, url: str) -> Access:
     )
 
 
+def newest_schema(config: Config) -> tuple[str, Schema | None]:
+    """Return where the newest schema of the input's values is, and the schema if it is there.
+
+    Raises:
+        ConfigError: a file cannot be read.
+        SchemasAway: the registry does not answer.
+    """
+    schemas = _schemas_for(config)
+    if isinstance(schemas, Registry):
+        subject = f"{config.input.topic}-value"  # as serializers name it if nobody says otherwise
+        return f"the newest schema of subject {subject}", schemas.newest(subject)
+    only = None if schemas is None else schemas.schema(None)
+    return str(config.input.schema_file), only
+
+
 def policy_for(config: Config) -> MatchPolicy:
     """Return what counts as a duplicate as *config* says."""
     return MatchPolicy(

@@ -16,7 +16,9 @@ from streamfilter.assembly import reader_for, retention_for
 from streamfilter.commands import options
 from streamfilter.commands.check_changelog import Kept, check_changelog
 from streamfilter.commands.check_places import check_places
+from streamfilter.commands.check_schemas import check_schemas
 from streamfilter.config.configuration import Config, ConfigError, Reading
+from streamfilter.documents.schemas import SchemasAway
 from streamfilter.process import standard
 from streamfilter.process.logs import MASKER
 from streamfilter.stops import ExitCode, Problem, Refused, Temporary
@@ -33,7 +35,12 @@ Examples:
 
 @click.command("check", epilog=EXAMPLES)
 @options.config_options
-@click.option("--connect", is_flag=True, help="Ask the broker too: topics, partitions, rights.")
+@click.option(
+    "--connect",
+    is_flag=True,
+    help="Ask the broker too: topics, partitions, rights; and the schema registry: "
+    "whether text and id are in the newest schema.",
+)
 @click.option("--apply", "create", is_flag=True, help="Create missing output topics, then check.")
 @options.output_option
 def command(
@@ -54,16 +61,21 @@ def command(
     unreachable: list[Problem] = []
     made: list[str] = []
     kept: list[Kept] = []
+    if _has_schemas(reading.config, problems, connect or create):
+        try:
+            problems += check_schemas(reading.config)
+        except SchemasAway as away:
+            unreachable = [Problem("input.registry.url", str(away), "")]
     if connect or create:
         try:
-            if create and not problems:
+            if create and all(problem.warning for problem in problems):
                 made = topics.create_outputs(reading.config)
             problems += topics.inspect(reading.config, made=made)
             if retention_for(reading.config).limited:
                 found, kept = check_changelog(reading.config)
                 problems += found
         except Temporary as stop:
-            unreachable = [Problem("kafka.common.bootstrap.servers", str(stop), "")]
+            unreachable.append(Problem("kafka.common.bootstrap.servers", str(stop), ""))
         except Refused as stop:
             problems.append(Problem("kafka.common", str(stop), ""))
     answer = Answer(
@@ -94,6 +106,13 @@ def _format(reading: Reading) -> list[Problem]:
     except ConfigError as error:
         return list(error.problems)
     return []
+
+
+def _has_schemas(config: Config, known: list[Problem], connect: bool) -> bool:
+    """Return whether there are schemas that may be looked at: a file's, or the registry's."""
+    if not config.input.has_schema or any(each.key.startswith("input") for each in known):
+        return False
+    return connect or config.input.schema_file is not None
 
 
 def _without_brokers(config: Config) -> Config:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from struct import Struct
 from typing import Any
 
-from streamfilter.documents.outline import MAP, Outline, outline_of
+from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import EACH, Path, Tree, tree_of
 
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -53,7 +53,9 @@ def outline_of_avro(text: str, named: Sequence[str] = ()) -> Outline:
     """
     with _broken_if_none():
         compiler = _Compiler(text, named)
-        return outline_of((compiler.schema, ""), compiler.below)
+        outline = Outline((compiler.schema, ""), compiler.below)
+        outline.paths()  # says whether it is one
+        return outline
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from importlib import import_module
 from typing import Any, cast
 
 from streamfilter.documents import formats
+from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Path, Unreadable
-from streamfilter.documents.schemas import Schemas
-from streamfilter.model import Headers
+from streamfilter.documents.schemas import Schema, Schemas
+from streamfilter.model import ErrorCode, Headers
 from streamfilter.stops import ConfigError, Problem
 
 Decoder = Callable[[bytes, Headers], Any]
@@ -70,3 +71,15 @@ def decoder_for(format: str, wanted: Wanted) -> Decoder:
         cure = f"name a file with a schema of format {format}"
         problem = Problem("input.schema_file", trouble.reading.message, cure)
         raise ConfigError([problem]) from None
+
+
+def outlines_of(format: str, schema: Schema) -> list[Outline]:
+    """Return what pointers can lead to in values of a *schema* of *format*, of each kind of value.
+
+    Raises:
+        Unreadable: it is no such schema.
+    """
+    if schema.kind != format.upper():
+        message = f"it is of kind {schema.kind}, not {format.upper()}"
+        raise Unreadable(ErrorCode.SCHEMA_DECODE, message)
+    return cast(list[Outline], import_module(f"{formats.__name__}.{format}").outlines(schema))

@@ -1,38 +1,59 @@
 """Outlines: what pointers can lead to in the values of a schema, for whoever looks at it.
 
-Schemas may refer to themselves and fan out; an outline names what stands furthest out first, and
-ends somewhere.
+Schemas may refer to themselves and fan out: a list of all that there is names what stands furthest
+out first, and ends somewhere. Whether one path is there is known exactly.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from streamfilter.documents.pointers import Path
 
-Outline = dict[Path, str]
-"""Where something stands that is no object → what it is, in JSON's words, or ``a map``: an object
-whose keys no schema knows."""
 MAP = "a map"
+"""What an object is whose keys no schema knows."""
 STEPS_MAX = 5_000
 LEVELS_MAX = 12
 
-Node = TypeVar("Node")
 
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a schema says of a value."""
 
-def outline_of(root: Node, below: Callable[[Node], str | Iterable[tuple[Path, Node]]]) -> Outline:
-    """Return the outline of *root*; *below* says what a node is, or the way to those below it."""
-    found: Outline = {}
-    nodes: deque[tuple[Path, Node]] = deque([((), root)])
-    for _ in range(STEPS_MAX):
-        if not nodes:
-            break
-        path, node = nodes.popleft()
-        inside = below(node)
+    root: Any
+    below: Callable[[Any], str | Iterable[tuple[Path, Any]]]
+    """Says what a part of the schema is, in JSON's words, or the ways to the parts inside of it."""
+
+    def paths(self) -> dict[Path, str]:
+        """Return the ways to all that is no object or array, and what it is."""
+        found: dict[Path, str] = {}
+        parts: deque[tuple[Path, Any]] = deque([((), self.root)])
+        for _ in range(STEPS_MAX):
+            if not parts:
+                break
+            path, part = parts.popleft()
+            inside = self.below(part)
+            if isinstance(inside, str):
+                found.setdefault(path, inside)
+            elif len(path) < LEVELS_MAX and len(parts) < STEPS_MAX:
+                parts.extend(((*path, *way), each) for way, each in inside)
+        return found
+
+    def at(self, path: Path) -> set[str]:
+        """Return what may be at *path*: nothing if the schema does not have it."""
+        return set(self._at(path, self.root))
+
+    def _at(self, path: Path, part: Any) -> Iterator[str]:
+        inside = self.below(part)
         if isinstance(inside, str):
-            found.setdefault(path, inside)
-        elif len(path) < LEVELS_MAX and len(nodes) < STEPS_MAX:
-            nodes.extend(((*path, *way), each) for way, each in inside)
-    return found
+            if not path or inside == MAP:
+                yield inside
+            return
+        for way, each in inside:
+            if path[: len(way)] == way:
+                yield from self._at(path[len(way) :], each)
+            elif not path:
+                yield "an object or array"

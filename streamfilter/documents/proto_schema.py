@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from streamfilter.documents.outline import MAP, Outline, outline_of
+from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import EACH, Path
 
 NESTED_MAX = 100
@@ -93,8 +93,7 @@ class Types:
 
     def outline(self, message: Type) -> Outline:
         """Return what pointers can lead to in a *message*."""
-        root: Type | str = message
-        return outline_of(root, self._below)
+        return Outline(message, self._below)
 
     def _below(self, node: Type | str) -> str | list[tuple[Path, Type | str]]:
         if isinstance(node, MessageType):

@@ -108,7 +108,21 @@ class Registry:
 
     def _fetched(self, id: SchemaId) -> Schema:
         kind = "guids" if isinstance(id, UUID) else "ids"
-        answer = self._get(f"schemas/{kind}/{id}")
+        return self._whole(self._get(f"schemas/{kind}/{id}"))
+
+    def newest(self, subject: str) -> Schema | None:
+        """Return the newest schema of a *subject*, None if there is no such subject.
+
+        Raises:
+            SchemasAway: the registry does not answer.
+        """
+        try:
+            return self._whole(self._get(f"subjects/{quote(subject, safe='')}/versions/latest"))
+        except _NotFound:
+            return None
+
+    def _whole(self, answer: dict[str, Any]) -> Schema:
+        """Return the schema of an *answer*, with what it refers to."""
         references: dict[str, str] = {}
         self._follow(answer, references, set())
         return Schema(answer.get("schemaType") or "AVRO", answer["schema"], (*references.items(),))

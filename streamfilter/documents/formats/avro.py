@@ -23,7 +23,7 @@ def decoder(wanted: Wanted) -> Decoder:
             named = [text for _, text in schema.references]
             paths = wanted.paths
             if paths is None:
-                paths = [*outline_of_avro(schema.text, named)]
+                paths = [*outline_of_avro(schema.text, named).paths()]
             return compile_avro(schema.text, paths, named)
         except BrokenAvro as error:
             raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None

@@ -43,7 +43,7 @@ class Messages:
             found = self._types.find(which) if isinstance(which, str) else self._at(which)
             tree = self._tree
             if tree is None:
-                tree = {} if found is None else tree_of([*self._types.outline(found)])
+                tree = {} if found is None else tree_of([*self._types.outline(found).paths()])
             known = self._readers[which] = message_reader(self._types, found, tree)
         return known
 

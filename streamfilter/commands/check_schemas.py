@@ -1,0 +1,69 @@
+"""What `check` finds in schemas: whether text, id and fields are in what will be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from streamfilter.assembly import newest_schema
+from streamfilter.config.configuration import Config
+from streamfilter.config.problems import did_you_mean
+from streamfilter.documents.decoding import outlines_of
+from streamfilter.documents.outline import MAP, Outline
+from streamfilter.documents.pointers import Unreadable, parse_pointer, pointer_of
+from streamfilter.stops import Problem
+
+TEXT = frozenset({"a string", MAP})
+ID = TEXT | {"an integer"}
+VALUE = ID | {"a number"}
+Wanted = tuple[str, str, frozenset[str]]
+"""A setting, the pointer in it, and what it may lead to."""
+
+
+def check_schemas(config: Config) -> list[Problem]:
+    """Return what is wanted of values and is not in their newest schema.
+
+    Raises:
+        SchemasAway: the registry does not answer.
+    """
+    where, schema = newest_schema(config)
+    if schema is None:
+        got = f"there is no {where.removeprefix('the newest schema of ')}"
+        cure = (
+            "producers may name subjects otherwise; `streamfilter peek` shows how records are read"
+        )
+        return [Problem("input.registry.url", got, cure, warning=True)]
+    try:
+        outlines = outlines_of(config.input.format, schema)
+    except Unreadable as trouble:
+        cure = "set input.format to what producers write"
+        return [Problem("input.format", f"{where}: {trouble.reading.message}", cure)]
+    # A file may hold several messages, and records are of any of them.
+    found = (list(_lacking(config, where, outline)) for outline in outlines)
+    return min(found, key=len, default=[])
+
+
+def _lacking(config: Config, where: str, outline: Outline) -> Iterator[Problem]:
+    given = config.input
+    if given.records:
+        yield from _all("input.fields", [*given.fields], VALUE, where, outline)
+    else:
+        yield from _all("input.text", given.text, TEXT, where, outline)
+    if given.id is not None and given.id.startswith("/"):
+        yield from _all("input.id", [given.id], ID, where, outline)
+
+
+def _all(
+    key: str, pointers: Sequence[str], kinds: frozenset[str], where: str, outline: Outline
+) -> Iterator[Problem]:
+    """Say of each of *pointers* that it is not there; it is a warning if another one is."""
+    lacking = {
+        pointer: found
+        for pointer in pointers
+        if pointer.startswith("/") and not (found := outline.at(parse_pointer(pointer))) & kinds
+    }
+    known = [pointer_of(path) for path, kind in outline.paths().items() if kind in kinds]
+    for pointer, found in lacking.items():
+        what = f"{pointer} is {' or '.join(sorted(found))}" if found else f"there is no {pointer}"
+        cure = did_you_mean(pointer, known[:30], what="it has")
+        warning = len(lacking) < len(pointers)
+        yield Problem(key, f"{what} in {where}", cure, warning=warning)
