@@ -62,6 +62,8 @@ class TextSelection:
         """Groups of these: without any of a group there is no document."""
         _check_overlaps(self.texts, self.id)
         self._only = self.texts[0] if len(texts) == 1 and EACH not in self.texts[0] else None
+        self._key = _only_key(self._only)
+        self._id_key = _only_key(self.id)
 
     def __call__(self, root: Any) -> Fields:
         """Return text and id.
@@ -70,6 +72,21 @@ class TextSelection:
             Deleted: the record says that there is none.
             Unreadable: there is none; names the code.
         """
+        return self._at_hand(root) or self._looked_for(root)
+
+    def _at_hand(self, root: Any) -> Fields | None:
+        """Return what most values are, a text and an id under two keys; None: look closer."""
+        if self._key is None or type(root) is not dict:
+            return None
+        text = root.get(self._key)
+        if type(text) is not str or not text.isascii():
+            return None
+        if self.id is None:
+            return text, None
+        id_ = root.get(self._id_key) if self._id_key is not None else None
+        return (text, id_) if type(id_) is int or (type(id_) is str and id_.isascii()) else None
+
+    def _looked_for(self, root: Any) -> Fields:
         try:
             text = self._joined(root) if self._only is None else _text_at(root, self._only)
         except Unreadable as trouble:
@@ -85,6 +102,11 @@ class TextSelection:
             names = ", no ".join(map(name_of, self.texts))
             raise Unreadable(ErrorCode.MISSING_TEXT, f"there is no {names}")
         return "\n".join(parts)
+
+
+def _only_key(path: Path | None) -> str | None:
+    """Return the key that *path* is, None if it is more or less than one."""
+    return path[0] if path is not None and len(path) == 1 and path[0] != EACH else None
 
 
 def _text_at(root: Any, path: Path) -> str:

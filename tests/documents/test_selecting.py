@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.reader import Reader
+from streamfilter.documents.selecting import TextSelection
 from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record, Source, Unjudged
 
 SOURCE = Source("docs", 2, 17)
@@ -137,3 +139,25 @@ def test_the_fast_way_reads_what_the_slow_way_reads(value):
     assert fast._shortcut is not None
     slow._shortcut = None
     assert read(fast, value) == read(slow, value)
+
+
+ODD = [None, 1, -5, 10**30, True, 1.5, "", "a", "é", "\ud800", b"a", [], {}, [1], {"text": "a"}]
+
+
+@pytest.mark.parametrize("id_", [None, "/id"])
+@pytest.mark.parametrize("text", ODD, ids=repr)
+def test_what_is_at_hand_is_what_is_looked_for(text, id_) -> None:
+    """The short way past an object of two keys answers as the long one, or not at all."""
+    selection = TextSelection(["/text"], id_)
+    for root in ({"id": each, "text": text} for each in ODD):
+        assert selection._at_hand(root) in (None, _outcome(selection, root))
+    for root in (None, [], "a", {}, {"text": text}, {"id": "a"}):
+        assert selection._at_hand(root) in (None, _outcome(selection, root))
+    assert selection._at_hand({"id": 7, "text": "a"}) == ("a", 7 if id_ else None)
+
+
+def _outcome(selection: TextSelection, root: object) -> object:
+    try:
+        return selection._looked_for(root)
+    except Unreadable:
+        return "unreadable"
