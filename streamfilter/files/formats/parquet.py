@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,12 +30,14 @@ from streamfilter.matching import envelope
 from streamfilter.model import ErrorCode, Malformed, Record, Source
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
-BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 17
 """Of a column that is read: else its whole row group is."""
 GROUP_BYTES = 64 * 1024 * 1024
 """Of a row group that we write, about; one waits in memory until it is whole."""
-NO_VALUE = object()
+NO_VALUE = ...
 """In place of one that cannot be had."""
+_OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
+"""How it is said where texts end, by their type."""
 
 
 def table(path: str, reader: Reader, *, name: str | None) -> ParquetTable:
@@ -48,6 +51,11 @@ class ParquetRow(Row):
     __slots__ = ("at", "batch")
     batch: Any
     at: int
+    # What no row has is said once, for them all: to set it costs more than to read a column.
+    key = None
+    headers = ()
+    timestamp = -1
+    headers_error = None
 
     def __init__(
         self, source: Source, named: Any, trouble: Malformed | None, batch: Any, at: int
@@ -55,10 +63,6 @@ class ParquetRow(Row):
         """Set what is there: a frozen class has no shorter way."""
         put = object.__setattr__
         put(self, "source", source)
-        put(self, "key", None)
-        put(self, "headers", ())
-        put(self, "timestamp", -1)
-        put(self, "headers_error", None)
         put(self, "named", named)
         put(self, "trouble", trouble)
         put(self, "batch", batch)
@@ -104,7 +108,7 @@ class ParquetTable:
         check_columns(path, self.schema.names, reader)
         tops = dict.fromkeys(each[0] for each in reader.paths)
         self._keys = [key for key in tops if key in self.schema.names]
-        self._digests = [blake2b(digest_size=16) for _ in self._keys]
+        self._digests = [ColumnDigest() for _ in self._keys]
 
     def stretches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Stretch]:
         """Yield at most *documents* rows at a time, about *size* bytes of them.
@@ -131,8 +135,8 @@ class ParquetTable:
 
     def _rows(self, batch: Any, start: int) -> list[Record]:
         columns = [_values(batch.column(batch.schema.get_field_index(key))) for key in self._keys]
-        for digest, column in zip(self._digests, columns, strict=True):
-            digest.update(("\n".join(map(str, column)) + "\n").encode())
+        for key, digest, column in zip(self._keys, self._digests, columns, strict=True):
+            digest.add(batch.column(batch.schema.get_field_index(key)), column)
         rows: list[Record] = []
         for at, values in enumerate(zip(*columns, strict=True)):
             named = dict(zip(self._keys, values, strict=True))
@@ -180,6 +184,33 @@ class ParquetTable:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+class ColumnDigest:
+    """Sums up the values of a column, however they lie in batches and groups."""
+
+    def __init__(self) -> None:
+        self._sizes, self._data = blake2b(digest_size=16), blake2b(digest_size=16)
+
+    def add(self, column: Any, values: Sequence[Any]) -> None:
+        """Add *column*, whose values as Python has them are *values*."""
+        width = _OFFSETS.get(column.type)
+        if width is None or column.buffers()[2] is None:
+            self._data.update(("\n".join(map(str, values)) + "\n").encode())
+            return
+        # Texts lie one behind the other: hashed there, and not copied together once more.
+        _, offsets, data = column.buffers()
+        at = column.offset * np.dtype(width).itemsize
+        ends = np.frombuffer(offsets, width, len(column) + 1, at)
+        sizes = np.diff(ends).astype(np.int64)
+        if column.null_count:
+            sizes[column.is_null().to_numpy(zero_copy_only=False)] = -1
+        self._sizes.update(sizes.tobytes())
+        self._data.update(memoryview(data)[ends[0] : ends[-1]])
+
+    def digest(self) -> bytes:
+        """Return the sum so far."""
+        return self._sizes.digest() + self._data.digest()
 
 
 class RowGroups:
