@@ -15,6 +15,7 @@ from streamfilter.bench.result import BenchResult, Options
 BENCHMARKS = {
     "sketch": "streamfilter.bench.sketching",
     "index": "streamfilter.bench.indexing",
+    "formats": "streamfilter.bench.reading",
     "filter": "streamfilter.bench.filtering",
     "kafka": "streamfilter.bench.wire",
     "metrics": "streamfilter.bench.observing",

@@ -16,6 +16,7 @@ from streamfilter.bench.filtering import Contender
 from streamfilter.bench.indexing import keys_of
 from streamfilter.bench.measure import Seconds
 from streamfilter.bench.result import Options
+from streamfilter.files.formats import parquet
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 QUICK = Options(repeat=1, quick=True)
@@ -96,6 +97,23 @@ def test_an_index_that_forgets_is_measured_drawn_and_held_to_what_it_remembers(
     # All batches have one of three kinds of keys: what is forgotten is still listed.
     monkeypatch.setattr(retaining, "keys_of", lambda number: keys_of(number % 3))
     assert not retaining.result_of(4_000, *retaining.live(4_000)).passed
+
+
+@pytest.mark.slow
+def test_all_formats_are_measured_and_one_that_reads_something_else_fails(monkeypatch):
+    (answer,) = catalogue.results(["formats"], QUICK)
+    assert answer.passed
+    kinds = {row["format"] for row in answer.tables["reading"]}
+    assert {"avro value", "protobuf value", "csv file", "avro file", "parquet file"} <= kinds
+    columns = parquet._values
+    monkeypatch.setattr(parquet, "_values", lambda column: columns(column)[::-1])
+    (answer,) = catalogue.results(["formats"], QUICK)
+    failed = {check.name for check in answer.checks if not check.passed}
+    assert failed == {
+        f"1,024 B, {fields} fields: parquet file is {what}"
+        for fields in (2, 12)
+        for what in ("read as what it says", "filtered as JSON is")
+    }
 
 
 def test_the_benchmark_of_retention_takes_the_place_of_the_index(monkeypatch):

@@ -179,7 +179,7 @@ class AvroWriter:
         """Close the block."""
         if self._records:
             data = self._pack(b"".join(self._records))
-            lengths = _long(len(self._records)) + _long(len(data))
+            lengths = long_as_avro(len(self._records)) + long_as_avro(len(data))
             self._output.append(lengths + data + self._sync)
             self._records, self._held = [], 0
 
@@ -221,7 +221,7 @@ class _Bytes:
         raise BrokenAvro("an integer of more than 64 bits")
 
 
-def _long(value: int) -> bytes:
+def long_as_avro(value: int) -> bytes:
     """Return how a length is written."""
     value <<= 1
     written = bytearray()

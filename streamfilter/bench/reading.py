@@ -1,0 +1,249 @@
+"""What does each format cost to read, against JSON, and what is left of it in the whole filter?
+
+The same documents as values of records, and as files that another run may be given. Each is read
+to id and text, in turns; then `filter` works on each of the files, in this process, on an index of
+its own. Ratios are of processor seconds, turn by turn: 2 is twice as fast as JSON.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from streamfilter.bench import texts
+from streamfilter.bench.measure import interleaved, rates, ratios
+from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
+from streamfilter.config.configuration import Config
+from streamfilter.documents.reader import Reader
+from streamfilter.documents.schemas import OneSchema, Schema
+from streamfilter.files.formats.avro import MAGIC, SYNC_BYTES, long_as_avro
+from streamfilter.files.inputs import for_files
+from streamfilter.files.run import Job, filter_files
+from streamfilter.files.sampling import documents_of
+from streamfilter.model import Document, Record, Source
+
+DOCUMENTS = {True: 300, False: 5_000}
+BYTES = (200, 1_024, 8_192)
+MORE = 10
+"""Fields beside id and text in the wider kind of records, of MORE_BYTES each."""
+MORE_BYTES = 24
+FRAME = b"\0\0\0\0\1"
+FIRST_MESSAGE = b"\0"
+"""Behind the frame of Protobuf: which message of the schema it is."""
+BLOCK = 64
+"""Records of a block of a container file."""
+SEED = bytes(16)
+
+Pair = tuple[str, str]
+Fields = dict[str, str]
+WANTED = {"avro value": 0.8, "protobuf value": 0.5, "avro file": 0.8, "parquet file": 1.0}
+"""Of JSON's rate, where records are `WANTED_OF`; as values, and as files."""
+WANTED_OF = "1,024 B, 2 fields"
+
+
+def run(options: Options) -> BenchResult:
+    """Read all kinds of records in all formats."""
+    reading: list[Row] = []
+    filtering: list[Row] = []
+    checks: list[Check] = []
+    targets: list[Target] = []
+    count = DOCUMENTS[options.quick]
+    for size in BYTES[1:2] if options.quick else BYTES:
+        fresh = texts.documents("english", size, max(count * 1_024 // size, 200), seed=7)
+        found = texts.mixed(fresh[:count], share=0.3, seed=7)
+        for more in (0, MORE):
+            label = f"{size:,} B, {2 + more} fields"
+            options.say(label)
+            documents = [_fields(n, text, more) for n, text in enumerate(found)]
+            with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory:
+                ways = _values(documents) | _files(documents, Path(directory))
+                rows, right = _measured(label, ways, documents, options)
+                reading += rows
+                checks += right
+                if size == BYTES[1]:
+                    rows, right = _filtered(label, documents, Path(directory), options)
+                    filtering += rows
+                    checks += right
+            targets += _targets(label, reading)
+    return BenchResult(
+        {"reading": reading, "the whole filter": filtering}, checks, targets,
+        settings={"documents": count, "share of copies": 0.3},
+        notes=[
+            "as JSON: how many times as fast as JSON, a value as a value, a file as a file",
+            "avro value: in a registry's frame, its schema known; files: avro with codec null",
+            *([] if find_spec("pyarrow") else ["no Parquet: pip install 'streamfilter[parquet]'"]),
+        ],
+    )  # fmt: skip
+
+
+def _fields(number: int, text: str, more: int) -> Fields:
+    others = {f"field_{n}": f"{number * 31 + n:0{MORE_BYTES}d}" for n in range(more)}
+    return {"id": str(number), **others, "text": text}
+
+
+def _schema(fields: Fields) -> str:
+    members = [{"name": name, "type": "string"} for name in fields]
+    return json.dumps({"type": "record", "name": "Document", "fields": members})
+
+
+def _avro(fields: Fields) -> bytes:
+    return b"".join(long_as_avro(len(raw)) + raw for raw in map(str.encode, fields.values()))
+
+
+def _proto(fields: Fields) -> str:
+    members = " ".join(f"string {name} = {n};" for n, name in enumerate(fields, 1))
+    return f'syntax = "proto3"; message Document {{ {members} }}'
+
+
+def _protobuf(fields: Fields) -> bytes:
+    encoded = [(n << 3 | 2, value.encode()) for n, value in enumerate(fields.values(), 1)]
+    return b"".join(bytes([tag]) + _varint(len(raw)) + raw for tag, raw in encoded)
+
+
+def _varint(number: int) -> bytes:
+    written = bytearray()
+    while number > 127:
+        written.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*written, number])
+
+
+def _json(fields: Fields) -> bytes:
+    return json.dumps(fields, ensure_ascii=False).encode()
+
+
+def _values(documents: Sequence[Fields]) -> dict[str, Callable[[], list[Pair]]]:
+    """Return what reads the documents as values of records, by format."""
+    schemas = OneSchema(Schema("AVRO", _schema(documents[0])))
+    readers = {
+        "json value": (Reader(), _json),
+        "avro value": (Reader("avro", schemas=schemas), lambda each: FRAME + _avro(each)),
+        "protobuf value": (
+            Reader("protobuf", schemas=OneSchema(Schema("PROTOBUF", _proto(documents[0])))),
+            lambda each: FRAME + FIRST_MESSAGE + _protobuf(each),
+        ),
+        "json_schema value": (Reader("json_schema"), lambda each: FRAME + _json(each)),
+    }
+
+    def way(reader: Reader, encode: Callable[[Fields], bytes]) -> Callable[[], list[Pair]]:
+        records = [Record(Source("", 0, n), None, encode(each))
+                   for n, each in enumerate(documents)]  # fmt: skip
+
+        def read() -> list[Pair]:
+            found = map(reader.read, records)
+            return [(each.id, each.text) for each in found if isinstance(each, Document)]
+
+        return read
+
+    return {name: way(*each) for name, each in readers.items()}
+
+
+def _files(documents: Sequence[Fields], directory: Path) -> dict[str, Callable[[], list[Pair]]]:
+    """Write the documents as files, and return what reads them, by format."""
+    config = Config()
+    return {
+        f"{name} file": lambda path=str(path): list(documents_of([path], config))  # type: ignore[misc]
+        for name, path in _written(documents, directory).items()
+    }
+
+
+def _written(documents: Sequence[Fields], directory: Path) -> dict[str, Path]:
+    paths = {name: directory / f"in.{suffix}" for name, suffix in
+             {"json": "jsonl", "csv": "csv", "avro": "avro"}.items()}  # fmt: skip
+    paths["json"].write_bytes(b"".join(_json(each) + b"\n" for each in documents))
+    table = io.StringIO()
+    writer = csv.DictWriter(table, list(documents[0]))
+    writer.writeheader()
+    writer.writerows(documents)
+    paths["csv"].write_bytes(table.getvalue().encode())
+    paths["avro"].write_bytes(_container(documents))
+    if find_spec("pyarrow"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        paths["parquet"] = directory / "in.parquet"
+        pq.write_table(pa.Table.from_pylist(documents), paths["parquet"])
+    return paths
+
+
+def _container(documents: Sequence[Fields]) -> bytes:
+    schema, sync = _schema(documents[0]).encode(), bytes(SYNC_BYTES)
+    key = b"avro.schema"
+    metadata = [long_as_avro(1), long_as_avro(len(key)), key, long_as_avro(len(schema)), schema]
+    parts = [MAGIC, *metadata, long_as_avro(0), sync]
+    for at in range(0, len(documents), BLOCK):
+        block = [_avro(each) for each in documents[at : at + BLOCK]]
+        data = b"".join(block)
+        parts += [long_as_avro(len(block)), long_as_avro(len(data)), data, sync]
+    return b"".join(parts)
+
+
+def _measured(
+    label: str,
+    ways: dict[str, Callable[[], list[Pair]]],
+    documents: Sequence[Fields],
+    options: Options,
+) -> tuple[list[Row], list[Check]]:
+    wanted = [(each["id"], each["text"]) for each in documents]
+    checks = [
+        Check(f"{label}: {name} is read as what it says", read() == wanted)
+        for name, read in ways.items()
+    ]
+    seconds = interleaved(ways, repeat=options.repeat)
+    return [_row(label, name, seconds, len(documents)) for name in ways], checks
+
+
+def _row(label: str, name: str, seconds: dict[str, list[float]], count: int) -> Row:
+    own, json_ = seconds[name], seconds[f"json {name.split()[-1]}"]
+    return {
+        "documents": label,
+        "format": name,
+        "docs/s": rates(own, count),
+        "us/doc": min(own) / count * 1e6,
+        "as JSON": ratios(own, json_),
+    }
+
+
+def _filtered(
+    label: str, documents: Sequence[Fields], directory: Path, options: Options
+) -> tuple[list[Row], list[Check]]:
+    """Filter each file, and hold what was withheld against JSON's."""
+    withheld: dict[str, Any] = {}
+
+    def way(name: str, path: Path) -> Callable[[], None]:
+        config = for_files(Config(), [str(path)])
+        kept, again = directory / f"kept{path.suffix}", directory / "again"
+        job = Job([str(path)], str(kept), str(again), seed=SEED)
+
+        def work() -> None:
+            filter_files(config, job)
+            found = map(json.loads, again.read_bytes().splitlines())
+            withheld[name] = [(each["id"], each["canonical_id"]) for each in found]
+
+        return work
+
+    paths = _written(documents, directory)
+    ways = {f"{name} file": way(f"{name} file", path) for name, path in paths.items()}
+    seconds = interleaved(ways, repeat=options.repeat)
+    rows = [_row(label, name, seconds, len(documents)) for name in ways]
+    return rows, [
+        Check(f"{label}: {name} is filtered as JSON is", found == withheld["json file"] != [])
+        for name, found in withheld.items()
+    ]
+
+
+def _targets(label: str, rows: Sequence[Row]) -> list[Target]:
+    if label != WANTED_OF:
+        return []
+    found = {row["format"]: row["as JSON"] for row in rows if row["documents"] == label}
+    return [
+        Target(f"{label}: {name}, of JSON's rate", found[name].median, wanted)  # type: ignore[union-attr]
+        for name, wanted in WANTED.items()
+        if name in found
+    ]
