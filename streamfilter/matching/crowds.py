@@ -13,7 +13,7 @@ were cut.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -57,11 +57,17 @@ class Crowd:
         places, keys = _ranked(candidates)
         return cls(most, met, candidates, places, keys)
 
-    def with_own(self, known: Candidates, places: I64, own: Candidates) -> Candidates:
-        """Return who of *known*, in these *places*, and of the batch's *own* are looked at.
+    def where(self, chosen: Flags) -> Crowd:
+        """Return it with the chosen candidates alone, as many as there were before them."""
+        return replace(self, candidates=self.candidates.where(chosen), places=self.places[chosen])
 
-        *known* are some of ``candidates``; the batch's own are younger than all of them.
+    def with_own(self, asked: Flags, own: Candidates) -> Candidates:
+        """Return who of the candidates of *asked* rows, and of the batch's *own*, are looked at.
+
+        The batch's own are younger than all of them.
         """
+        chosen = asked[self.candidates.rows]
+        known, places = self.candidates.where(chosen), self.places[chosen]
         met = self.met + np.bincount(own.rows, minlength=len(self.met))
         if met[own.rows].max(initial=0) > self.most:
             own_places, own_keys = _ranked(own)

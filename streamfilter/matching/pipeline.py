@@ -180,7 +180,7 @@ class _Judging:
         self._buckets = buckets = buckets if extent.opens is None else buckets.aged()
         met = meetings(buckets.levels, columns=sketches.keys.shape[1])
         met = map(past.among, met)
-        self._crowd = crowd = Crowd.of(met, documents=len(ours), most=policy.estimated)
+        crowd = Crowd.of(met, documents=len(ours), most=policy.estimated)
         self._met = crowd.met.copy()
         """(n,) candidates of each document; of one that is not settled, those of the index."""
         shared = present if self._new else np.zeros_like(present)
@@ -189,13 +189,12 @@ class _Judging:
         self._stored = index.fetch(distinct(crowd.candidates.ordinals))
         self._verifier = Verifier(self._stored, ours.contents, policy, first_ordinal=first_ordinal)
         self._shortlist = self._verifier.shortlist(crowd.candidates)
-        self._known = crowd.candidates.where(self._shortlist.kept)
-        self._places = crowd.places[self._shortlist.kept]
+        self._crowd = crowd.where(self._shortlist.kept)
         self._undecided: Flags = np.asarray(present.any(axis=1))
         self._unique = self._undecided.copy()
         """Right of the rows that are settled, a guess of the others: all whom the index alone would
         not withhold. Its pairs are compared once, for the guess and for all rounds."""
-        guess = self._verifier.verify(self._known)
+        guess = self._verifier.verify(self._crowd.candidates)
         self._unique[guess.candidates.rows[guess.confirmed]] = False
         short = SHORT.get(policy.short_text, UNIQUE)
         self._decisions = [UNIQUE if each else short for each in self._undecided.tolist()]
@@ -213,9 +212,7 @@ class _Judging:
         """Judge all *undecided* rows, keep what stands, and return what is settled."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
         own = self._past.among(collect(met, columns=self._sketches.keys.shape[1]))
-        asked = undecided[self._known.rows]
-        looked_at = self._crowd.with_own(self._known.where(asked), self._places[asked], own)
-        outcome = self._verifier.verify(looked_at)
+        outcome = self._verifier.verify(self._crowd.with_own(undecided, own))
         unique = undecided.copy()
         unique[outcome.candidates.rows[outcome.confirmed]] = False
         unsettled = self._overlay.unsettled(undecided & (unique != self._unique), undecided)

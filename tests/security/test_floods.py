@@ -234,7 +234,7 @@ def test_the_foremost_of_a_crowd_share_most_then_are_oldest_and_an_equal_text_st
     assert crowd.candidates.ordinals.tolist() == [3, 8, 9, 3, 7]
     assert crowd.places.tolist() == [1, 0, 2, 1, 0]
     own = Candidates(*(np.array([v]) for v in (0, 20, 1, False, 5)))
-    looked_at = crowd.with_own(crowd.candidates, crowd.places, own)
+    looked_at = crowd.with_own(np.ones(2, np.bool_), own)
     assert looked_at.ordinals.tolist() == [8, 9, 20, 3, 7]
 
 
