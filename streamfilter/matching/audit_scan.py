@@ -133,7 +133,7 @@ class Scan:
         self._comparisons += int((reached - earlier).sum())
         self._named[self._names(documents.ordinals)] = 0
         samples = documents.contents.samples
-        least = policy.threshold if policy.by_size else float(policy.wanted(_NONE, _NONE))
+        least = policy.threshold if policy.by_size else float(policy.terms(_NONE, _NONE).wanted)
         self._cut(documents, least)
         hopeful = np.flatnonzero(self._screen.covers(samples, threshold=least))
         if not hopeful.size:
@@ -141,7 +141,7 @@ class Scan:
         rows, ours, similarity = self._postings.similar(samples.at(hopeful), threshold=least)
         rows = hopeful[rows]
         sizes = samples.set_sizes[rows], self._ours.set_sizes[ours]
-        kept = similarity >= policy.wanted(*sizes)
+        kept = similarity >= policy.terms(*sizes).wanted
         kept &= documents.ordinals[rows] < chosen.ordinals[ours]
         kept &= documents.ordinals[rows] >= chosen.horizons[ours]
         if kept.any():
@@ -178,7 +178,7 @@ class Scan:
         slots = policy.slots_of(own.slots)
         equal = (theirs.signatures[rows] == own.signatures[ours])[:, :slots].sum(axis=1)
         sizes = own.set_sizes[ours], theirs.set_sizes[rows]
-        alike = policy.hopeful(estimate(equal, slots), *sizes, slots=slots)
+        alike = policy.terms(*sizes).hopeful(estimate(equal, slots), slots=slots)
         pairs = (documents.ordinals[rows], ours, similarity, same, meets.any(axis=1), alike)
         for ordinal, our, value, one, met, like in zip(*(p.tolist() for p in pairs), strict=True):
             self._equal[our] |= one

@@ -15,10 +15,9 @@ from functools import lru_cache
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.matching.comparers import COMPARERS, Comparer
-from streamfilter.similarity.columns import F64, I64
+from streamfilter.similarity.columns import F64, I64, Flags
 from streamfilter.similarity.doubt import least_likely
 from streamfilter.similarity.minhash import TOKENS_A_SLOT, independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
@@ -105,9 +104,9 @@ class MatchPolicy:
         """Return how many of *slots* are compared."""
         return self.comparer.slots(self, slots)
 
-    def wanted(self, ours: I64, theirs: I64) -> F64 | float:
-        """Return the similarity from which each pair counts, given the sizes of its sets."""
-        return self.comparer.wanted(self, ours, theirs)
+    def terms(self, ours: I64, theirs: I64) -> Terms:
+        """Return what is asked of each pair, given the sizes of its sets."""
+        return Terms(self, ours, theirs, self.comparer.wanted(self, ours, theirs))
 
     def threshold_of(self, ours: I64, theirs: I64) -> F64 | float:
         """Return the threshold of each pair, given the sizes of its sets."""
@@ -121,35 +120,49 @@ class MatchPolicy:
             sizes=np.minimum(ours, theirs) * self.sample_modulus,
         )
 
-    def hopeful(self, estimated: F64, ours: I64, theirs: I64, *, slots: int) -> NDArray[np.bool_]:
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a policy asks of pairs, given the sizes of their sets."""
+
+    policy: MatchPolicy
+    ours: I64
+    theirs: I64
+    wanted: F64 | float
+    """The similarity from which each pair counts, or one for all."""
+
+    def hopeful(self, estimated: F64, *, slots: int) -> Flags:
         """Return which pairs a look at the sets might confirm, by what signatures estimate."""
-        deviations = self.comparer.deviations
+        deviations, least = self.policy.comparer.deviations, self.wanted
         if deviations == inf:
             return np.ones(len(estimated), np.bool_)
-        least = self.wanted(ours, theirs)
-        if self.containment is not None:
-            inside, outside = self._roles(ours, theirs)
-            least = np.minimum(least, _jaccard_of(self.containment, inside, outside))
+        if self.policy.containment is not None:
+            least = np.minimum(least, _jaccard_of(self.policy.containment, *self._roles))
         if not deviations:
             return np.asarray(estimated >= least)
-        both = ours + theirs
+        both = self.ours + self.theirs
         if isinstance(least, float):  # In a flood there are many pairs, of a few sizes.
             limits = _limits_by_size(least, slots, deviations)
             return np.asarray(estimated >= limits[np.minimum(both, len(limits) - 1)])
         return np.asarray(estimated >= _limits(least, both, slots, deviations))
 
-    def containments(self, jaccard: F64, ours: I64, theirs: I64) -> F64 | None:
-        """Return each pair's containment as the policy reads it, or None if it does not."""
-        if self.containment is None:
-            return None
-        inside, outside = self._roles(ours, theirs)
-        return _containment(jaccard, inside, outside)
+    def reached_by(self, similarity: F64) -> tuple[Flags, F64 | None]:
+        """Return which pairs of such *similarity* are alike, and each one's containment.
 
-    def _roles(self, ours: I64, theirs: I64) -> tuple[I64, I64]:
+        That is None if the policy does not ask for it.
+        """
+        enough: Flags = similarity >= self.wanted
+        if self.policy.containment is None:
+            return enough, None
+        containment = _containment(similarity, *self._roles)
+        return enough | (containment >= self.policy.containment), containment
+
+    @property
+    def _roles(self) -> tuple[I64, I64]:
         """Return the size of the set that is to be contained, and that of the other."""
-        if self.contained == "arriving":
-            return ours, theirs
-        return np.minimum(ours, theirs), np.maximum(ours, theirs)
+        if self.policy.contained == "arriving":
+            return self.ours, self.theirs
+        return np.minimum(self.ours, self.theirs), np.maximum(self.ours, self.theirs)
 
 
 def _limits(least: F64 | float, both: I64, slots: int, deviations: float) -> F64:

@@ -17,7 +17,7 @@ from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.comparers import Compare
 from streamfilter.matching.crowds import most_similar
 from streamfilter.matching.finding import Outcome
-from streamfilter.matching.policy import MatchPolicy
+from streamfilter.matching.policy import MatchPolicy, Terms
 from streamfilter.similarity.columns import F64, I64, Contents, Flags, places_of
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
 
@@ -41,6 +41,7 @@ class _Look:
     """Worth an estimate: there, and of a document that has no equal text."""
     estimated: F64
     hopeful: Flags
+    terms: Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +95,12 @@ class Verifier:
             near &= ~outnumbered
         estimated = np.zeros(len(candidates))
         estimated[near] = self._estimates(candidates.rows[near], at[near])
-        slots = self._ours.slots
-        sizes = self._sizes(candidates.rows, at)
+        sizes = self._ours.set_sizes[candidates.rows], self._all.set_sizes[at]
+        terms = self.policy.terms(*sizes)
         hopeful = near
         if not every:
-            hopeful = near & self.policy.hopeful(estimated, *sizes, slots=slots)
-        return _Look(at, known, equal_text, near, estimated, hopeful)
+            hopeful = near & terms.hopeful(estimated, slots=self._ours.slots)
+        return _Look(at, known, equal_text, near, estimated, hopeful, terms)
 
     def verify(
         self, candidates: Candidates, *, every: bool = False, outnumbered: Flags | None = None
@@ -118,13 +119,8 @@ class Verifier:
         skipped = hopeful & ~chosen
         if outnumbered is not None:
             skipped |= outnumbered & ~equal_text
-        sizes = self._sizes(candidates.rows, at)
         similarity, whole, sample = self._similarities(candidates.rows, at, chosen, estimated)
-        wanted = self.policy.wanted(*sizes)
-        enough: Flags = similarity >= wanted
-        containment = self.policy.containments(similarity, *sizes)
-        if containment is not None and self.policy.containment is not None:
-            enough |= containment >= self.policy.containment
+        enough, containment = look.terms.reached_by(similarity)
         confirmed = chosen & enough
         similarity[equal_text], whole[equal_text] = 1.0, True
         if containment is not None:
@@ -137,14 +133,10 @@ class Verifier:
             missing=~look.known,
             compared=chosen,
             estimated=estimated,
-            wanted=wanted,
+            wanted=look.terms.wanted,
             containment=containment,
             outnumbered=outnumbered,
         )  # fmt: skip
-
-    def _sizes(self, rows: I64, at: I64) -> tuple[I64, I64]:
-        """Return the sizes of both sets of each pair."""
-        return self._ours.set_sizes[rows], self._all.set_sizes[at]
 
     def _positions(self, ordinals: I64) -> tuple[I64, Flags]:
         """Return each candidate's row among stored + own documents, and whether it is there."""

@@ -43,7 +43,7 @@ class Pairs:
     def of(cls, run: Run, texts: list[str]) -> Pairs:
         sketches = run.sketcher.sketch(texts)
         samples = sketches.contents.samples
-        wanted = float(run.policy.wanted(NO_SIZES, NO_SIZES))  # by sketch it is no threshold
+        wanted = float(run.policy.terms(NO_SIZES, NO_SIZES).wanted)  # by sketch it is no threshold
         one, other, similarity = Postings(samples).similar(samples, threshold=wanted)
         kept = one > other
         return cls(one[kept], other[kept], similarity[kept])

@@ -29,7 +29,7 @@ def judged(
     """Return (p as told, whether wrong, by the whole sets, whose match) of every near-duplicate."""
     texts = corpus(name, CORPORA[name], TEXTS)
     run = Run.of(bands=16, rows=6, threshold=THRESHOLD, seed=seed, method=method)
-    wanted = float(run.policy.wanted(NO_SIZES, NO_SIZES))
+    wanted = float(run.policy.terms(NO_SIZES, NO_SIZES).wanted)
     whole, kept = run.sketcher, Scheme(16, 6, shingling=Shingling(sample_modulus=modulus))
     sketcher = Sketcher(kept, seed=seed.to_bytes(16, "big"))
     run = replace(run, sketcher=sketcher, policy=replace(run.policy, sample_modulus=modulus))

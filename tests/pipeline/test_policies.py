@@ -110,11 +110,11 @@ def test_a_short_text_needs_more_when_its_threshold_is_raised():
 def test_the_line_from_short_to_long_is_straight_and_ends_at_the_threshold():
     policy = MatchPolicy(threshold=0.8, short_threshold=0.96, short_size=40)
     sizes = np.array([0, 10, 20, 39, 40, 41, 5_000])
-    wanted = policy.wanted(sizes, np.full(7, 10_000))
+    wanted = policy.terms(sizes, np.full(7, 10_000)).wanted
     assert wanted[:3] == pytest.approx([0.96, 0.92, 0.88])
     assert 0.8 < wanted[3] < 0.81
     assert wanted[4:].tolist() == [0.8, 0.8, 0.8]
-    assert (wanted == policy.wanted(np.full(7, 10_000), sizes)).all()
+    assert (wanted == policy.terms(np.full(7, 10_000), sizes).wanted).all()
 
 
 def passed_over(common: int, union: int, *, pairs: int, **policy) -> int:
@@ -130,7 +130,7 @@ def passed_over(common: int, union: int, *, pairs: int, **policy) -> int:
     )
     estimated = estimate((one == other).sum(axis=1), 128)
     sizes = (np.full(pairs, side.shape[1]) for side in sides)
-    return int((~MatchPolicy(**policy).hopeful(estimated, *sizes, slots=128)).sum())
+    return int((~MatchPolicy(**policy).terms(*sizes).hopeful(estimated, slots=128)).sum())
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_pairs_well_below_the_threshold_are_not_compared():
 
 
 def test_a_threshold_of_one_compares_only_what_is_equal_in_all_slots_or_nearly():
-    limits = [MatchPolicy(threshold=1.0).hopeful(estimate(np.array([k]), 128), *np.full((2, 1), 60),
-                                                 slots=128) for k in (100, 126, 128)]  # fmt: skip
+    terms = MatchPolicy(threshold=1.0).terms(*np.full((2, 1), 60))
+    limits = [terms.hopeful(estimate(np.array([k]), 128), slots=128) for k in (100, 126, 128)]
     assert [bool(each[0]) for each in limits] == [False, False, True]
 
 
@@ -234,8 +234,8 @@ def test_a_text_is_short_by_its_shingles_however_few_of_them_are_kept():
     sketches = sketcher.sketch([" ".join(WORDS[:n]) for n in (1_600, 400, 16)])
     sizes = sketches.contents.set_sizes
     assert sizes[1] < 64 < sizes[0]
-    assert rules.wanted(sizes[:2], sizes[[1, 1]]).tolist() == [0.7, 0.7]
-    assert 0.7 < float(rules.wanted(sizes[2:], sizes[2:])[0]) <= 0.95
+    assert rules.terms(sizes[:2], sizes[[1, 1]]).wanted.tolist() == [0.7, 0.7]
+    assert 0.7 < float(rules.terms(sizes[2:], sizes[2:]).wanted[0]) <= 0.95
 
 
 @pytest.mark.parametrize(
