@@ -81,10 +81,10 @@ def _limits(samples: Samples) -> NDArray[np.uint64]:
 def _keyed(samples: Samples, rows: I64, limits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the tokens of *rows* up to their limits, each with its pair's number on top."""
     sizes = samples.sizes[rows]
-    tokens = samples.tokens[slices(samples.starts[rows], sizes)].astype(np.uint64)
-    owners = np.repeat(np.arange(len(rows), dtype=np.uint64), sizes)
+    keyed = samples.tokens.take(slices(samples.starts[rows], sizes)).astype(np.uint64)
+    owners = np.repeat(np.arange(len(rows), dtype=np.uint64) << _PAIR, sizes)
     if (limits < 2**32 - 1).any():
-        kept = tokens <= np.repeat(limits, sizes)
-        tokens, owners = tokens[kept], owners[kept]
-    keyed: NDArray[np.uint64] = (owners << _PAIR) | tokens
+        kept = keyed <= np.repeat(limits, sizes)
+        keyed, owners = keyed[kept], owners[kept]
+    keyed |= owners
     return keyed
