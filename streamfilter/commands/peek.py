@@ -21,6 +21,7 @@ from streamfilter.commands import options
 from streamfilter.config.configuration import Config
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.proposal import Proposal, propose, propose_from
+from streamfilter.documents.rows import Row
 from streamfilter.documents.schemas import SchemasAway
 from streamfilter.model import Document, Malformed, Reading, Record, Unjudged
 from streamfilter.process import standard
@@ -149,7 +150,8 @@ def command(
         records = records[-count:] if where == "latest" else records[:count]
     seen = look(config, records)
     proposal = proposed(config, seen)
-    said = _as_json(seen, proposal) if output == "json" else _as_text(config, seen, proposal)
+    place = ", ".join(inputs) or config.input.topic
+    said = _as_json(seen, proposal) if output == "json" else _as_text(config, place, seen, proposal)
     standard.answer(MASKER.mask(said))
     broken = sum(each.fate == "dead letter" for each in seen)
     return ExitCode.BROKEN_INPUT if seen and broken == len(seen) else ExitCode.OK
@@ -178,6 +180,8 @@ def proposed(config: Config, seen: Sequence[Seen]) -> Proposal | None:
     if config.input.format == "text" or config.input.records:
         return None
     roots = [each.root for each in seen if isinstance(each.root, dict)]
+    if not roots and any(isinstance(each.record, Row) for each in seen):
+        return None  # whose bytes are no value of their own
     if roots:
         found = propose_from(roots, config.input.format)
     else:
@@ -203,9 +207,9 @@ def _as_json(seen: Sequence[Seen], proposal: Proposal | None) -> str:
     return options.as_json(answer)
 
 
-def _as_text(config: Config, seen: Sequence[Seen], proposal: Proposal | None) -> str:
+def _as_text(config: Config, place: str, seen: Sequence[Seen], proposal: Proposal | None) -> str:
     if not seen:
-        return f"{config.input.topic} holds no records"
+        return f"{place} holds no records"
     fates = Counter(each.fate for each in seen)
     lines = [each.as_text() for each in seen]
     lines.append(", ".join(f"{count:,} {fate}" for fate, count in fates.most_common()))

@@ -70,6 +70,18 @@ def test_records_of_a_file_are_shown_as_they_would_be_read(capsys, tmp_path):
     assert told[0]["text"] == ROWS[0]["text"]
 
 
+def test_rows_of_a_file_are_shown_and_an_empty_file_is_called_by_its_name(capsys, tmp_path):
+    (tmp_path / "news.csv").write_text(f"id,text\n1,{WORDS}\n2\n")
+    assert peek(capsys, "news.csv").splitlines() == [
+        "news.csv 0 @ 2: document (36 bytes)", '    id    "1"', f'    text  "{WORDS}" 8 words',
+        "news.csv 0 @ 3: dead letter (1 bytes)",
+        "    schema_decode: the row has 1 cells, the first one 2",
+        "1 document, 1 dead letter",
+    ]  # fmt: skip
+    (tmp_path / "empty.jsonl").write_text("\n")
+    assert peek(capsys, "empty.jsonl") == "empty.jsonl holds no records\n"
+
+
 def test_the_latest_or_first_records_of_a_topic_are_shown_and_where_the_text_seems_to_be(
     broker, capsys
 ):

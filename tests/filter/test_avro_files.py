@@ -137,6 +137,9 @@ def test_damage_is_told_with_the_last_row_before_it_and_the_outputs_stay(
     assert desk.unique.read_text() == "as it was"
 
 
+NAMELESS = b'{"type":"record","name":"R","fields":[{"name":5,"type":"int"}]}'
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -145,6 +148,8 @@ def test_damage_is_told_with_the_last_row_before_it_and_the_outputs_stay(
         (b"Obj\x01\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "an integer of more than 64"),
         (b"Obj\x01\x02\x16avro.schema\x04{}\x00" + bytes(16), "the schema is none"),
         (b"Obj\x01\x02\x16avro.schema\x10\"string\"\x00" + bytes(16), "has no column text"),
+        (b"Obj\x01\x02\x16avro.schema" + bytes([2 * len(NAMELESS)]) + NAMELESS + bytes(17),
+         "has no column text; it has none"),
     ],
 )  # fmt: skip
 def test_what_is_no_container_is_told(

@@ -260,4 +260,4 @@ def _columns(schema: Any) -> list[str]:
     """Return the names of the records' fields, older ones too; none if they are no records."""
     fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
     names = [name for each in fields for name in (each["name"], *each.get("aliases", ()))]
-    return list(dict.fromkeys(names))
+    return [name for name in dict.fromkeys(names) if isinstance(name, str)]
