@@ -1,0 +1,132 @@
+"""Formats with schemas, end to end: the verdicts of JSON, whatever a registry does meanwhile."""
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from streamfilter.kafka.broker.node import free_ports
+from streamfilter.process.health import State
+from tests.documents.test_avro import frame, written
+from tests.documents.test_registry import Handler
+from tests.kafka.story import TIMESTAMP
+from tests.support.stage import Stage
+from tests.support.topics import Input, header
+
+AVRO = {"type": "record", "name": "S", "fields": [
+    {"name": "id", "type": "string"}, {"name": "text", "type": "string"}]}  # fmt: skip
+LATER = {**AVRO, "fields": [{"name": "new", "type": "string", "default": ""}, *AVRO["fields"]]}
+PROTO = 'syntax = "proto3"; message Other {} message S { string id = 1; string text = 2; }'
+ANSWERS: dict[str, Any] = {
+    f"/schemas/ids/{id_}": (200, {"schema": text, "schemaType": kind})
+    for id_, kind, text in (
+        (1, "AVRO", json.dumps(AVRO)), (2, "AVRO", json.dumps(LATER)), (3, "PROTOBUF", PROTO),
+        (4, "PROTOBUF", PROTO.replace("id = 1;", "id = 1; string new = 3;")),
+    )
+}  # fmt: skip
+
+
+def documents() -> list[dict[str, str]]:
+    """Return stories, each of which comes again some time later, as it was or nearly so."""
+    dice = random.Random(18)
+    texts = [" ".join(f"w{dice.randrange(9_000)}" for _ in range(60)) for _ in range(40)]
+    texts += [text + dice.choice(["", " and more"]) for text in texts]
+    return [{"id": f"d{number}", "text": text} for number, text in enumerate(texts)]
+
+
+def field(number: int, text: str) -> bytes:
+    return bytes([number << 3 | 2, len(text) & 127 | 128, len(text) >> 7]) + text.encode()
+
+
+def as_json(row: dict[str, str], later: bool) -> bytes:
+    return json.dumps(row).encode()
+
+
+def as_avro(row: dict[str, str], later: bool) -> bytes:
+    return frame(written({"new": "x", **row}, LATER if later else AVRO), 2 if later else 1)
+
+
+def as_protobuf(row: dict[str, str], later: bool) -> bytes:
+    more = field(3, "new") if later else b""
+    return frame(b"\2\2" + field(1, row["id"]) + more + field(2, row["text"]), 4 if later else 3)
+
+
+@contextmanager
+def registry(port: int) -> Iterator[None]:
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def found(stage: Stage, rows: dict[bytes | None, str]) -> dict[str, Any]:
+    """Return what became of each document, with the evidence."""
+    became: dict[str, Any] = {}
+    for place, records in stage.outputs().items():
+        for each in records:
+            evidence = {
+                name: (value or b"").replace(stage.input.encode(), b"in")
+                for name, value in each.headers
+                if name.startswith("__streamfilter.")
+            }
+            name = rows.get(each.value, "broken")
+            assert name == "broken" or name not in became, f"{name} came out twice"
+            became[name] = place, evidence
+    return became
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Any]:
+    """Return what became of the documents as JSON, once that is known."""
+    return {}
+
+
+@pytest.mark.parametrize("format", ["json", "avro", "protobuf"])
+def test_every_format_has_the_verdicts_of_json_while_its_registry_dies_and_comes_back(
+    make_stage: Callable[..., Stage], plain: dict[str, Any], format: str
+) -> None:
+    stage, (port,) = make_stage(), free_ports(1)
+    write = {"json": as_json, "avro": as_avro, "protobuf": as_protobuf}[format]
+    all_ = documents()
+    values = [write(row, number >= 40) for number, row in enumerate(all_)]
+    rows: dict[bytes | None, str] = {v: r["id"] for v, r in zip(values, all_, strict=True)}
+    given = {"format": format, "topic": stage.input}
+    if format != "json":
+        given["registry"] = {"url": f"http://127.0.0.1:{port}", "timeout": "2s"}
+    process = stage.start(input=given, kafka={"session_timeout": "6s"})
+    stage.produce([Input(value, timestamp=TIMESTAMP) for value in values[:40]])
+    Handler.answers = dict.fromkeys(ANSWERS, (503, {}))
+    with registry(port):
+        if format != "json":
+            process.wait_for_state(State.PAUSED_SCHEMAS.value)
+        Handler.answers = ANSWERS
+        stage.drain(process)
+    stage.produce([Input(value, timestamp=TIMESTAMP) for value in values[40:]])
+    if format != "json":
+        process.wait_for_state(State.PAUSED_SCHEMAS.value)
+    with registry(port):
+        stage.drain(process)
+        if format != "json":
+            stage.produce([Input(frame(b"\0", 99)), Input(values[0][:-1])])
+            stage.drain(process)
+    assert process.terminate() == 0, process.told("did not end well")
+    became = found(stage, rows)
+    if format == "json":
+        plain.update(became)
+        assert {place for place, _ in became.values()} == {"unique", "duplicates"}
+        return
+    letters = stage.outputs()["dead_letter"]
+    assert [header(each, "__streamfilter.error.code") for each in letters] == (
+        ["schema_unknown", "schema_decode"]
+    )
+    del became["broken"]
+    assert became == plain
