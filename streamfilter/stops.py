@@ -98,6 +98,8 @@ class NoRoom(Temporary):
 
     def __init__(self, fact: str, *, stays: str, cure: str = "make room, and run it again") -> None:
         super().__init__(f"{fact}\n    what stays: {stays}\n    cure: {cure}")
+        self.fact = fact
+        """What could not be written, and where."""
 
 
 def no_room(error: OSError) -> bool:
