@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 from streamfilter.documents.reader import Reader
-from streamfilter.files.lines import records_of
+from streamfilter.files.lines import lines_of
 from streamfilter.model import Document
 from streamfilter.stories import prose
 
@@ -104,7 +104,7 @@ def _copy(rng: random.Random, text: str, vocabulary: Sequence[str]) -> str:
 def texts_of(path: Path, *, count: int) -> list[str]:
     """Return the ``text`` fields of the first *count* lines of a JSON Lines file."""
     reader = Reader(text="/text", id=None)
-    readings = map(reader.read, records_of([str(path)]))
+    readings = map(reader.read, lines_of(str(path)))
     return [each.text for each in islice((r for r in readings if isinstance(r, Document)), count)]
 
 

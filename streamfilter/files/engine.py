@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -98,7 +97,9 @@ class Engine:
         )
         turns = one_ahead if self.ahead else at_once
         try:
-            for stretch, prepared in turns(stretches, partial(self._prepared, number)):
+            for stretch, prepared in turns(
+                stretches, lambda each: self._prepare(each.records, number)
+            ):
                 INTERRUPTION.obey()
                 self._step(number, stretch, prepared)
                 done, digest = stretch.end - 1, stretch.digest
@@ -112,11 +113,8 @@ class Engine:
         if done < known.lines:
             raise _changed(input_.name, known.lines)
 
-    def _prepared(self, number: int, stretch: Stretch) -> Prepared:
-        """Read and sketch a batch: a function of its records."""
-        return self._prepare(stretch.records, number)
-
     def _prepare(self, records: Sequence[Record], number: int) -> Prepared:
+        """Read and sketch a batch: a function of its records."""
         readings = [self.reader.read(record) for record in records]
         return prepare(records, readings, self.sketcher, partition=number)
 

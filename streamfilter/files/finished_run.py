@@ -9,7 +9,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.evaluation.reading import digest, given_of, placed_of
 from streamfilter.evaluation.run import Given, Placed, Run
 from streamfilter.files.inputs import records_in
-from streamfilter.files.lines import records_of
+from streamfilter.files.lines import lines_of
 from streamfilter.matching import envelope
 from streamfilter.model import Verdict
 from streamfilter.stops import BrokenInput
@@ -48,7 +48,7 @@ def _given(inputs: Sequence[str], config: Config, short_dropped: bool) -> Iterat
 
 
 def _envelopes(path: str, place: str) -> Iterator[Placed]:
-    for line in records_of([path]):
+    for line in lines_of(path):
         try:
             record = envelope.decode(line.value or b"")
         except ValueError as error:

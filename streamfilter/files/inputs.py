@@ -6,7 +6,7 @@ What is kept of a file comes out in a file of its format, written as the input s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -14,8 +14,8 @@ from typing import cast
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config, ConfigError, Problem
 from streamfilter.documents.reader import Reader
-from streamfilter.files.lines import InputFile
-from streamfilter.files.stretches import Input
+from streamfilter.files.lines import STDIN, InputFile
+from streamfilter.files.stretches import Input, records_of
 from streamfilter.model import Record
 from streamfilter.stops import ExitCode, Stop
 
@@ -53,6 +53,24 @@ def open_input(path: str, config: Config, reader: Reader, *, name: str | None = 
     return cast(Input, module.table(path, reader, name=name))
 
 
+@contextmanager
+def opened(
+    paths: Iterable[str], config: Config, reader: Reader, unique: str, *, stdin_name: str = STDIN
+) -> Iterator[list[Input]]:
+    """Open files whose records go into one, named *unique*, as far as they are kept.
+
+    Raises:
+        Stop: one cannot be read, or they are not alike, or *unique* is named as another format.
+    """
+    with ExitStack() as stack:
+        inputs = []
+        for path in paths:
+            name = stdin_name if path == STDIN else None
+            inputs.append(stack.enter_context(closing(open_input(path, config, reader, name=name))))
+        _refuse_unlike(inputs, unique)
+        yield inputs
+
+
 def records_in(
     paths: Iterable[str], config: Config, *, advanced: Callable[[int], None] = lambda _: None
 ) -> Iterator[Record]:
@@ -64,11 +82,7 @@ def records_in(
     reader = reader_for(config)
     for path in paths:
         with closing(open_input(path, config, reader)) as input_:
-            read = 0
-            for stretch in input_.stretches(documents=1_000, size=1 << 22):
-                yield from stretch.records
-                advanced(stretch.bytes_read - read)
-                read = stretch.bytes_read
+            yield from records_of(input_, advanced=advanced)
 
 
 def for_files(config: Config, paths: Sequence[str]) -> Config:
@@ -114,7 +128,7 @@ def _not_in(format: str, config: Config) -> Problem | None:
     return None
 
 
-def refuse_unlike(inputs: Sequence[Input], unique: str) -> None:
+def _refuse_unlike(inputs: Sequence[Input], unique: str) -> None:
     """Refuse inputs that one file cannot hold, and a name that says another format than theirs.
 
     Raises:

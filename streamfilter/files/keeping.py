@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from typing import Any
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
-from streamfilter.files.inputs import open_input, records_in, refuse_unlike
-from streamfilter.files.lines import STDIN, records_of
+from streamfilter.files.inputs import opened, records_in
+from streamfilter.files.lines import STDIN, lines_of
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.run import Job, check_paths, filter_files, no_progress
 from streamfilter.files.scratch import scratch
@@ -88,8 +87,7 @@ def filter_keeping_longest(
     outputs = [job.unique, job.duplicates, job.dead_letter]
     check_paths(job.inputs, [path for path in outputs if path is not None])
     reader = reader_for(config)
-    with scratch() as directory, closing(open_input(job.inputs[0], config, reader)) as first:
-        refuse_unlike([first], job.unique)
+    with scratch() as directory, opened(job.inputs[:1], config, reader, job.unique) as (first,):
         names = ("unique", "duplicates", "dead")
         unique, duplicates, dead = (directory / name for name in names)
         dead_letter = None if job.dead_letter is None else str(dead)
@@ -104,7 +102,7 @@ def filter_keeping_longest(
         with Outputs(*paths, writer=first.writer) as written:
             _place(job, config, groups, unique, written)
             if written.dead_letter is not None:
-                for record in records_of([str(dead)]):
+                for record in lines_of(str(dead)):
                     written.dead_letter.write(record.value or b"")
             written.publish()
     return summary
@@ -112,7 +110,7 @@ def filter_keeping_longest(
 
 def _groups(duplicates: Path) -> _Groups:
     groups = _Groups()
-    for record in records_of([str(duplicates)]):
+    for record in lines_of(str(duplicates)):
         groups.add(json.loads(record.value or b"{}"))
     return groups
 

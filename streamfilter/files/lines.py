@@ -12,14 +12,14 @@ import select
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from hashlib import blake2b
 from io import BufferedReader, RawIOBase
 from typing import Any, cast
 
 from streamfilter.files.outputs import LinesWriter, OutputFile, Writer
-from streamfilter.files.stretches import Cutter, Input, Stretch
+from streamfilter.files.stretches import Input, Stretch, records_of, stretches_of
 from streamfilter.model import Record, Source
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import BrokenInput, ExitCode, Stop
@@ -64,16 +64,16 @@ class InputFile:
 
         None reaches over the line *boundary*.
         """
-        cut = Cutter(documents, size, boundary)
+        return stretches_of(
+            self._records(), self.read_so_far, documents=documents, size=size, boundary=boundary
+        )
+
+    def _records(self) -> Iterator[tuple[Record | None, int]]:
         for number, raw in enumerate(self.raw_lines(), 1):
             line = raw.removesuffix(b"\n")
             self.digest.update(raw if len(raw) > len(line) else raw + b"\n")
             there = line and not line.isspace()
-            source = Source(self.name, 0, number)
-            if cut.add(Record(source, None, line) if there else None, len(line)):
-                yield cut.off(self.position(), self.digest.hexdigest())
-        if cut:
-            yield cut.off(self.position(), self.digest.hexdigest())
+            yield Record(Source(self.name, 0, number), None, line) if there else None, len(line)
 
     def raw_lines(self) -> Iterator[bytes]:
         """Yield the lines as they stand, each with its line feed."""
@@ -93,9 +93,12 @@ class InputFile:
             return gzip.GzipFile(fileobj=self._raw, mode="rb")
         return self._raw
 
-    def position(self) -> int:
-        """Return how far the input has been read, in bytes as stored; 0 if nobody can know."""
-        return self._raw.tell() if self._raw.seekable() else 0
+    def read_so_far(self) -> tuple[int, str]:
+        """Return how far the input has been read, and the digest in hexadecimal.
+
+        That far in bytes as stored; 0 if nobody can know.
+        """
+        return self._raw.tell() if self._raw.seekable() else 0, self.digest.hexdigest()
 
     def writer(self, output: OutputFile) -> Writer:
         """Return what writes lines."""
@@ -110,16 +113,14 @@ class InputFile:
             self._raw.close()
 
 
-def records_of(paths: Iterable[str]) -> Iterator[Record]:
-    """Yield the records of files of lines, one file after the other.
+def lines_of(path: str) -> Iterator[Record]:
+    """Yield the records of a file of lines.
 
     Raises:
-        Stop: one cannot be read.
+        Stop: it cannot be read.
     """
-    for path in paths:
-        with closing(InputFile(path)) as input_:
-            for stretch in input_.stretches(documents=1_000, size=1 << 22):
-                yield from stretch.records
+    with closing(InputFile(path)) as input_:
+        yield from records_of(input_)
 
 
 class _Waiting(RawIOBase):

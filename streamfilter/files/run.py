@@ -9,15 +9,13 @@ from pathlib import Path
 
 from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
-from streamfilter.documents.reader import Reader
 from streamfilter.files.engine import Engine, FilterSettings
-from streamfilter.files.inputs import open_input, refuse_unlike
+from streamfilter.files.inputs import opened as opened_inputs
 from streamfilter.files.lines import STDIN
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.files.state import opened
-from streamfilter.files.stretches import Input
 from streamfilter.files.summary import Summary
 from streamfilter.matching.batch import Rules
 from streamfilter.similarity.sketch import Sketcher
@@ -58,8 +56,9 @@ def filter_files(
     check_paths(job.inputs, [path for path in paths if path is not None])
     with ExitStack() as stack:
         reader = reader_for(config)
-        inputs = [_opened(stack, path, config, reader, job) for path in job.inputs]
-        refuse_unlike(inputs, job.unique)
+        inputs = stack.enter_context(
+            opened_inputs(job.inputs, config, reader, job.unique, stdin_name=job.stdin_name)
+        )
         index, seed = stack.enter_context(opened(config, job.state, seed=job.seed))
         outputs = stack.enter_context(
             Outputs(job.unique, job.duplicates, job.dead_letter, writer=inputs[0].writer)
@@ -89,13 +88,6 @@ def filter_files(
             ahead=crew.workers > 0,
         ).run(inputs, advanced)
     return placement.summary
-
-
-def _opened(stack: ExitStack, path: str, config: Config, reader: Reader, job: Job) -> Input:
-    name = job.stdin_name if path == STDIN else None
-    input_ = open_input(path, config, reader, name=name)
-    stack.callback(input_.close)
-    return input_
 
 
 def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.documents.rows import place_of
-from streamfilter.files.inputs import open_input, records_in, refuse_unlike
+from streamfilter.files.inputs import opened, records_in
 from streamfilter.files.outputs import OutputFile
+from streamfilter.files.stretches import records_of
 from streamfilter.model import Document, Malformed, Record
 from streamfilter.stops import BrokenInput
 
@@ -19,17 +20,11 @@ from streamfilter.stops import BrokenInput
 def copy_first(inputs: Sequence[str], config: Config, path: Path, *, records: int) -> None:
     """Copy the first *records* records of *inputs* to *path*, a file of their format."""
     reader = reader_for(config)
-    with ExitStack() as stack:
-        opened = [open_input(each, config, reader) for each in inputs]
-        for each in opened:
-            stack.callback(each.close)
-        refuse_unlike(opened, str(path))
+    with opened(inputs, config, reader, str(path)) as files, ExitStack() as stack:
         output = OutputFile(str(path))
         stack.callback(output.discard)
-        writer = opened[0].writer(output)
-        stretches = (each.stretches(documents=1_000, size=1 << 22) for each in opened)
-        found = (record for each in chain.from_iterable(stretches) for record in each.records)
-        for record in islice(found, records):
+        writer = files[0].writer(output)
+        for record in islice(chain.from_iterable(map(records_of, files)), records):
             writer.add(record)
         writer.finish()
         output.complete()

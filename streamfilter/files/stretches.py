@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from streamfilter.files.outputs import OutputFile, Writer
 from streamfilter.model import Record
+
+READ_RECORDS, READ_BYTES = 1_000, 1 << 22
+"""Read at a time by whoever wants one record after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +62,46 @@ class Input(Protocol):
         ...
 
 
-class Cutter:
-    """Cuts the records of an input into stretches, as they come."""
+def stretches_of(
+    rows: Iterable[tuple[Record | None, int]],
+    read: Callable[[], tuple[int, str]],
+    *,
+    documents: int,
+    size: int,
+    boundary: int,
+) -> Iterator[Stretch]:
+    """Cut *rows* as `Input.stretches` promises.
 
-    def __init__(self, documents: int, size: int, boundary: int) -> None:
-        self._documents, self._size, self._boundary = documents, size, boundary
-        self._start = self._end = 1
-        self._begin()
-
-    def _begin(self) -> None:
-        self._start = self._end
-        self._records: list[Record] = []
-        self._held = self._blank = 0
-
-    def add(self, record: Record | None, size: int) -> bool:
-        """Add the next line or row, None if it is blank; return whether to cut behind it."""
-        self._end += 1
+    Args:
+        rows: lines or rows, None for one that is no record, and how many bytes each has.
+        read: says how far the input has been read, and the digest of that.
+        documents: of a stretch, at most.
+        size: bytes that close a stretch earlier.
+        boundary: number of a line or row over which none reaches.
+    """
+    start = end = 1
+    records: list[Record] = []
+    held = blank = 0
+    for record, length in rows:
+        end += 1
         if record is None:
-            self._blank += 1
+            blank += 1
         else:
-            self._records.append(record)
-            self._held += size
-        full = len(self._records) >= self._documents or self._held >= self._size
-        return full or self._end == self._boundary
+            records.append(record)
+            held += length
+        if len(records) >= documents or held >= size or end == boundary:
+            yield Stretch(records, start, end, blank, *read())
+            start, records, held, blank = end, [], 0, 0
+    if end > start:
+        yield Stretch(records, start, end, blank, *read())
 
-    def off(self, bytes_read: int, digest: str) -> Stretch:
-        """Cutter off what was added since the last time."""
-        cut = Stretch(self._records, self._start, self._end, self._blank, bytes_read, digest)
-        self._begin()
-        return cut
 
-    def __bool__(self) -> bool:
-        return self._end > self._start
+def records_of(
+    input_: Input, *, advanced: Callable[[int], None] = lambda _: None
+) -> Iterator[Record]:
+    """Yield all records of an input; *advanced* hears how many more stored bytes have been read."""
+    read = 0
+    for stretch in input_.stretches(documents=READ_RECORDS, size=READ_BYTES):
+        yield from stretch.records
+        advanced(stretch.bytes_read - read)
+        read = stretch.bytes_read

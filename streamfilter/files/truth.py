@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamfilter.evaluation.run import Truth
-from streamfilter.files.lines import records_of
+from streamfilter.files.lines import lines_of
 from streamfilter.stops import BrokenInput
 
 HEADER = "id_a"
@@ -19,7 +19,7 @@ def read_truth(path: str) -> Truth:
     Raises:
         Stop: if it cannot be read, or is no truth file; the message names the line.
     """
-    lines = ((line.source.offset, line.value or b"") for line in records_of([path]))
+    lines = ((line.source.offset, line.value or b"") for line in lines_of(path))
     return Truth(_pairs(path, lines))
 
 

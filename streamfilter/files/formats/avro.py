@@ -21,7 +21,7 @@ from streamfilter.documents.rows import Row
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.lines import InputFile
 from streamfilter.files.outputs import OutputFile
-from streamfilter.files.stretches import Cutter, Input, Stretch
+from streamfilter.files.stretches import Input, Stretch, stretches_of
 from streamfilter.model import ErrorCode, Malformed, Record, Source
 from streamfilter.stops import BrokenInput
 
@@ -34,11 +34,6 @@ BLOCK_BYTES = 64 * 1024
 LONG_BYTES_MAX = 10
 
 _BROKEN = (BrokenAvro, IndexError, StructError, UnicodeDecodeError, RecursionError)
-
-
-def table(path: str, reader: Reader, *, name: str | None) -> AvroTable:
-    """Open *path*, known to the index as *name*."""
-    return AvroTable(path, reader, name)
 
 
 class AvroTable:
@@ -91,18 +86,18 @@ class AvroTable:
 
         None reaches over the row *boundary*.
         """
-        digest, position = self._file.digest, self._file.position
-        cutter = Cutter(documents, size, boundary)
-        with self._damage():
-            for row in self._rows():
-                raw = row.value or b""
-                digest.update(raw)
-                if cutter.add(row, len(raw)):
-                    yield cutter.off(position(), digest.hexdigest())
-        if cutter:
-            yield cutter.off(position(), digest.hexdigest())
+        return stretches_of(
+            self._rows(), self._file.read_so_far, documents=documents, size=size, boundary=boundary
+        )
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[tuple[Row, int]]:
+        with self._damage():
+            for row in self._decoded():
+                raw = row.value or b""
+                self._file.digest.update(raw)
+                yield row, len(raw)
+
+    def _decoded(self) -> Iterator[Row]:
         for count, data in self._blocks():
             at = 0
             for _ in range(count):
@@ -155,6 +150,9 @@ class AvroTable:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+table = AvroTable
 
 
 class AvroWriter:

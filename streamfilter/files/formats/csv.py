@@ -19,18 +19,13 @@ from streamfilter.documents.rows import Row
 from streamfilter.files.formats.columns import check_columns, lacks
 from streamfilter.files.lines import InputFile
 from streamfilter.files.outputs import OutputFile
-from streamfilter.files.stretches import Cutter, Input, Stretch
+from streamfilter.files.stretches import Input, Stretch, stretches_of
 from streamfilter.model import ErrorCode, Malformed, Source
 from streamfilter.stops import BrokenInput
 
 DELIMITERS = ",;\t|"
 BOM = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-
-
-def table(path: str, reader: Reader, *, name: str | None) -> CsvTable:
-    """Open *path*, known to the index as *name*."""
-    return CsvTable(path, reader, name)
 
 
 class CsvTable:
@@ -106,21 +101,20 @@ class CsvTable:
 
         None reaches over the row *boundary*.
         """
-        digest, position = self._file.digest, self._file.position
-        cut = Cutter(documents, size, boundary)
-        cut.add(None, 0)  # the first row
-        for number, (raw, cells, trouble) in enumerate(self._rows(), 2):
+        return stretches_of(
+            self._rows(), self._file.read_so_far, documents=documents, size=size, boundary=boundary
+        )
+
+    def _rows(self) -> Iterator[tuple[Row | None, int]]:
+        yield None, 0  # the first row
+        for number, (raw, cells, trouble) in enumerate(self._parsed(), 2):
             line = raw.removesuffix(b"\n")
-            digest.update(line + b"\n")
+            self._file.digest.update(line + b"\n")
             source = Source(self.name, 0, number)
             blank = not cells and trouble is None
-            row = None if blank else self._row(source, line, cells, trouble)
-            if cut.add(row, len(line)):
-                yield cut.off(position(), digest.hexdigest())
-        if cut:
-            yield cut.off(position(), digest.hexdigest())
+            yield None if blank else self._row(source, line, cells, trouble), len(line)
 
-    def _rows(self) -> Iterator[tuple[bytes, list[str], str | None]]:
+    def _parsed(self) -> Iterator[tuple[bytes, list[str], str | None]]:
         """Yield each row's bytes, its cells, and why it has none."""
         rows = csv.reader(self._lines, delimiter=self.delimiter, strict=True)
         while True:
@@ -159,6 +153,9 @@ class CsvTable:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+table = CsvTable
 
 
 def _begun(raws: Iterator[bytes], seen: list[bytes]) -> Iterator[str]:

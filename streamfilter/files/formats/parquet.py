@@ -40,11 +40,6 @@ _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 """How it is said where texts end, by their type."""
 
 
-def table(path: str, reader: Reader, *, name: str | None) -> ParquetTable:
-    """Open *path*, known to the index as *name*."""
-    return ParquetTable(path, reader, name)
-
-
 class ParquetRow(Row):
     """A row of a batch; its value is made when somebody asks for it."""
 
@@ -184,6 +179,9 @@ class ParquetTable:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+table = ParquetTable
 
 
 class ColumnDigest:
