@@ -21,15 +21,12 @@ from typing import Any
 
 from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import EACH, Path, Tree, tree_of
+from streamfilter.documents.schemas import Broken
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 Skip = Callable[[bytes, int], int]
 
 LONG_BITS_MAX = 63
-
-
-class BrokenAvro(Exception):
-    """These bytes are no value of this schema, or this is no schema; says why."""
 
 
 def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) -> Read:
@@ -38,7 +35,7 @@ def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) ->
     *named* are schemas that it refers to.
 
     Raises:
-        BrokenAvro: it is no schema.
+        Broken: it is no schema.
     """
     with _broken_if_none():
         compiler = _Compiler(text, named)
@@ -49,7 +46,7 @@ def outline_of_avro(text: str, named: Sequence[str] = ()) -> Outline:
     """Return what pointers can lead to in values of the schema *text*.
 
     Raises:
-        BrokenAvro: it is no schema.
+        Broken: it is no schema.
     """
     with _broken_if_none():
         compiler = _Compiler(text, named)
@@ -63,7 +60,7 @@ def _broken_if_none() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise BrokenAvro(f"the schema is none: {type(error).__name__} {error}") from None
+        raise Broken(f"the schema is none: {type(error).__name__} {error}") from None
 
 
 class _Compiler:
@@ -236,7 +233,7 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
     shift = 7
     while byte > 127:
         if shift > LONG_BITS_MAX:
-            raise BrokenAvro("an integer of more than 64 bits")
+            raise Broken("an integer of more than 64 bits")
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
@@ -253,7 +250,7 @@ def _skip_long(data: bytes, at: int) -> int:
 def _end(data: bytes, at: int, size: int) -> int:
     """Return where *size* bytes from *at* on end."""
     if size < 0 or at + size > len(data):
-        raise BrokenAvro("a length beyond the end")
+        raise Broken("a length beyond the end")
     return at + size
 
 
@@ -261,7 +258,7 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
     size, at = _long(data, at)
     end = at + size
     if size < 0 or end > len(data):
-        raise BrokenAvro("a length beyond the end")
+        raise Broken("a length beyond the end")
     return data[at:end].decode(), end
 
 
@@ -275,7 +272,7 @@ def _skip_bytes(data: bytes, at: int) -> int:
     size, at = _long(data, at)
     end = at + size
     if size < 0 or end > len(data):
-        raise BrokenAvro("a length beyond the end")
+        raise Broken("a length beyond the end")
     return end
 
 
@@ -310,7 +307,7 @@ _PRIMITIVES: dict[str, tuple[Read, Skip]] = {
 def _branch(data: bytes, at: int, branches: int) -> tuple[int, int]:
     which, at = _long(data, at)
     if not 0 <= which < branches:
-        raise BrokenAvro("a choice that the schema does not have")
+        raise Broken("a choice that the schema does not have")
     return which, at
 
 

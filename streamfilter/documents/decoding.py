@@ -16,7 +16,7 @@ from typing import Any, cast
 from streamfilter.documents import formats
 from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Path, Unreadable
-from streamfilter.documents.schemas import Schema, Schemas
+from streamfilter.documents.schemas import Broken, Schema, Schemas
 from streamfilter.model import ErrorCode, Headers
 from streamfilter.stops import ConfigError, Problem
 
@@ -82,4 +82,7 @@ def outlines_of(format: str, schema: Schema) -> list[Outline]:
     if schema.kind != format.upper():
         message = f"it is of kind {schema.kind}, not {format.upper()}"
         raise Unreadable(ErrorCode.SCHEMA_DECODE, message)
-    return cast(list[Outline], import_module(f"{formats.__name__}.{format}").outlines(schema))
+    try:
+        return cast(list[Outline], import_module(f"{formats.__name__}.{format}").outlines(schema))
+    except Broken as error:
+        raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None

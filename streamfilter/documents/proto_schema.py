@@ -16,13 +16,10 @@ from typing import NoReturn
 
 from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import EACH, Path
+from streamfilter.documents.schemas import Broken
 
 NESTED_MAX = 100
 """Messages within messages; more than any compiler takes."""
-
-
-class BrokenProtobuf(Exception):
-    """These bytes are no message of this schema, or this is no schema; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class Types:
         """Read *text*, and the files *named* that it imports.
 
         Raises:
-            BrokenProtobuf: one of them is no schema.
+            Broken: one of them is no schema.
         """
         self._known: dict[str, Type] = {}
         for each in (_WELL_KNOWN, *named):
@@ -162,7 +159,7 @@ class _Parser:
     def _broken(self, wanted: str) -> NoReturn:
         line = self._text.count("\n", 0, self._line_at) + 1
         found = "not there" if not self._next else "something else"
-        raise BrokenProtobuf(f"the schema is none: {wanted} in or before line {line} is {found}")
+        raise Broken(f"the schema is none: {wanted} in or before line {line} is {found}")
 
     def _expect(self, token: str) -> None:
         if self._next != token:

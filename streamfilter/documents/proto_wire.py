@@ -21,13 +21,13 @@ from typing import Any
 
 from streamfilter.documents.pointers import EACH, Tree
 from streamfilter.documents.proto_schema import (
-    BrokenProtobuf,
     EnumType,
     Field,
     MessageType,
     Type,
     Types,
 )
+from streamfilter.documents.schemas import Broken
 
 Value = Callable[[bytes, int, int], tuple[Any, int]]
 """From bytes, a place and the end of what it may read, to a value and the next place."""
@@ -54,10 +54,10 @@ def message_reader(types: Types, message: Type | None, tree: Tree) -> MessageRea
     """Return what reads a *message* as far as *tree* names it.
 
     Raises:
-        BrokenProtobuf: it is none, or the schema does not say how.
+        Broken: it is none, or the schema does not say how.
     """
     if not isinstance(message, MessageType):
-        raise BrokenProtobuf("the schema has no such message")
+        raise Broken("the schema has no such message")
     steps: dict[int, Step] = {}
     defaults: dict[str, Any] = {}
     fresh: dict[str, Callable[[], Any]] = {}
@@ -107,13 +107,13 @@ def _filler(steps: Mapping[int, Step]) -> Callable[[bytes, int, int, dict[str, A
             if step is not None:
                 at = step(data, at, end, found)
             elif tag >> 3 in numbers:
-                raise BrokenProtobuf(f"field {tag >> 3} is not of the type that the schema says")
+                raise Broken(f"field {tag >> 3} is not of the type that the schema says")
             elif tag & 7 == LENGTH and tag > 7 and data[at] < 128:
                 at += data[at] + 1  # most of what is passed over
             else:
                 at = _passed(data, at, end, tag)
         if at > end:
-            raise BrokenProtobuf("a length beyond the end")
+            raise Broken("a length beyond the end")
 
     return fill
 
@@ -152,11 +152,11 @@ def _meant(types: Types, message: MessageType, field: Field) -> Type | None:
     if field.type in _SCALARS:
         return None
     if field.type == "group":
-        raise BrokenProtobuf(f"field {field.name} is a group, and groups are not read")
+        raise Broken(f"field {field.name} is a group, and groups are not read")
     found = types.find(field.type, message.name)
     if found is None:
         what = f"field {field.name} is of type {field.type}, which neither the schema has"
-        raise BrokenProtobuf(f"{what} nor what came with it")
+        raise Broken(f"{what} nor what came with it")
     return found
 
 
@@ -219,7 +219,7 @@ def _repeated_steps(
             each, at = value(data, at, stop)
             found[key].append(each)
         if at > stop:
-            raise BrokenProtobuf("a length beyond the end")
+            raise Broken("a length beyond the end")
         return at
 
     first = {} if wire == LENGTH else {field.number << 3 | LENGTH: packed}
@@ -279,7 +279,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     shift = 7
     while byte > 127:
         if shift > 63:
-            raise BrokenProtobuf("an integer of more than 64 bits")
+            raise Broken("an integer of more than 64 bits")
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
@@ -295,7 +295,7 @@ def _bounds(data: bytes, at: int, end: int) -> tuple[int, int]:
         size, at = varint(data, at - 1)
     stop = at + size
     if stop > end:
-        raise BrokenProtobuf("a length beyond the end")
+        raise Broken("a length beyond the end")
     return at, stop
 
 
@@ -305,7 +305,7 @@ def _passed(data: bytes, at: int, end: int, tag: int) -> int:
     while True:
         wire, number = tag & 7, tag >> 3
         if not 0 < number < 1 << 29:
-            raise BrokenProtobuf("a field without a number")
+            raise Broken("a field without a number")
         if wire == VARINT:
             at = varint(data, at)[1]
         elif wire == LENGTH:
@@ -315,7 +315,7 @@ def _passed(data: bytes, at: int, end: int, tag: int) -> int:
         elif wire == GROUP and len(groups) < GROUPS_MAX:
             groups.append(number)
         elif not (wire == GROUP_END and groups and groups.pop() == number):
-            raise BrokenProtobuf("a tag that cannot be")
+            raise Broken("a tag that cannot be")
         if not groups:
             return at
         tag, at = varint(data, at)

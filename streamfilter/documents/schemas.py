@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
+from struct import error as StructError
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
@@ -41,6 +42,21 @@ class Schema:
     text: str
     references: tuple[tuple[str, str], ...] = ()
     """Name and text of each schema that it needs, those that others need first."""
+
+
+class Broken(Exception):
+    """These bytes are no value of their schema, or this is no schema; says why."""
+
+
+BROKEN_VALUE = (Broken, IndexError, StructError, UnicodeDecodeError)
+"""What readers of bytes raise of those that are no value of their schema."""
+
+
+def why_broken(error: Exception) -> str:
+    """Return what an error of `BROKEN_VALUE` says of the bytes."""
+    if isinstance(error, (IndexError, StructError)):
+        return "it ends in the middle"
+    return "a string is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 class SchemasAway(Temporary):
@@ -152,5 +168,5 @@ class Compiled(Generic[T]):
             return Malformed(ErrorCode.SCHEMA_DECODE, message)
         try:
             return self._make(schema)
-        except Unreadable as trouble:
-            return trouble.reading
+        except Broken as trouble:
+            return Malformed(ErrorCode.SCHEMA_DECODE, str(trouble))

@@ -21,10 +21,10 @@ from streamfilter.assembly import reader_for
 from streamfilter.cli import main
 from streamfilter.config.configuration import load_config, read_config
 from streamfilter.documents.pointers import parse_pointer, tree_of
-from streamfilter.documents.proto_schema import BrokenProtobuf, Types
+from streamfilter.documents.proto_schema import Types
 from streamfilter.documents.proto_wire import message_reader
 from streamfilter.documents.reader import Limits, Reader
-from streamfilter.documents.schemas import HEADER, OneSchema, Schema
+from streamfilter.documents.schemas import HEADER, Broken, OneSchema, Schema
 from streamfilter.model import Document, ErrorCode, Malformed, Unjudged
 from tests.documents.test_avro import Shelf, code_of, frame, read
 
@@ -328,7 +328,7 @@ def test_what_is_wrong_with_a_registered_schema_is_found_once(monkeypatch):
 
 
 def broken():
-    raise BrokenProtobuf("the schema is none")
+    raise Broken("the schema is none")
 
 
 def test_bare_messages_of_a_file_are_read_and_the_message_may_be_named(tmp_path):
@@ -481,7 +481,7 @@ def ours(here: Any, path: tuple[str, ...]) -> Any:
 
 POINTERS = ("/text", "/id/text", "/some_name/*", "/text/*/b", "/b/b/text", "/id/*/text/some_name",
             "/b/text", "/some_name/b/text/b", "/text/*/id/*/b")  # fmt: skip
-SPOILT = (BrokenProtobuf, IndexError, StructError, UnicodeDecodeError)
+SPOILT = (Broken, IndexError, StructError, UnicodeDecodeError)
 
 
 def test_what_is_read_is_what_another_implementation_reads():

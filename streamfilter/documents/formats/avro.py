@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from struct import error as StructError
 from typing import Any
 
-from streamfilter.documents.avro_schema import BrokenAvro, Read, compile_avro, outline_of_avro
+from streamfilter.documents.avro_schema import Read, compile_avro, outline_of_avro
 from streamfilter.documents.decoding import Decoder, Wanted
 from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.schemas import Compiled, Schema, SchemaId, framed
+from streamfilter.documents.schemas import (
+    BROKEN_VALUE,
+    Compiled,
+    Schema,
+    SchemaId,
+    framed,
+    why_broken,
+)
 from streamfilter.model import ErrorCode, Headers
 
 KIND = "AVRO"
@@ -19,14 +25,11 @@ def decoder(wanted: Wanted) -> Decoder:
     """Return what decodes Avro as far as *wanted* names it."""
 
     def make(schema: Schema) -> Read:
-        try:
-            named = [text for _, text in schema.references]
-            paths = wanted.paths
-            if paths is None:
-                paths = [*outline_of_avro(schema.text, named).paths()]
-            return compile_avro(schema.text, paths, named)
-        except BrokenAvro as error:
-            raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None
+        named = [text for _, text in schema.references]
+        paths = wanted.paths
+        if paths is None:
+            paths = [*outline_of_avro(schema.text, named).paths()]
+        return compile_avro(schema.text, paths, named)
 
     readers = Compiled(wanted.the_schemas(), KIND, make)
 
@@ -40,12 +43,8 @@ def decoder(wanted: Wanted) -> Decoder:
 def _decoded(read: Read, value: bytes, at: int, id_: SchemaId) -> Any:
     try:
         root, end = read(value, at)
-    except BrokenAvro as error:
-        why = str(error)
-    except (IndexError, StructError):
-        why = "it ends in the middle"
-    except UnicodeDecodeError:
-        why = "a string is not UTF-8"
+    except BROKEN_VALUE as error:
+        why = why_broken(error)
     except RecursionError:
         raise Unreadable(ErrorCode.TOO_DEEP, "nested deeper than can be read") from None
     else:
@@ -60,9 +59,6 @@ def outlines(schema: Schema) -> list[Outline]:
     """Return what pointers can lead to in values of a *schema*.
 
     Raises:
-        Unreadable: it is none.
+        Broken: it is none.
     """
-    try:
-        return [outline_of_avro(schema.text, [text for _, text in schema.references])]
-    except BrokenAvro as error:
-        raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None
+    return [outline_of_avro(schema.text, [text for _, text in schema.references])]

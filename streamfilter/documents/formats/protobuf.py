@@ -7,15 +7,21 @@ among those of the file, then among those inside of it, and so on; a byte 0 is t
 from __future__ import annotations
 
 from collections import deque
-from struct import error as StructError
 from typing import Any
 
 from streamfilter.documents.decoding import Decoder, Wanted
 from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Tree, Unreadable, tree_of
-from streamfilter.documents.proto_schema import NESTED_MAX, BrokenProtobuf, Type, Types
+from streamfilter.documents.proto_schema import NESTED_MAX, Type, Types
 from streamfilter.documents.proto_wire import MessageReader, message_reader, varint, zigzag
-from streamfilter.documents.schemas import Compiled, Schema, frame_of
+from streamfilter.documents.schemas import (
+    BROKEN_VALUE,
+    Broken,
+    Compiled,
+    Schema,
+    frame_of,
+    why_broken,
+)
 from streamfilter.model import ErrorCode, Headers
 
 KIND = "PROTOBUF"
@@ -36,7 +42,7 @@ class Messages:
         """Return what reads that message.
 
         Raises:
-            BrokenProtobuf: there is none, or nobody knows a type that pointers lead into.
+            Broken: there is none, or nobody knows a type that pointers lead into.
         """
         known = self._readers.get(which)
         if known is None:
@@ -71,12 +77,9 @@ def decoder(wanted: Wanted) -> Decoder:
     message = wanted.message or FIRST
 
     def make(schema: Schema) -> Messages:
-        try:
-            messages = Messages(schema, tree)
-            if not wanted.framed:
-                messages.reader(message)
-        except BrokenProtobuf as error:
-            raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None
+        messages = Messages(schema, tree)
+        if not wanted.framed:
+            messages.reader(message)
         return messages
 
     schemas = Compiled(wanted.the_schemas(), KIND, make)
@@ -98,12 +101,9 @@ def outlines(schema: Schema) -> list[Outline]:
     """Return what pointers can lead to in each message of a *schema*.
 
     Raises:
-        Unreadable: it is none.
+        Broken: it is none.
     """
-    try:
-        return Messages(schema, None).outlines()
-    except BrokenProtobuf as error:
-        raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None
+    return Messages(schema, None).outlines()
 
 
 def _place(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
@@ -119,7 +119,7 @@ def _place(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
                 index, at = varint(data, at)
                 place.append(zigzag(index))
             return tuple(place), at
-    except (IndexError, BrokenProtobuf):
+    except (IndexError, Broken):
         pass
     raise Unreadable(ErrorCode.SCHEMA_DECODE, "the frame does not say which message it is")
 
@@ -130,10 +130,6 @@ def _decoded(messages: Messages, which: Which, value: bytes, at: int, by: str = 
         found = reader.new()
         reader.fill(value, at, len(value), found)
         return found
-    except BrokenProtobuf as error:
-        why = str(error)
-    except (IndexError, StructError):
-        why = "it ends in the middle"
-    except UnicodeDecodeError:
-        why = "a string is not UTF-8"
-    raise Unreadable(ErrorCode.SCHEMA_DECODE, f"the bytes are no message{by}: {why}")
+    except BROKEN_VALUE as error:
+        message = f"the bytes are no message{by}: {why_broken(error)}"
+    raise Unreadable(ErrorCode.SCHEMA_DECODE, message)

@@ -12,12 +12,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from gzip import BadGzipFile
-from struct import error as StructError
 from typing import Any
 
-from streamfilter.documents.avro_schema import BrokenAvro, compile_avro
+from streamfilter.documents.avro_schema import compile_avro
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
+from streamfilter.documents.schemas import BROKEN_VALUE, Broken
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.lines import InputFile
 from streamfilter.files.outputs import OutputFile
@@ -32,8 +32,6 @@ BLOCK_BYTES_MAX = 256 * 1024 * 1024
 BLOCK_BYTES = 64 * 1024
 """From which a block that we write is closed."""
 LONG_BYTES_MAX = 10
-
-_BROKEN = (BrokenAvro, IndexError, StructError, UnicodeDecodeError, RecursionError)
 
 
 class AvroTable:
@@ -109,12 +107,12 @@ class AvroTable:
                     named, at = self._pass_over(data, at)
                     trouble = Malformed(ErrorCode.BAD_UTF8, "a string is not UTF-8")
                 if begun == at:
-                    raise BrokenAvro("a record of no bytes")
+                    raise Broken("a record of no bytes")
                 self._rows_read += 1
                 source = Source(self.name, 0, self._rows_read)
                 yield Row(source, None, data[begun:at], named=named, trouble=trouble)
             if at != len(data):
-                raise BrokenAvro(f"{len(data) - at} bytes are left behind a block's last record")
+                raise Broken(f"{len(data) - at} bytes are left behind a block's last record")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield each block's number of records, and its content."""
@@ -123,9 +121,9 @@ class AvroTable:
             count = self._bytes.long()
             data = self._bytes.take(self._bytes.long())
             if self._bytes.take(SYNC_BYTES) != self.sync:
-                raise BrokenAvro("a block does not end with the file's marker")
+                raise Broken("a block does not end with the file's marker")
             if count < 0:
-                raise BrokenAvro("a block of fewer than no records")
+                raise Broken("a block of fewer than no records")
             yield count, unpack(data)
 
     @contextmanager
@@ -133,7 +131,7 @@ class AvroTable:
         """Say of what is no such file how far it can be read."""
         try:
             yield
-        except (*_BROKEN, ValueError, EOFError, zlib.error, BadGzipFile) as error:
+        except (*BROKEN_VALUE, *_BROKEN_FILE) as error:
             why = "nested too deep" if isinstance(error, RecursionError) else error
             where = f"after row {self._rows_read}" if self._rows_read else "at its beginning"
             raise BrokenInput(f"{self.path}: damaged Avro data {where}: {why}") from None
@@ -199,11 +197,11 @@ class _Bytes:
     def take(self, size: int) -> bytes:
         """Return the next *size* bytes."""
         if not 0 <= size <= BLOCK_BYTES_MAX:
-            raise BrokenAvro(f"a length of {size} bytes")
+            raise Broken(f"a length of {size} bytes")
         data: bytes = self._next + self._stream.read(size - len(self._next)) if size else b""
         self._next = b"" if size else self._next
         if len(data) < size:
-            raise BrokenAvro("it ends in the middle")
+            raise Broken("it ends in the middle")
         if self.kept is not None:
             self.kept.append(data)
         return data
@@ -216,7 +214,7 @@ class _Bytes:
             value |= (byte & 127) << 7 * place
             if byte < 128:
                 return (value >> 1) ^ -(value & 1)
-        raise BrokenAvro("an integer of more than 64 bits")
+        raise Broken("an integer of more than 64 bits")
 
 
 def long_as_avro(value: int) -> bytes:
@@ -234,7 +232,7 @@ def _inflated(data: bytes) -> bytes:
     unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
     unpacked = unpacker.decompress(data, BLOCK_BYTES_MAX)
     if not unpacker.eof:
-        raise BrokenAvro("a block is cut short, or unpacks to more than a block may hold")
+        raise Broken("a block is cut short, or unpacks to more than a block may hold")
     return unpacked
 
 
@@ -247,6 +245,7 @@ def _as_it_is(data: bytes) -> bytes:
     return data
 
 
+_BROKEN_FILE = (RecursionError, ValueError, EOFError, zlib.error, BadGzipFile)
 _CODECS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     "null": (_as_it_is, _as_it_is),
     "deflate": (_inflated, _deflated),
