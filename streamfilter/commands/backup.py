@@ -9,7 +9,7 @@ import click
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.states import as_fields, failing, line, state_option
 from streamfilter.index.backup import back_up
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.seeds import seed_at
 from streamfilter.process import standard
 
 EPILOG = """\b
@@ -35,7 +35,7 @@ def command(
     config = load(files, overrides)
     seed_file = config.index.seed_file
     with failing(target):
-        copied = back_up(state, target, seed=read_seed(seed_file) if seed_file else None)
+        copied = back_up(state, target, seed=seed_at(seed_file))
     if output == "json":
         standard.answer(
             as_json({"target": str(target), "indexes": [as_fields(each) for each in copied]})

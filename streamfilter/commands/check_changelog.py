@@ -7,12 +7,11 @@ from where on it is needed. Nothing is cut off here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from streamfilter.config.configuration import Config
 from streamfilter.index.errors import IndexFault
 from streamfilter.index.places import index_of
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.seeds import seed_at
 from streamfilter.index.viewing import viewed
 from streamfilter.stops import Problem
 
@@ -62,11 +61,7 @@ def _needed(config: Config, task: int) -> int | None:
     index = config.index
     path = index_of(index.path, task, whole=index.scope == "topic")
     try:
-        with viewed(path, seed=_seed(index.seed_file)) as view:
+        with viewed(path, seed=seed_at(index.seed_file)) as view:
             return view.windows[0].offset
     except IndexFault:
         return None
-
-
-def _seed(path: Path | None) -> bytes | None:
-    return read_seed(path) if path else None

@@ -15,7 +15,7 @@ from streamfilter.index.directory import MARKER_NAME
 from streamfilter.index.errors import IndexFault
 from streamfilter.index.identity import differences, mismatch
 from streamfilter.index.opening import read_identity
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.seeds import seed_at
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import ConfigError, Problem
 
@@ -30,7 +30,7 @@ def check_places(config: Config, scheme: Scheme | None) -> list[Problem]:
         scheme: what an index found there must have been built with; None asks for nothing.
     """
     try:
-        seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+        seed = seed_at(config.index.seed_file)
     except ConfigError as error:
         return [*error.problems, *_directory(config.index.path)]
     problems = list(_directory(config.index.path))

@@ -19,7 +19,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.documents.selecting import HEADER, ID_BYTES_MAX
 from streamfilter.index.errors import IndexRefused
 from streamfilter.index.places import indexes_in
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.seeds import seed_at
 from streamfilter.index.viewing import viewed
 from streamfilter.process import standard
 from streamfilter.stops import ConfigError, ExitCode, Problem, Temporary
@@ -113,7 +113,7 @@ def _asked(ids: Iterable[str]) -> list[str]:
 
 def _say_what_would_go(config: Config, asked: list[str]) -> None:
     """Say how many documents of each id the index of this host remembers."""
-    seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+    seed = seed_at(config.index.seed_file)
     known: Counter[str] = Counter()
     with failing():
         try:

@@ -14,7 +14,7 @@ from streamfilter.index.directory import DATABASE_NAME
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
 from streamfilter.index.inspection import Inspection, inspect
 from streamfilter.index.places import indexes_in
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.seeds import seed_at
 from streamfilter.index.viewing import viewed
 from streamfilter.process import standard
 from streamfilter.similarity.sketchers import sketcher_of
@@ -40,7 +40,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], output: str, st
     config = load(files, overrides)
     seed_file = config.index.seed_file
     with failing():
-        seed = read_seed(seed_file) if seed_file else None
+        seed = seed_at(seed_file)
         answers = [_answer(path, seed) for path in _indexes(state)]
     whole = not any(answer["problems"] for answer in answers)
     fields = {"whole": whole, "indexes": answers}

@@ -20,7 +20,7 @@ from streamfilter.files.sources import FILE, Sources
 from streamfilter.index.errors import FormatError, IndexFault
 from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Documents
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.seeds import seed_at
 from streamfilter.index.viewing import IndexView, viewed
 from streamfilter.matching.envelope import p_false_positive
 from streamfilter.matching.explanation import Explanation
@@ -95,7 +95,7 @@ def places(given: dict[str, Any]) -> Iterator[list[OpenIndex]]:
         Stop: there is none, or it cannot be read; says what to do.
     """
     config = load(given["files"], given["overrides"])
-    seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+    seed = seed_at(config.index.seed_file)
     state: Path = given["state"]
     with ExitStack() as stack:
         try:

@@ -26,6 +26,15 @@ def numbered(number: int) -> bytes:
     return number.to_bytes(SEED_BYTES, "big")
 
 
+def seed_at(path: Path | None) -> bytes | None:
+    """Return the seed that `index.seed_file` gives, None without one: the index has its own.
+
+    Raises:
+        ConfigError: as `read_seed`.
+    """
+    return None if path is None else read_seed(path)
+
+
 def read_seed(path: Path) -> bytes:
     """Return the seed that the file at *path* gives.
 

@@ -21,7 +21,7 @@ from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.seeds import seed_at
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.asking import CALL_SECONDS, unanswered
 from streamfilter.kafka.assembling import Assembly
@@ -143,7 +143,7 @@ def _assemble(
     config: Config, health: Health, metrics: Metrics, showcase: Showcase, start: _Start
 ) -> Assembly:
     """Look at the cluster, say all that is wrong, and return what the service is made of."""
-    seed = read_seed(config.index.seed_file) if config.index.seed_file else None
+    seed = seed_at(config.index.seed_file)
     admin = clients.admin_client(config)
     found = start.patiently(patient_look(config, admin, start.clock))
     if problems := topics.problems_of(config, found):
