@@ -56,6 +56,12 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+@pytest.fixture
+def alone(no_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Run in an empty directory, and without anybody's settings."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what tests need, and leave out the long run unless it is asked for by name."""

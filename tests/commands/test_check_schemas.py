@@ -20,9 +20,7 @@ PROTOBUF = {
 NEWEST = "/subjects/articles-value/versions/latest"
 
 
-@pytest.fixture(autouse=True)
-def alone(no_settings, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 @pytest.fixture(params=["avro", "protobuf"])

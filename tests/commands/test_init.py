@@ -15,9 +15,7 @@ from tests.support.terminal import in_terminal
 TEXT = "the old mill by the river was sold to a young family from the city"
 
 
-@pytest.fixture(autouse=True)
-def alone(no_settings, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 @pytest.fixture(scope="module")

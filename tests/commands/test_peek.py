@@ -18,9 +18,7 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def alone(no_settings, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 @pytest.fixture(scope="module")

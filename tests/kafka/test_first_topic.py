@@ -26,9 +26,7 @@ WORDS_MIN = 30  # a word more is then no other text
 COPY = "\n\nPrinted for you."
 
 
-@pytest.fixture(autouse=True)
-def alone(no_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def typed(kafka: RealKafka) -> list[list[str]]:

@@ -14,10 +14,7 @@ from streamfilter.index.identity import Identity
 from streamfilter.index.opening import open_index
 from streamfilter.kafka import topics
 
-
-@pytest.fixture(autouse=True)
-def alone(no_settings, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def test_a_right_configuration_is_told_what_it_will_do(capsys):
