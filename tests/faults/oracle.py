@@ -246,8 +246,9 @@ def _buckets(index: object, buckets: Mapping[tuple[int, int], list[int]]) -> Ite
     keys = np.array(sorted({key for _, key in buckets}), np.uint64).reshape(-1, 1)
     for window, probed in zip(index.windows, index.probe(keys).windows, strict=True):
         ends = np.cumsum(probed.counts[:, 0].astype(np.int64)).tolist()
+        ordinals = probed.ordinals.tolist()
         for key, begin, end in zip(keys[:, 0].tolist(), [0, *ends], ends, strict=False):
             wanted = buckets.get((window.number, key), [])
-            if probed.ordinals[begin:end].tolist() != wanted:
+            if ordinals[begin:end] != wanted:
                 yield f"bucket {key:x} of {window} differs from the model's {wanted}"
                 return
