@@ -16,12 +16,12 @@ from tests.simulator.story import Result, run
 from tests.simulator.world import World
 
 QUICK = 250
-"""Stories of the inner loop, the first ones, about 25 ms each."""
+"""Stories of the inner loop, the first ones, about 60 ms each."""
 SHELF, SHELVES = 1_000, 10
-"""Stories of a test that come after them: two tests in CI, ten in the long run;
+"""Stories of a test that come after them: one test in CI, ten in the long run;
 `python -m tests.simulator` runs any range."""
-IN_CI = 2
-DAILY, TOGETHER = 1_000, 250
+IN_CI = 1
+DAILY, TOGETHER = 500, 250
 """Stories that nobody has run before, in every run of a day, and those of one test."""
 
 
