@@ -18,6 +18,7 @@ from streamfilter.similarity.minhash import independent_trials
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 ROUND = 12
+IMPROBABLE = NormalDist().inv_cdf(1e-4) ** 2
 
 
 @dataclass
@@ -43,7 +44,7 @@ def improbable(share: float, truth: float, trials: int) -> bool:
     if share >= truth:
         return False
     divergence = share * log(share / truth) + (1 - share) * log((1 - share) / (1 - truth))
-    return 2 * trials * divergence > NormalDist().inv_cdf(1e-4) ** 2
+    return 2 * trials * divergence > IMPROBABLE
 
 
 def jaccard(a: Stored, b: Stored) -> float:
@@ -164,13 +165,23 @@ class SequentialModel:
 
     def _listed(self, me: Stored, key: int, band: int, bands: int) -> list[tuple[int, int]]:
         """Who is listed under *key*, or under a longer one of *me*, and what that key weighs."""
+        found: list[tuple[int, int]] = []
         keys = zip(trail(key, me.signature, band, bands), (2, 3, 4, 6, 8), strict=True)
-        return [(ordinal, weight) for each, weight in keys for ordinal in self._remembered(each)]
+        for each, weight in keys:
+            buckets = self._buckets_of(each)
+            if not buckets:  # a longer key is only begun where this one was full
+                break
+            found += [(ordinal, weight) for ordinal in self._remembered(buckets)]
+        return found
 
-    def _remembered(self, key: int) -> list[int]:
-        """Who of any window is listed under *key* and not forgotten."""
+    def _buckets_of(self, key: int) -> list[list[int]]:
+        """The lists under *key* in the windows that are alive, also those that are empty again."""
         windows = range(bisect_right(self.firsts, self.horizon) - 1, self.window + 1)
-        listed = [ordinal for each in windows for ordinal in self.buckets.get((each, key), [])]
+        return [self.buckets[each, key] for each in windows if (each, key) in self.buckets]
+
+    def _remembered(self, buckets: list[list[int]]) -> list[int]:
+        """Who is listed there and not forgotten."""
+        listed = [ordinal for bucket in buckets for ordinal in bucket]
         return [o for o in listed if o >= self.horizon and o in self.documents]
 
     def documents_below(self, limit: int) -> dict[int, tuple[str, bytes]]:
@@ -187,7 +198,7 @@ class SequentialModel:
         return {place: kept for place, kept in below.items() if kept}
 
     def _decide(self, me: Stored, keys: list[int]) -> Verdict:
-        for ordinal in sorted(self._remembered(keys[-1])):
+        for ordinal in sorted(self._remembered(self._buckets_of(keys[-1]))):
             if self.documents[ordinal].fingerprint == me.fingerprint:
                 return Verdict("exact_duplicate", [(self.documents[ordinal].id, 1.0, 0)])
         shared: dict[int, int] = {}
