@@ -178,9 +178,8 @@ class Collection:
         stored = self.index.fetch(distinct(candidates.ordinals))
         outcome = compared(sketches.contents, candidates, stored, policy=policy)
         found: list[list[Likeness]] = [[] for _ in range(len(sketches))]
-        for pair in _best_first(outcome):
-            row = int(candidates.rows[pair])
-            found[row].append(_likeness(outcome, pair, stored, own, row))
+        for row, likeness in _best_first(outcome, stored, own):
+            found[row].append(likeness)
         return found
 
     def likenesses(self, policy: MatchPolicy) -> Iterator[list[Likeness]]:
@@ -223,23 +222,32 @@ def _documents(ids: Sequence[str], contents: Contents) -> Documents:
     )
 
 
-def _best_first(outcome: Outcome) -> list[int]:
-    """Return the confirmed pairs, by row, then most similar, then oldest."""
+def _best_first(
+    outcome: Outcome, stored: Documents, own: Documents | None
+) -> Iterator[tuple[int, Likeness]]:
+    """Yield the confirmed pairs and their rows: by row, then most similar, then oldest."""
     pairs = outcome.candidates
     order = np.lexsort((pairs.ordinals, -outcome.similarity, pairs.rows))
-    kept: list[int] = order[outcome.confirmed[order]].tolist()
-    return kept
-
-
-def _likeness(
-    outcome: Outcome, pair: int, stored: Documents, own: Documents | None, row: int
-) -> Likeness:
-    other = int(outcome.candidates.ordinals[pair])
-    return Likeness(
-        ordinal=-1 if own is None else int(own.ordinals[row]),
-        id="" if own is None else own.ids[row],
-        other_ordinal=other,
-        other_id=stored.ids[int(np.searchsorted(stored.ordinals, other))],
-        similarity=float(outcome.similarity[pair]),
-        same_text=bool(outcome.equal_text[pair]),
+    order = order[outcome.confirmed[order]]
+    others = pairs.ordinals[order]
+    # A thousand copies are half a million pairs: nothing is looked up for each alone.
+    columns = (
+        pairs.rows[order],
+        others,
+        np.searchsorted(stored.ordinals, others),
+        outcome.similarity[order],
+        outcome.equal_text[order],
     )
+    ordinals = None if own is None else own.ordinals.tolist()
+    for row, other, place, similarity, same in zip(*(c.tolist() for c in columns), strict=True):
+        yield (
+            row,
+            Likeness(
+                ordinal=-1 if ordinals is None else ordinals[row],
+                id="" if own is None else own.ids[row],
+                other_ordinal=other,
+                other_id=stored.ids[place],
+                similarity=similarity,
+                same_text=same,
+            ),
+        )

@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 from streamfilter import Deduplicator, Duplicate, Pair
+from streamfilter.collection.deduplicator import BUCKET_CAP
 from streamfilter.index.errors import IndexLocked, IndexMismatch
 from streamfilter.similarity.scheme import Scheme, Shingling
 
@@ -32,7 +33,7 @@ def make(request, tmp_path):
 
 def test_many_are_forgotten_at_once_and_those_that_were_known_are_counted(make):
     texts = make()
-    texts.add_many((f"d{n}", f"{FAR} {n}") for n in range(1_200))
+    texts.add_many((f"d{n}", f"text {n}") for n in range(1_200))
     gone = [f"d{n}" for n in range(1_100)]
     assert texts.forget_many(iter([*gone, "d3", "unknown", "d1100", "d1100"])) == 1_101
     assert (len(texts), "d1100" in texts, "d1101" in texts) == (99, False, True)
@@ -215,8 +216,9 @@ LEAST = "streamfilter.collection.identity.RETENTION_LEAST"
 
 def test_copies_of_one_text_are_found_whatever_the_full_buckets_of_the_past_hold(make):
     texts = make(retention_documents=2_000)
-    for start in range(0, 6_000, 1_000):
-        texts.add_many((f"{start + i}", "ok") for i in range(1_000))
+    for start in range(0, 4_000, 1_000):  # enough to fill a bucket, and some that it turns away
+        copies = {*range(BUCKET_CAP + 5), *range(980, 1_000)}
+        texts.add_many((f"{start + i}", "ok" if i in copies else f"{i}") for i in range(1_000))
     assert len(texts) == 2_000
     assert texts.is_duplicate("ok")
 
