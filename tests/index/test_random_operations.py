@@ -38,6 +38,12 @@ from tests.support.columns import same_columns
 CAP = 3
 
 
+def seeds(count: int) -> pytest.MarkDecorator:
+    """Give a test so many seeds, and three times as many in the long run."""
+    later = [pytest.param(seed, marks=pytest.mark.long) for seed in range(count, 4 * count)]
+    return pytest.mark.parametrize("seed", [*range(count), *later])
+
+
 class Twins:
     """A RocksIndex and a MemoryIndex that are asked and told the same."""
 
@@ -187,7 +193,7 @@ class Twins:
         self.rocks.close()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(4)
 def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")
     twins = Twins(tmp_path / "state", seed)
@@ -201,7 +207,7 @@ def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed
 
 
 @pytest.mark.parametrize("front_bytes", [0, 1 << 20])
-@pytest.mark.parametrize("seed", range(6))
+@seeds(3)
 def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
     tmp_path: Path, seed: int, front_bytes: int
 ) -> None:
@@ -221,7 +227,7 @@ def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
 
 
 @pytest.mark.parametrize("front_bytes", [0, 256, 1 << 20])
-@pytest.mark.parametrize("seed", range(4))
+@seeds(2)
 def test_neither_a_crash_nor_a_full_front_hides_a_key(
     tmp_path: Path, seed: int, front_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
