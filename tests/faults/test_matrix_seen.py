@@ -163,10 +163,11 @@ def test_connections_that_are_cut_and_refused_are_counted(scene: Scene) -> None:
 
 def test_a_slow_network_is_measured_and_worked_through(scene: Scene) -> None:
     scene.proxy.weather = Weather(latency=0.2, rate=50_000)
-    scene.feed(100)
+    scene.feed(40)
     scene.until_metric('kafka_round_trip_seconds{client="data"}', lambda seconds: seconds > 0.2)
     before = scene.fed
     scene.until(lambda status: sum(status["positions"].values()) >= before, "progress meanwhile")
+    scene.proxy.weather = CLEAR
     scene.goes_on()
 
 
