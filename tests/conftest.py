@@ -27,8 +27,9 @@ settings.register_profile("patient", deadline=None, derandomize=True)
 if settings.get_current_profile_name() != "ci":
     settings.load_profile("patient")
 
-# A test's broker lives for a minute: half of its processor time would go into the second compiler.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+# A test's broker lives for minutes: half of its processor time would go into the second compiler,
+# and half a second into the threads of a collector that is made for many processors.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 

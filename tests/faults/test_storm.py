@@ -45,7 +45,7 @@ def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
 ) -> None:
     rng = random.Random(SEED)
     partition_scope = {"scope": "partition", "partitions": 4, "workers": 3}
-    with Life(quick_kafka, tmp_path, rng, rate=100.0, **partition_scope) as life:
+    with Life(quick_kafka, tmp_path, rng, **partition_scope) as life:
         for protocol in rng.sample(list(PROTOCOLS), len(PROTOCOLS)):
             print(f"protocol {protocol}")
             life.protocol = protocol
@@ -65,5 +65,5 @@ def test_a_soak_on_three_nodes_with_every_fault_at_once(
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(RealKafka(nodes=3, properties=SHORT_CLOCKS))
         proxies = [stack.enter_context(Proxy.of(node)) for node in cluster.nodes]
-        life = stack.enter_context(Life(cluster, tmp_path, rng, proxies=proxies, rate=100.0))
+        life = stack.enter_context(Life(cluster, tmp_path, rng, proxies=proxies))
         rage(life, Nemesis(life, faults_for(life, set(ROWS)), armed_share=0.4), seconds)

@@ -18,6 +18,8 @@ from streamfilter.kafka.broker.child import Child
 
 START_TIMEOUT_SECONDS = 180
 EXIT_TIMEOUT_SECONDS = 180
+POLL_SECONDS = 0.1
+"""Each look costs both sides milliseconds of processor time: some thousand seconds are waited."""
 
 Status = dict[str, Any]
 
@@ -69,7 +71,7 @@ class FilterProcess:
         while not condition(status := self.status()):
             assert self.child.exit_code is None, self.told(f"ended before {what}")
             assert time.monotonic() < deadline, self.told(f"no {what}; /status is {status}")
-            time.sleep(0.05)
+            time.sleep(POLL_SECONDS)
         return status
 
     def wait_for_state(self, state: str, **options: Any) -> Status:
