@@ -19,6 +19,7 @@ from tests.faults.expected import Relived
 from tests.faults.oracle import Finding, judge, judge_index
 from tests.faults.recording import Recording, Watcher, record_run
 from tests.faults.story import Story
+from tests.kafka.test_standby import scraped
 from tests.simulator.history import windows_at
 from tests.support.stage import Stage
 
@@ -61,6 +62,13 @@ def run(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         assert killed.wait_for_exit() == -9
         process = stage.start(**settings)
         stage.drain(process)
+        # Neither who reads beside it nor what it cuts off is done as soon as the last batch is.
+        process.wait_for(
+            lambda _: (
+                watcher.count == RECORDS and scraped(process, "changelog_surplus_records") == 0
+            ),
+            what="a reader at the end, and a changelog cut off",
+        )
         assert process.terminate() == 0
         recording = record_run(stage, watcher)
         secret = read_seed(stage.directory / "seed")
