@@ -164,6 +164,7 @@ def no_seek_after_an_abort(patch: pytest.MonkeyPatch) -> None:
         return done
 
     patch.setattr(transactor.Transactor, "step", step)
+    only_in_worlds(patch, rates={**CALM, "produce_fails": 0.1})
 
 
 def own_counters_kept_after_a_takeover(patch: pytest.MonkeyPatch) -> None:
@@ -193,12 +194,16 @@ def changelog_end_is_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
         return Watermarks(real(self).start, self._changelog().stable)
 
     patch.setattr(SimLog, "changelog_bounds", bounds)
+    open_ends = {"late_markers": 0.9, "commit_lost": 0.3, "squatter": 0.05, "crash": 0.03}
+    only_in_worlds(patch, rates={**CALM, **open_ends})
 
 
 def a_worn_producer_goes_on(patch: pytest.MonkeyPatch) -> None:
     """After a slow commit or abort the same producer begins the next transaction."""
     never = property(lambda self: False, lambda self, value: None)
     patch.setattr(transaction.Transactions, "worn", never, raising=False)
+    late = {"commit_slow": 0.15, "commit_lost": 0.3, "abort_lost": 0.4, "produce_fails": 0.1}
+    only_in_worlds(patch, rates={**CALM, **late})
 
 
 def undelivered_records_wear_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -227,6 +232,7 @@ def undelivered_batches_keep_their_size(patch: pytest.MonkeyPatch) -> None:
     """A batch that does not pass in a transaction's time is sent whole again."""
     always = property(lambda self: 1.0, lambda self, value: None)
     patch.setattr(pace.Pace, "share", always, raising=False)
+    only_in_worlds(patch, thin=3, batch=5)
 
 
 def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -246,6 +252,7 @@ def a_failed_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
         return done
 
     patch.setattr(transactor.Transactor, "_apply", apply)
+    only_in_worlds(patch, rates={**CALM, "disk_full": 0.2, "crash": 0.01})
 
 
 def a_lost_changelog_is_begun_anew(patch: pytest.MonkeyPatch) -> None:
@@ -308,6 +315,7 @@ def a_standby_forgets_what_it_could_not_write(patch: pytest.MonkeyPatch) -> None
     patch.setattr(restore.Replay, "_write", write)
     never = property(lambda self: None, lambda self, value: None)
     patch.setattr(restore.Replay, "_next", never, raising=False)
+    only_in_worlds(patch, rates={**CALM, "disk_full": 0.2}, hot=True, processes=3)
 
 
 def a_write_is_owed_beyond_its_tail(patch: pytest.MonkeyPatch) -> None:
@@ -354,11 +362,13 @@ def a_full_disk_ends_an_opening(patch: pytest.MonkeyPatch) -> None:
 def nobody_looks_whose_records_lie_between(patch: pytest.MonkeyPatch) -> None:
     """What stands in the changelog between two transactions of ours is taken for ours."""
     patch.setattr(succession.Succession, "check", lambda self, last, *, count: None)
+    patch.setattr(chapters, "DISASTERS", (chapters.changelog_shared,))
 
 
 def a_batch_is_ours_by_its_number(patch: pytest.MonkeyPatch) -> None:
     """Whatever bears the number that must come next is taken for ours."""
     patch.setattr(restore.Replay, "_refuse_stranger", lambda self, entry, batch: None)
+    patch.setattr(chapters, "DISASTERS", (chapters.changelog_taken_over,))
 
 
 def longer_keys_are_not_restored(patch: pytest.MonkeyPatch, most: int = 0) -> None:
@@ -401,6 +411,7 @@ def a_second_split_is_not_probed(patch: pytest.MonkeyPatch) -> None:
 def a_batch_knows_no_longer_keys(patch: pytest.MonkeyPatch) -> None:
     """Documents of one batch do not meet under the keys that its full buckets send them to."""
     patch.setattr(overlay, "DEPTH", 0)
+    only_in_worlds(patch, **world.TEMPLATE)
 
 
 def time_is_the_clocks(patch: pytest.MonkeyPatch) -> None:
