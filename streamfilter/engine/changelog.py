@@ -201,9 +201,13 @@ def _decoded_window(field: object) -> Window | None:
 
 def encode_changelog_documents(documents: Documents) -> list[bytes]:
     """Return a record for each document."""
+    return _numbered(documents, encode_documents(documents))
+
+
+def _numbered(documents: Documents, bodies: Sequence[bytes]) -> list[bytes]:
+    """Return the changelog's records of *documents*, of which the index stores the *bodies*."""
     prefix = _PREFIX.pack(VERSION, DOCUMENT)
     ordinals = documents.ordinals.tolist()
-    bodies = encode_documents(documents)
     return [
         prefix + _ORDINAL.pack(ordinal) + body
         for ordinal, body in zip(ordinals, bodies, strict=True)
@@ -335,7 +339,11 @@ class Update:
     ) -> Update:
         """Return what *batch* changes that adds and removes so much."""
         begin = [encode_header(header)] if header else []
-        documents = encode_changelog_documents(additions.documents) if additions else []
+        documents: list[bytes] = []
+        if additions is not None:  # encoded once, for here and for the index
+            bodies = encode_documents(additions.documents)
+            documents = _numbered(additions.documents, bodies)
+            additions = replace(additions, records=bodies)
         forgotten = encode_forgotten(removals.ordinals) if removals else []
         values = [*begin, *documents, *forgotten, encode_batch(batch)]
         return cls(batch, header, additions, removals, values)

@@ -147,6 +147,9 @@ class Additions:
     always: int = 1
     """How many of the last key columns every document has; the others, its bands, only a signed
     one has. Only the buckets of bands go on under longer keys."""
+    records: Sequence[bytes] | None = None
+    """What `format.encode_documents` makes of them, from who has written it elsewhere too; None
+    means apply makes it itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,13 @@ def chosen(additions: Additions, which: Flags) -> Additions | None:
 
 def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
     """Return the *rows* of *additions*, in the order given."""
-    buckets = additions.buckets
+    buckets, records = additions.buckets, additions.records
     return replace(
         additions,
         documents=documents_at(additions.documents, rows),
         keys=additions.keys[rows],
         buckets=buckets_at(buckets, rows) if buckets is not None else None,
+        records=[records[i] for i in rows.tolist()] if records is not None else None,
     )
 
 

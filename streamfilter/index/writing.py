@@ -48,7 +48,7 @@ def put_changed(
     family, ids = tables.families.documents, tables.families.ids
     if additions is not None:
         documents = additions.documents
-        entries.put(family, encoded_integers(documents.ordinals), encode_documents(documents))
+        entries.put(family, encoded_integers(documents.ordinals), records_of(additions))
         if ids is not None:
             names = id_keys(documents.ids, documents.ordinals.tolist())
             entries.put(ids, names, [b""] * len(names))
@@ -57,6 +57,12 @@ def put_changed(
         if ids is not None:
             entries.delete(ids, id_keys(removals.ids, removals.ordinals.tolist()))
     return applied
+
+
+def records_of(additions: Additions) -> Sequence[bytes]:
+    """Return what is stored of each document."""
+    records = additions.records
+    return encode_documents(additions.documents) if records is None else records
 
 
 def _probed_lists(

@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamfilter.engine import changelog
-from streamfilter.engine.changelog import BatchRecord, Header
+from streamfilter.engine.changelog import BatchRecord, Header, Update
 from streamfilter.index.errors import FormatError
+from streamfilter.index.format import encode_documents
 from streamfilter.index.identity import decode_identity
-from streamfilter.index.protocol import Documents
+from streamfilter.index.protocol import Additions, Documents
+from streamfilter.index.selection import subset
+from streamfilter.index.writing import records_of
 from streamfilter.model import BatchMark, Span, Window
 from streamfilter.similarity.columns import Contents, Samples
 from tests.index.samples import identity
@@ -54,6 +57,18 @@ def test_documents_are_read_back_as_they_were_written(seed: int) -> None:
     values = changelog.encode_changelog_documents(written)
     back = changelog.decode_changelog_documents(values, slots=SLOTS)
     assert same_columns(back, written)
+
+
+def test_the_index_stores_the_very_bytes_that_the_changelog_carries() -> None:
+    given_ = documents(random.Random(6), 20)
+    additions = Additions(given_, np.zeros((20, 4), np.uint64))
+    update = Update.encoded(BatchRecord(BatchMark(0, 0, 20), -1), additions=additions)
+    kept = update.additions
+    assert kept is not None
+    assert kept.records == encode_documents(given_)
+    assert all(map(bytes.endswith, update.values, records_of(kept)))
+    some = subset(kept, np.array([17, 3, 4]))  # of several windows each stores its own
+    assert records_of(some) == encode_documents(some.documents)
 
 
 spans = st.dictionaries(
