@@ -43,28 +43,21 @@ def decide(
     pairs = outcome.candidates
     kept = np.flatnonzero(outcome.confirmed & stands)
     order = kept[np.lexsort((pairs.ordinals[kept], -outcome.similarity[kept], pairs.rows[kept]))]
-    truncated = {*pairs.rows[outcome.skipped & stands].tolist(), *np.flatnonzero(skipped).tolist()}
+    left_out = {*pairs.rows[outcome.skipped & stands].tolist(), *np.flatnonzero(skipped).tolist()}
     matches = _matches(outcome, order, describe)
     begins = np.flatnonzero(np.diff(pairs.rows[order], prepend=-1))
     best = order[begins]
     ends = [*begins[1:].tolist(), len(order)]
-    for row, pair, begin, end in zip(
-        pairs.rows[best].tolist(), best.tolist(), begins.tolist(), ends, strict=False
+    for row, proof, begin, end in zip(
+        pairs.rows[best].tolist(), outcome.proofs(best), begins.tolist(), ends, strict=False
     ):
         found = tuple(matches[begin:end])
-        yield row, _decision(outcome, pair, found, truncated=row in truncated)
-
-
-def _decision(
-    outcome: Outcome, best: int, matches: tuple[Match, ...], *, truncated: bool
-) -> Decision:
-    """Return the decision on one document by its *best* pair, the first of its *matches*."""
-    finding = outcome.finding(best)
-    if finding.fate is Fate.SAME_TEXT:
-        return Decision(Verdict.EXACT_DUPLICATE, matches, finding.method)
-    return Decision(
-        Verdict.NEAR_DUPLICATE, matches, finding.method, truncated, finding.p_false_positive
-    )
+        fate, method, p_false_positive = proof
+        if fate is Fate.SAME_TEXT:
+            yield row, Decision(Verdict.EXACT_DUPLICATE, found, method)
+        else:
+            truncated = row in left_out
+            yield row, Decision(Verdict.NEAR_DUPLICATE, found, method, truncated, p_false_positive)
 
 
 def _matches(outcome: Outcome, order: NDArray[np.int64], describe: Describe) -> list[Match]:

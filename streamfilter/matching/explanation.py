@@ -99,8 +99,7 @@ def explain(
 
 def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
     def describe(ordinals: I64) -> list[tuple[str, Source]]:
-        rows = np.searchsorted(stored.ordinals, ordinals).tolist()
-        return [described(stored, row, locate) for row in rows]
+        return described(stored, np.searchsorted(stored.ordinals, ordinals), locate)
 
     stands = np.ones(len(outcome.candidates), np.bool_)
     return dict(decide(outcome, stands, describe=describe)).get(0, UNIQUE)

@@ -44,6 +44,16 @@ class Fate(StrEnum):
 CONFIRMED = frozenset({Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED})
 
 
+def method_of(policy: MatchPolicy, fate: Fate, *, exact: bool) -> str:
+    """Return how a match was found, as the evidence spells it."""
+    if fate is Fate.SAME_TEXT:
+        return "exact_text"
+    if not policy.comparer.on_sets:
+        return policy.method
+    measure = "containment" if fate is Fate.CONTAINED else "jaccard"
+    return f"{'exact' if exact else 'sampled'}_{measure}"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One pair of a document and a candidate, under a policy."""
@@ -71,12 +81,7 @@ class Finding:
     @property
     def method(self) -> str:
         """Return how a match was found, as the evidence spells it."""
-        if self.fate is Fate.SAME_TEXT:
-            return "exact_text"
-        if not self.policy.comparer.on_sets:
-            return self.policy.method
-        measure = "containment" if self.fate is Fate.CONTAINED else "jaccard"
-        return f"{'exact' if self.exact else 'sampled'}_{measure}"
+        return method_of(self.policy, self.fate, exact=self.exact)
 
     @property
     def p_false_positive(self) -> float:
@@ -193,6 +198,26 @@ class Outcome:
             estimate=estimated if asked else None,
             containment=None if containment is None else float(containment[pair]),
         )
+
+    def proofs(self, pairs: I64) -> list[tuple[Fate, str, float]]:
+        """Return of each of the confirmed *pairs* its fate, method and probability of being wrong.
+
+        As `finding` has them, but from whole columns: most pairs are exact, and of those there is
+        nothing to calculate.
+        """
+        similarity, wanted = self.similarity[pairs], np.broadcast_to(self.wanted, len(self.whole))
+        same, enough = self.equal_text[pairs], similarity >= wanted[pairs]
+        fates = np.select([same, enough], [0, 1], 2).tolist()
+        return [
+            (
+                fate := (Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED)[number],
+                method_of(self.policy, fate, exact=exact),
+                0.0 if exact else self.finding(pair).p_false_positive,
+            )
+            for number, exact, pair in zip(
+                fates, self.whole[pairs].tolist(), pairs.tolist(), strict=True
+            )
+        ]
 
     def _wanted(self, pair: int) -> float:
         return float(self.wanted[pair] if isinstance(self.wanted, np.ndarray) else self.wanted)

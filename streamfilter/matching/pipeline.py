@@ -229,12 +229,11 @@ class _Judging:
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
         """Return ids and sources of candidates: stored ones, or of this very batch."""
         rows = ordinals - self._first
-        own, places = rows >= 0, np.searchsorted(self._stored.ordinals, ordinals)
-        rows = np.where(own, rows, places)
-        return [
-            described(self._ours if ours else self._stored, row, self._locate)
-            for ours, row in zip(own.tolist(), rows.tolist(), strict=True)
-        ]
+        own = rows >= 0
+        places = np.searchsorted(self._stored.ordinals, ordinals[~own])
+        ours = iter(described(self._ours, rows[own], self._locate))
+        stored = iter(described(self._stored, places, self._locate))
+        return [next(ours if each else stored) for each in own.tolist()]
 
     def result(self, index: Index) -> Judgement:
         """Return the verdicts, and what the *index* should add: the unique documents."""
@@ -259,7 +258,7 @@ class _Judging:
         )
 
 
-def described(documents: Documents, row: int, locate: Locate) -> tuple[str, Source]:
-    """Return id and source of one document."""
-    source = locate(int(documents.partitions[row]), int(documents.offsets[row]))
-    return documents.ids[row], source
+def described(documents: Documents, rows: I64, locate: Locate) -> list[tuple[str, Source]]:
+    """Return id and source of the documents in *rows*."""
+    places = map(locate, documents.partitions[rows].tolist(), documents.offsets[rows].tolist())
+    return list(zip((documents.ids[row] for row in rows.tolist()), places, strict=True))
