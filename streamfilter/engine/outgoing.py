@@ -12,7 +12,7 @@ is not below `__streamfilter.input.` is ours. Unique records stay as they came, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from streamfilter.engine.ports import Outgoing
@@ -89,6 +89,7 @@ class Forwarder:
 
     def __init__(self, destinations: Destinations, style: Style) -> None:
         self._to, self._style = destinations, style
+        self._scheme = style.scheme.encode()
 
     def written(self, decided: Decided) -> list[Outgoing]:
         """Return the records that leave for a batch, in the order of judgement."""
@@ -115,43 +116,46 @@ class Forwarder:
         shadow = self._style.shadow
         if not shadow and decision.verdict not in DUPLICATES:
             return None if decision.verdict is Verdict.DROPPED else self._forward(record)
-        evidence = envelope.evidence(
+        mode = self._style.duplicates_mode
+        if mode == "annotate" or shadow:
+            return self._annotated(record, document_id, decision)
+        evidence = self._evidence(record, document_id, decision)
+        if mode == "envelope":
+            value = envelope.encode(envelope.with_payload(evidence, record.value))
+            full = self._to_topic(self._to.duplicates, record, value, theirs_of(record))
+            if self._fits(full):
+                return full
+        return self._reduced(record, evidence)
+
+    def _evidence(self, record: Record, document_id: str, decision: Decision) -> envelope.Json:
+        return envelope.evidence(
             decision,
             document_id=document_id,
             source=record.source,
             scheme=self._style.scheme,
             threshold=self._style.threshold,
         )
-        topic, mode = self._to.duplicates, self._style.duplicates_mode
-        if mode == "envelope" and not shadow:
-            value = envelope.encode(envelope.with_payload(evidence, record.value))
-            full = self._to_topic(topic, record, value, theirs_of(record))
-            if self._fits(full):
-                return full
-        if mode == "annotate" or shadow:
-            return self._annotated(record, evidence)
-        return self._reduced(topic, record, evidence)
 
     def _forward(self, record: Record, ours: Headers = ()) -> Outgoing:
         headers = theirs_of(record) + ours if ours else record.headers
         return self._to_topic(self._to.unique, record, record.value, headers)
 
-    def _annotated(self, record: Record, evidence: envelope.Json) -> Outgoing:
+    def _annotated(self, record: Record, document_id: str, decision: Decision) -> Outgoing:
         """Return the original with the evidence as headers, or what of it fits."""
         shadow = self._style.shadow
         topic = self._to.unique if shadow else self._to.duplicates
-        ours = _headers(_evidence_headers(record, evidence))
+        ours = _evidence_headers(record, document_id, decision, self._scheme)
         full = self._to_topic(topic, record, record.value, theirs_of(record) + ours)
         if self._fits(full):
             return full
         if shadow:  # the record itself always fits: `incoming` kept room for the rest
             short = tuple(each for each in ours if each[0] != PREFIX + "matches")
             return self._to_topic(topic, record, record.value, theirs_of(record) + short)
-        return self._reduced(topic, record, evidence)
+        return self._reduced(record, self._evidence(record, document_id, decision))
 
-    def _reduced(self, topic: str, record: Record, evidence: envelope.Json) -> Outgoing:
+    def _reduced(self, record: Record, evidence: envelope.Json) -> Outgoing:
         """Return the evidence alone, with as much of the record's headers and key as fits."""
-        value = envelope.encode(evidence)
+        topic, value = self._to.duplicates, envelope.encode(evidence)
         full = self._to_topic(topic, record, value, theirs_of(record))
         if self._fits(full):
             return full
@@ -229,25 +233,40 @@ def theirs_of(record: Record) -> Headers:
     )
 
 
-def _evidence_headers(record: Record, evidence: envelope.Json) -> Iterator[tuple[str, object]]:
-    """Yield the names and values of the headers that tell *evidence*."""
-    yield "schema", evidence["schema"]
-    yield "verdict", evidence["verdict"]
-    yield "id", evidence["id"]
-    if matches := evidence["matches"]:
-        best = matches[0]
-        yield "match.id", best["id"]
-        yield "match.similarity", best["similarity"]
-        yield "match.topic", best["topic"]
-        yield "match.partition", best["partition"]
-        yield "match.offset", best["offset"]
-        yield "matches", envelope.encode(matches).decode()
-    yield "canonical.id", evidence["canonical_id"]
-    yield "source.topic", record.source.topic
-    yield "source.partition", record.source.partition
-    yield "source.offset", record.source.offset
-    yield "scheme", evidence["scheme"]
-    yield "p_false_positive", evidence["p_false_positive"]
+def _evidence_headers(
+    record: Record, document_id: str, decision: Decision, scheme: bytes
+) -> Headers:
+    """Return the headers that tell the evidence: what `envelope.evidence` has, in bytes.
+
+    Written out name by name, without the envelope's values in between: of a duplicate this is
+    most of what forwarding costs.
+    """
+    best, source = decision.match, record.source
+    own = document_id.encode()
+    about: Headers = (
+        ("__streamfilter.schema", b"%d" % envelope.SCHEMA),
+        ("__streamfilter.verdict", decision.verdict.encode()),
+        ("__streamfilter.id", own),
+    )
+    if best is not None:
+        place = best.source
+        about += (
+            ("__streamfilter.match.id", best.document_id.encode()),
+            ("__streamfilter.match.similarity", b"%r" % envelope.similarity(best.similarity)),
+            ("__streamfilter.match.topic", place.topic.encode()),
+            ("__streamfilter.match.partition", b"%d" % place.partition),
+            ("__streamfilter.match.offset", b"%d" % place.offset),
+            ("__streamfilter.matches", envelope.encode(envelope.matches(decision))),
+        )
+    return (
+        *about,
+        ("__streamfilter.canonical.id", best.document_id.encode() if best else own),
+        ("__streamfilter.source.topic", source.topic.encode()),
+        ("__streamfilter.source.partition", b"%d" % source.partition),
+        ("__streamfilter.source.offset", b"%d" % source.offset),
+        ("__streamfilter.scheme", scheme),
+        ("__streamfilter.p_false_positive", b"%r" % envelope.p_false_positive(decision)),
+    )
 
 
 def _headers(pairs: Iterable[tuple[str, object]]) -> Headers:

@@ -228,26 +228,24 @@ class KafkaLog:
     def produce(self, records: Sequence[Outgoing]) -> None:
         """Add output records to the transaction."""
         for record in records:
-            extra: dict[str, Any] = {}
+            arguments: dict[str, Any] = {
+                "value": record.value,
+                "key": record.key,
+                "partition": record.partition,
+            }
             if record.timestamp >= 0:
-                extra["timestamp"] = record.timestamp
+                arguments["timestamp"] = record.timestamp
             if record.headers:
-                extra["headers"] = list(record.headers)
-            self._produce(
-                record.topic,
-                value=record.value,
-                key=record.key,
-                partition=record.partition,
-                **extra,
-            )
+                arguments["headers"] = list(record.headers)
+            self._produce(record.topic, arguments)
 
     def produce_changelog(self, values: Sequence[bytes]) -> None:
         """Add changelog records to the transaction."""
         topic, task = self._place.changelog, self._place.task
         for number, value in enumerate(values, 1):
-            self._produce(topic, last=number == len(values), value=value, partition=task)
+            self._produce(topic, {"value": value, "partition": task}, last=number == len(values))
 
-    def _produce(self, topic: str, *, last: bool = False, **arguments: Any) -> None:
+    def _produce(self, topic: str, arguments: dict[str, Any], *, last: bool = False) -> None:
         producer = self._open
         if report := self._deliveries.report(last=last):
             arguments["on_delivery"] = report

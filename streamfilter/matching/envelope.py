@@ -77,10 +77,10 @@ def evidence(
         "schema": SCHEMA,
         "verdict": decision.verdict.value,
         "id": document_id,
-        "similarity": _similarity(best.similarity) if best else None,
+        "similarity": similarity(best.similarity) if best else None,
         "method": decision.method or None,
         "threshold": threshold,
-        "matches": [_match(match) for match in decision.matches],
+        "matches": matches(decision),
         "matches_truncated": decision.matches_truncated,
         "canonical_id": best.document_id if best else document_id,  # who was forwarded for it
         "scheme": scheme,
@@ -91,7 +91,12 @@ def evidence(
 
 def p_false_positive(decision: Decision) -> float:
     """Return the probability of a wrong verdict, to 6 significant digits."""
-    return float(f"{decision.p_false_positive:.6g}")
+    return float(f"{decision.p_false_positive:.6g}") if decision.p_false_positive else 0.0
+
+
+def matches(decision: Decision) -> list[Json]:
+    """Return all that the document matches."""
+    return [_match(match) for match in decision.matches]
 
 
 def with_payload(record: Json, value: bytes | None) -> Json:
@@ -154,9 +159,9 @@ _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
 def _match(match: Match) -> Json:
-    fields: Json = {"id": match.document_id, "similarity": _similarity(match.similarity)}
+    fields: Json = {"id": match.document_id, "similarity": similarity(match.similarity)}
     if match.containment is not None:
-        fields["containment"] = _similarity(match.containment)
+        fields["containment"] = similarity(match.containment)
     source = match.source
     fields["bands"] = match.bands
     fields["topic"], fields["partition"] = source.topic, source.partition
@@ -168,6 +173,6 @@ def _place(source: Source) -> Json:
     return {"topic": source.topic, "partition": source.partition, "offset": source.offset}
 
 
-def _similarity(similarity: float) -> float:
+def similarity(share: float) -> float:
     """Return it to 6 decimals: a share of two counts needs no more to be recognised."""
-    return round(similarity, 6)
+    return round(share, 6)

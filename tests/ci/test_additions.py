@@ -134,8 +134,8 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
     "A header": [
         Edit(
             "streamfilter/engine/outgoing.py",
-            '    yield "source.bytes", len(record.value or b"")\n',
-            anchor='    yield "source.offset", record.source.offset\n',
+            '        ("__streamfilter.source.bytes", b"%d" % len(record.value or b"")),\n',
+            anchor='        ("__streamfilter.source.offset", b"%d" % source.offset),\n',
         ),
     ],
     "A setting": [

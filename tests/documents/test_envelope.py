@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import streamfilter
+from streamfilter.engine.outgoing import PREFIX, Destinations, Forwarder, Style
 from streamfilter.matching import envelope
-from streamfilter.model import Decision, ErrorCode, Malformed, Match, Source, Verdict
+from streamfilter.model import Decision, ErrorCode, Malformed, Match, Record, Source, Verdict
 from tests.documents.json_schema import violations
 
 SCHEMA_FILE = Path(__file__).parents[2] / "config" / "schemas" / "envelope.json"
@@ -49,6 +50,24 @@ def test_a_near_duplicates_evidence_is_the_documented_example_to_the_byte() -> N
         '"offset":88123}],"matches_truncated":false,"canonical_id":"doc-4","scheme":"a1b2c3d4",'
         '"p_false_positive":0.0,"source":{"topic":"docs","partition":1,"offset":90210}}'
     )
+
+
+@pytest.mark.parametrize("decision", [NEAR, EXACT, SAMPLED, UNIQUE])
+def test_headers_say_what_the_envelope_says(decision: Decision) -> None:
+    places, topics = dict.fromkeys(("u", "d"), 1), dict.fromkeys(("u", "d"), 10_000)
+    style = Style(shadow=True, duplicates_mode="annotate", scheme="a1b2c3d4", threshold=0.8)
+    forwarder = Forwarder(Destinations("u", "d", None, 1, places, topics), style)
+    out = forwarder.judged(Record(SOURCE, None, b"{}"), "doc-9", decision)
+    assert out is not None
+    told, said = evidence(decision), {PREFIX + "matches": envelope.encode([]), **dict(out.headers)}
+    flat = {name: told[name] for name in ("schema", "verdict", "id", "scheme", "p_false_positive")}
+    flat |= {f"source.{name}": part for name, part in told["source"].items()}
+    flat |= {"canonical.id": told["canonical_id"]}
+    for best in told["matches"][:1]:
+        places_of = ("id", "similarity", "topic", "partition", "offset")
+        flat |= {f"match.{name}": best[name] for name in places_of}
+    wanted = {PREFIX + name: str(part).encode() for name, part in flat.items()}
+    assert said == wanted | {PREFIX + "matches": envelope.encode(told["matches"])}
 
 
 @pytest.mark.parametrize("decision", [NEAR, EXACT, SAMPLED, UNIQUE])

@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.outgoing import PREFIX, _headers
+from streamfilter.engine.outgoing import PREFIX, _evidence_headers, _headers
+from streamfilter.model import Decision, Match, Record, Source, Verdict
 
 PACKAGE = Path(__file__).parents[2] / "streamfilter"
 FILES = sorted(PACKAGE.rglob("*.py"))
+SOURCE = Source("documents", 0, 7)
+RECORD = Record(SOURCE, None, b"{}")
+DUPLICATE = Decision(Verdict.NEAR_DUPLICATE, (Match("a", 0.9, 3, SOURCE, 1),), "exact_jaccard")
 BANNED_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "joblib", "telnetlib"}
 BANNED_CALLS = {"eval", "exec", "compile", "__import__"}
 
@@ -61,3 +65,6 @@ def test_every_header_of_ours_has_our_prefix():
     assert [name for name, _ in _headers([("id", 1), ("error.code", "x")])] == [
         f"{PREFIX}id", f"{PREFIX}error.code"
     ]  # fmt: skip
+    names = [name for name, _ in _evidence_headers(RECORD, "d", DUPLICATE, b"scheme")]
+    assert names
+    assert [name for name in names if not name.startswith(PREFIX)] == []
