@@ -25,7 +25,7 @@ from streamfilter.bench.service import MeasuredRun, Route
 from streamfilter.kafka.broker.real import RealKafka
 
 HERE = Path(__file__).parents[2]
-SIZE, SHARE, SEED = 1_024, 0.3, 4
+SHARE, SEED = 0.3, 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,13 +33,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("commit", help="the earlier state of this repository")
     parser.add_argument("--rounds", type=int, default=14)
     parser.add_argument("--records", type=int, default=60_000)
+    parser.add_argument("--language", choices=list(texts.LANGUAGES), default="english")
+    parser.add_argument("--size", type=int, default=1_024, help="bytes of a text")
     parser.add_argument("--json", type=Path, help="where to save what came of it")
     options = parser.parse_args(arguments)
     with (
         tempfile.TemporaryDirectory(prefix="streamfilter-versions-") as directory,
         _tree(options.commit, Path(directory, "tree")) as earlier,
     ):
-        runs = _in_turns(earlier, options.rounds, options.records, Path(directory))
+        fresh = texts.documents(options.language, options.size, options.records, seed=SEED)
+        documents = texts.mixed(fresh, share=SHARE, seed=SEED)
+        runs = _in_turns(earlier, options.rounds, documents, Path(directory))
     told = _told(options, runs)
     print(json.dumps(told["ratios"] | told["best"], indent=2))
     if options.json:
@@ -59,17 +63,16 @@ def _tree(commit: str, path: Path) -> Iterator[Path]:
 
 
 def _in_turns(
-    earlier: Path, rounds: int, records: int, directory: Path
+    earlier: Path, rounds: int, documents: Sequence[str], directory: Path
 ) -> dict[str, list[MeasuredRun]]:
     """Run both *rounds* times; every other round goes backwards."""
-    fresh = texts.documents("english", SIZE, records, seed=SEED)
     trees = {"earlier": earlier, "now": HERE}
     runs: dict[str, list[MeasuredRun]] = {name: [] for name in trees}
     with core(1):
         kafka = RealKafka(1)
         kafka.start()
     try:
-        route = Route(kafka, directory, texts.mixed(fresh, share=SHARE, seed=SEED))
+        route = Route(kafka, directory, documents)
         for number in range(rounds):
             for name in list(trees)[:: 1 if number % 2 else -1]:
                 os.environ["PYTHONPATH"] = str(trees[name])
@@ -88,7 +91,8 @@ def _told(options: argparse.Namespace, runs: dict[str, list[MeasuredRun]]) -> di
     faster = ratios(seconds["now"], seconds["earlier"])
     cheaper = Measured.of([a / b for a, b in zip(costs["now"], costs["earlier"], strict=True)])
     return {
-        "command": f"python -m tests.bench.versions {options.commit} --rounds {options.rounds}",
+        "command": f"python -m tests.bench.versions {options.commit} --rounds {options.rounds} "
+        f"--records {options.records} --language {options.language} --size {options.size}",
         "machine": machine(),
         "versions": versions(),
         "ratios": {"rate, now / earlier": faster.as_json(),
