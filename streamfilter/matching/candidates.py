@@ -64,6 +64,11 @@ class Candidates:
         )  # fmt: skip
 
 
+_NONE = np.zeros(0, np.int64)
+NOBODY = Candidates(_NONE, _NONE, _NONE, np.zeros(0, np.bool_), _NONE)
+"""No pairs."""
+
+
 def collect(levels: Sequence[Level], *, columns: int) -> Candidates:
     """Gather who was met under keys of all lengths into distinct pairs."""
     return joined(meetings(levels, columns=columns))
@@ -82,9 +87,7 @@ def meetings(levels: Sequence[Level], *, columns: int) -> Iterator[Candidates]:
 
 def joined(parts: Iterable[Candidates]) -> Candidates:
     """Return the pairs of all *parts*, one after the other."""
-    nothing = np.zeros(0, np.int64)
-    none = Candidates(nothing, nothing, nothing, np.zeros(0, np.bool_), nothing)
-    columns = zip(*(part.columns for part in (none, *parts)), strict=True)
+    columns = zip(*(part.columns for part in (NOBODY, *parts)), strict=True)
     return Candidates(*(np.concatenate(column) for column in columns))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamfilter.entities.held_out import NO_POOLS, HeldOut
 from streamfilter.matching.finding import Outcome
-from streamfilter.matching.verification import Shortlist
+from streamfilter.matching.shortlist import Shortlist
 from streamfilter.model import Decision, Verdict
 from streamfilter.similarity.columns import I64, Flags
 
@@ -41,7 +41,7 @@ class Counts:
         held_out: HeldOut,
         *,
         met: I64,
-        most: int,
+        left_out: I64,
     ) -> Counts:
         """Count a batch.
 
@@ -51,7 +51,7 @@ class Counts:
             shortlist: who was left out before the rounds.
             held_out: of records.
             met: how many candidates each document has met.
-            most: how many of them are looked at.
+            left_out: how many of them no round has asked for.
         """
         similar = [o.similarity[s & o.confirmed] for o, s in outcomes]
         rejected = [o.similarity[s & o.rejected] for o, s in outcomes]
@@ -63,7 +63,7 @@ class Counts:
             candidates=met,
             confirmed=np.concatenate([*similar, np.zeros(0)]),
             rejected=np.concatenate([*rejected, np.zeros(0)]),
-            skipped=skipped + int(np.maximum(met - most, 0).sum(where=asked)),
-            missing=sum(int((s & o.missing).sum()) for o, s in outcomes),
+            skipped=skipped + int(left_out.sum(where=asked)),
+            missing=len(shortlist.missing_rows),
             held_out=held_out,
         )

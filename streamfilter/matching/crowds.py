@@ -1,4 +1,4 @@
-"""Crowds: which of a document's candidates are looked at, and compared, where it meets too many.
+"""Crowds: which of a document's candidates are looked at, where it meets too many.
 
 Whoever floods buckets makes each later document of the flood meet hundreds of others, and full
 buckets bound that at thousands. To fetch and estimate them all is work that an enemy can order, so
@@ -17,15 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamfilter.matching.candidates import Candidates, joined, merge
-from streamfilter.similarity.columns import F64, I64, Flags
+from streamfilter.matching.candidates import Candidates, joined
+from streamfilter.similarity.columns import I64, Flags
 
 _WEIGHT_BITS = 16
 _HEAVIEST = (1 << _WEIGHT_BITS) - 1
-_FINEST_BITS = 21
-_FINEST = 1 << _FINEST_BITS - 1
-"""No two estimates of a signature's slots are nearer to each other than this many to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +55,26 @@ class Crowd:
         places, keys = _ranked(candidates)
         return cls(most, met, candidates, places, keys)
 
-    def where(self, chosen: Flags) -> Crowd:
-        """Return it with the chosen candidates alone, as many as there were before them."""
-        return replace(self, candidates=self.candidates.where(chosen), places=self.places[chosen])
+    def at(self, places: NDArray[np.intp]) -> Crowd:
+        """Return it with the candidates at *places* alone, as many as there were before each."""
+        return replace(self, candidates=self.candidates.at(places), places=self.places[places])
 
-    def with_own(self, asked: Flags, own: Candidates) -> Candidates:
-        """Return who of the candidates of *asked* rows, and of the batch's *own*, are looked at.
+    def stay(self, own: Candidates) -> tuple[Flags, Flags]:
+        """Return who of the candidates, and of the batch's *own*, are looked at beside each other.
 
         The batch's own are younger than all of them.
         """
-        chosen = asked[self.candidates.rows]
-        known, places = self.candidates.where(chosen), self.places[chosen]
-        met = self.met + np.bincount(own.rows, minlength=len(self.met))
-        if met[own.rows].max(initial=0) > self.most:
-            own_places, own_keys = _ranked(own)
-            places = places + _before(own_keys, known, "left")
-            own_places = own_places + _before(self._keys, own, "right")
-            known = known.where((places < self.most) | known.same_text)
-            own = own.where((own_places < self.most) | own.same_text)
-        return merge(known, own)
+        known = self.candidates
+        stays, own_stays = np.ones(len(known), np.bool_), np.ones(len(own), np.bool_)
+        owns = np.bincount(own.rows, minlength=len(self.met))
+        if (self.met + owns)[own.rows].max(initial=0) <= self.most:
+            return stays, own_stays
+        own_places, own_keys = _ranked(own)
+        last = np.flatnonzero(self.places + owns[known.rows] >= self.most)
+        places = self.places[last] + _before(own_keys, known.at(last), "left")
+        stays[last] = (places < self.most) | known.same_text[last]
+        own_places += _before(self._keys, own, "right")
+        return stays, (own_places < self.most) | own.same_text
 
 
 def foremost(candidates: Candidates, met: I64, most: int) -> Candidates:
@@ -97,25 +96,6 @@ def foremost(candidates: Candidates, met: I64, most: int) -> Candidates:
     looked[last] = ranks(rows[last]) < room[number[last]]
     kept[crowded] = looked | candidates.same_text[crowded]
     return candidates.where(kept)
-
-
-def most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:
-    """Return the *hopeful* pairs, but of each row at most as many, those of the best estimates.
-
-    Shared bands say less than the whole signature: eight variants of a text may well share more
-    bands with a copy of it than the text itself does, and would be compared in its place.
-    """
-    asked = np.flatnonzero(hopeful)
-    rows = candidates.rows[asked]
-    if ranks(rows).max(initial=0) < most:
-        return hopeful
-    # Of equal estimates those that share more bands, then the oldest: the sort is stable.
-    unlike = np.rint((1.0 - estimated[asked]) * _FINEST).astype(np.int64)
-    fewer = _HEAVIEST - candidates.bands[asked]
-    order = np.argsort((rows << _FINEST_BITS | unlike) << _WEIGHT_BITS | fewer, kind="stable")
-    chosen = np.zeros(len(candidates), np.bool_)
-    chosen[asked[order[ranks(rows[order]) < most]]] = True
-    return chosen
 
 
 def _ranked(candidates: Candidates) -> tuple[I64, I64]:

@@ -18,7 +18,7 @@ import numpy as np
 from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
-from streamfilter.matching.candidates import collect, meetings
+from streamfilter.matching.candidates import NOBODY, collect, meetings
 from streamfilter.matching.copies import but_for_copies
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.crowds import Crowd
@@ -183,18 +183,19 @@ class _Judging:
         crowd = Crowd.of(met, documents=len(ours), most=policy.estimated)
         self._met = crowd.met.copy()
         """(n,) candidates of each document; of one that is not settled, those of the index."""
+        self._uncompared = np.zeros(len(ours), np.int64)
+        """(n,) how many of those that are looked at are not compared, so far."""
         shared = present if self._new else np.zeros_like(present)
         signatures, cap = ours.contents.signatures, index.bucket_cap
         self._overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
         self._stored = index.fetch(distinct(crowd.candidates.ordinals))
         self._verifier = Verifier(self._stored, ours.contents, policy, first_ordinal=first_ordinal)
-        self._shortlist = self._verifier.shortlist(crowd.candidates)
-        self._crowd = crowd.where(self._shortlist.kept)
+        self._shortlist = self._verifier.shortlist(crowd)
         self._undecided: Flags = np.asarray(present.any(axis=1))
         self._unique = self._undecided.copy()
         """Right of the rows that are settled, a guess of the others: all whom the index alone would
         not withhold. Its pairs are compared once, for the guess and for all rounds."""
-        guess = self._verifier.verify(self._crowd.candidates)
+        guess = self._verifier.verify(self._shortlist.with_own(self._undecided, NOBODY)[0])
         self._unique[guess.candidates.rows[guess.confirmed]] = False
         short = SHORT.get(policy.short_text, UNIQUE)
         self._decisions = [UNIQUE if each else short for each in self._undecided.tolist()]
@@ -212,19 +213,26 @@ class _Judging:
         """Judge all *undecided* rows, keep what stands, and return what is settled."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
         own = self._past.among(collect(met, columns=self._sketches.keys.shape[1]))
-        outcome = self._verifier.verify(self._crowd.with_own(undecided, own))
+        candidates, beyond = self._shortlist.with_own(undecided, own)
+        outcome = self._verifier.verify(candidates)
         unique = undecided.copy()
         unique[outcome.candidates.rows[outcome.confirmed]] = False
         unsettled = self._overlay.unsettled(undecided & (unique != self._unique), undecided)
         settled = undecided & ~unsettled
         self._met += np.where(settled, np.bincount(own.rows, minlength=len(settled)), 0)
         stands = settled[outcome.candidates.rows]
-        left_out = self._met > self._crowd.most
+        self._uncompared += np.where(settled, beyond, 0)
+        left_out = self._left_out() > 0
         for row, decision in decide(outcome, stands, describe=self._describe, skipped=left_out):
             self._decisions[row] = decision
         self._outcomes.append((outcome, stands))
         self._unique = np.where(undecided, unique, self._unique)
         return settled
+
+    def _left_out(self) -> I64:
+        """Return (n,) how many candidates of each document were left out before any round."""
+        most = self._shortlist.crowd.most
+        return np.maximum(self._met - most, 0) + self._uncompared
 
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
         """Return ids and sources of candidates: stored ones, or of this very batch."""
@@ -252,7 +260,7 @@ class _Judging:
                 self._shortlist,
                 held_out,
                 met=self._met,
-                most=self._crowd.most,
+                left_out=self._left_out(),
             ),
             self._unique,
         )

@@ -15,9 +15,10 @@ import numpy as np
 from streamfilter.index.protocol import Documents
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.comparers import Compare
-from streamfilter.matching.crowds import most_similar
+from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.finding import Outcome
 from streamfilter.matching.policy import MatchPolicy, Terms
+from streamfilter.matching.shortlist import Shortlist, best_first, most_similar
 from streamfilter.similarity.columns import F64, I64, Contents, Flags, places_of
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
 
@@ -44,16 +45,6 @@ class _Look:
     terms: Terms
 
 
-@dataclass(frozen=True, slots=True)
-class Shortlist:
-    """Of the candidates that the index has, those that can have a say at all."""
-
-    kept: Flags
-    rejected_rows: I64
-    rejected: F64
-    """Estimates of the hopeless ones."""
-
-
 class Verifier:
     """Compares documents of a micro-batch with candidates: stored ones, and the batch's own.
 
@@ -70,15 +61,16 @@ class Verifier:
             np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool), np.zeros(0, np.int64),
         )  # fmt: skip
 
-    def shortlist(self, candidates: Candidates) -> Shortlist:
-        """Leave out those of *candidates* that are hopeless, whoever else there is.
-
-        In a flood a document meets hundreds, and every round would look at all of them again.
-        """
+    def shortlist(self, crowd: Crowd) -> Shortlist:
+        """Leave out those of a *crowd* that are hopeless or gone, and put the best first."""
+        candidates = crowd.candidates
         look = self._look(candidates)
-        rejected = look.near & ~look.hopeful
-        kept = look.hopeful | look.equal_text | ~look.known
-        return Shortlist(kept, candidates.rows[rejected], look.estimated[rejected])
+        rejected, kept = look.near & ~look.hopeful, look.hopeful | look.equal_text
+        order = best_first(candidates, look.estimated, np.flatnonzero(kept))
+        return Shortlist(
+            crowd.at(order), self.policy.max_candidates, candidates.rows[rejected],
+            look.estimated[rejected], candidates.rows[~look.known],
+        )  # fmt: skip
 
     def _look(
         self, candidates: Candidates, *, every: bool = False, outnumbered: Flags | None = None

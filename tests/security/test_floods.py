@@ -209,11 +209,15 @@ def test_whoever_full_buckets_hide_is_counted_exactly():
 
 
 def test_of_a_crowd_only_so_many_are_fetched_and_looked_at(tmp_path, monkeypatch):
-    """Before, a copy behind a thousand variants looked at 400 of them, and at more behind more."""
-    looked, estimates = [0], Verifier._estimates
+    """Before, a copy behind a thousand variants looked at 400 of them, and at more behind more.
+
+    And at all that could have a say again in each round of its batch.
+    """
+    looked, estimated, estimates = [0], [0], Verifier._estimates
 
     def counted(self, rows, at):
         looked.append(int(np.bincount(rows, minlength=1).max()))
+        estimated.append(len(rows))
         return estimates(self, rows, at)
 
     monkeypatch.setattr(Verifier, "_estimates", counted)
@@ -221,6 +225,8 @@ def test_of_a_crowd_only_so_many_are_fetched_and_looked_at(tmp_path, monkeypatch
         seen = attacked(index, Flooding(1_000, 12, 0), seed=3, batch=100)
     assert seen.candidates > 2 * POLICY.max_estimated
     assert max(looked) == POLICY.max_estimated
+    last = sum(estimated[-3:])  # of a batch of 100: all once, for a guess, and in one round
+    assert last < 100 * (POLICY.max_estimated + 3 * POLICY.max_candidates)
 
 
 def test_the_foremost_of_a_crowd_share_most_then_are_oldest_and_an_equal_text_stays():
@@ -234,8 +240,9 @@ def test_the_foremost_of_a_crowd_share_most_then_are_oldest_and_an_equal_text_st
     assert crowd.candidates.ordinals.tolist() == [3, 8, 9, 3, 7]
     assert crowd.places.tolist() == [1, 0, 2, 1, 0]
     own = Candidates(*(np.array([v]) for v in (0, 20, 1, False, 5)))
-    looked_at = crowd.with_own(np.ones(2, np.bool_), own)
-    assert looked_at.ordinals.tolist() == [8, 9, 20, 3, 7]
+    stay, own_stay = crowd.stay(own)
+    assert crowd.candidates.where(stay).ordinals.tolist() == [8, 9, 3, 7]
+    assert own_stay.tolist() == [True]
 
 
 def test_explain_tells_who_was_outnumbered_as_the_filter_judges(tmp_path):
