@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import I64, Samples, slices
+from streamfilter.similarity.columns import I64, U32, U64, Samples, slices
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 TOKENS_MAX = 1 << 14
@@ -41,13 +41,14 @@ def jaccard(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> C
     """
     pairs = len(left_rows)
     common, union = np.zeros(pairs, np.int64), np.zeros(pairs, np.int64)
-    sizes = left.sizes[left_rows] + right.sizes[right_rows]
-    ends, begin = np.cumsum(sizes), 0
+    limits = np.minimum(_limits(left)[left_rows], _limits(right)[right_rows])
+    ours, theirs = _Read.of(left, left_rows), _Read.of(right, right_rows)
+    ends, begin = np.cumsum(ours.sizes + theirs.sizes), 0
     while begin < pairs:
         done = ends[begin - 1] if begin else 0
         stop = max(int(np.searchsorted(ends, done + TOKENS_MAX, "right")), begin + 1)
         part = slice(begin, stop)
-        common[part], union[part] = _count(left, left_rows[part], right, right_rows[part])
+        common[part], union[part] = _count(ours, theirs, limits[part], part)
         begin = stop
     whole = (left.set_sizes[left_rows] <= SAMPLE_TOKENS) & (
         right.set_sizes[right_rows] <= SAMPLE_TOKENS
@@ -56,35 +57,45 @@ def jaccard(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> C
     return Compared(similarity, whole, union)
 
 
-def _count(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> tuple[I64, I64]:
-    """Return the sizes of intersection and union of each pair below its limit."""
-    limits = np.minimum(_limits(left)[left_rows], _limits(right)[right_rows])
-    ours, theirs = _keyed(left, left_rows, limits), _keyed(right, right_rows, limits)
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One side of all pairs: which of its tokens each one has."""
+
+    tokens: U32
+    starts: I64
+    sizes: I64
+
+    @classmethod
+    def of(cls, samples: Samples, rows: I64) -> _Read:
+        return cls(samples.tokens, samples.starts[rows], samples.sizes[rows])
+
+    def keyed(self, part: slice, limits: U64) -> U64:
+        """Return the tokens of a *part* up to their limits, each with its pair's number on top."""
+        starts, sizes = self.starts[part], self.sizes[part]
+        keyed = self.tokens.take(slices(starts, sizes)).astype(np.uint64)
+        owners = np.repeat(np.arange(len(sizes), dtype=np.uint64) << _PAIR, sizes)
+        if (limits < 2**32 - 1).any():
+            kept = keyed <= np.repeat(limits, sizes)
+            keyed, owners = keyed[kept], owners[kept]
+        keyed |= owners
+        return keyed
+
+
+def _count(ours: _Read, theirs: _Read, limits: U64, part: slice) -> tuple[I64, I64]:
+    """Return the sizes of intersection and union of each pair of a *part* below its limit."""
     # Both are sorted runs, which the stable sort merges.
-    merged = np.concatenate((ours, theirs))
+    merged = np.concatenate((ours.keyed(part, limits), theirs.keyed(part, limits)))
     merged.sort(kind="stable")
     same = np.flatnonzero(merged[1:] == merged[:-1])
     # Pairs come one after the other: to find where each ends is quicker than to count them all.
-    ends = np.searchsorted(merged, np.arange(1, len(left_rows) + 1, dtype=np.uint64) << _PAIR)
+    ends = np.searchsorted(merged, np.arange(1, len(limits) + 1, dtype=np.uint64) << _PAIR)
     common = np.diff(np.searchsorted(same, ends), prepend=0)
     return common, np.diff(ends, prepend=0) - common
 
 
-def _limits(samples: Samples) -> NDArray[np.uint64]:
+def _limits(samples: Samples) -> U64:
     """Return the largest token up to which each sample is complete."""
     limits = np.full(len(samples.set_sizes), 2**32 - 1, np.uint64)
     cut = np.flatnonzero(samples.set_sizes > SAMPLE_TOKENS)
     limits[cut] = samples.tokens[samples.starts[cut + 1] - 1]
     return limits
-
-
-def _keyed(samples: Samples, rows: I64, limits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the tokens of *rows* up to their limits, each with its pair's number on top."""
-    sizes = samples.sizes[rows]
-    keyed = samples.tokens.take(slices(samples.starts[rows], sizes)).astype(np.uint64)
-    owners = np.repeat(np.arange(len(rows), dtype=np.uint64) << _PAIR, sizes)
-    if (limits < 2**32 - 1).any():
-        kept = keyed <= np.repeat(limits, sizes)
-        keyed, owners = keyed[kept], owners[kept]
-    keyed |= owners
-    return keyed
