@@ -35,20 +35,35 @@ class Candidates:
     """(p,) row of the document in the micro-batch, rising."""
     ordinals: I64
     """(p,) the candidate's ordinal."""
-    bands: I64
-    """(p,) band keys that the two share."""
-    same_text: Flags
-    """(p,) True where the folded content fingerprints are equal."""
-    weights: I64
-    """(p,) what the shared band keys say together: longer ones say more (`longer.WEIGHTS`)."""
+    tallies: U32
+    """(p,) what was counted of the keys that the two share."""
+
+    @classmethod
+    def of(
+        cls, rows: I64, ordinals: I64, *, bands: I64, weights: I64, same_text: Flags
+    ) -> Candidates:
+        """Return pairs of which this is known."""
+        tallies = weights << int(_WEIGHT_SHIFT) | bands | same_text * np.int64(_SAME_TEXT)
+        return cls(rows, ordinals, tallies.astype(np.uint32))
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def columns(self) -> tuple[I64, I64, I64, Flags, I64]:
-        """Return all columns, as they are declared."""
-        return self.rows, self.ordinals, self.bands, self.same_text, self.weights
+    def bands(self) -> I64:
+        """Return (p,) how many band keys the two share."""
+        return (self.tallies & _BANDS).astype(np.int64)
+
+    @property
+    def weights(self) -> I64:
+        """Return (p,) what these say together: longer ones say more (`longer.WEIGHTS`)."""
+        return (self.tallies >> _WEIGHT_SHIFT & _WEIGHTS).astype(np.int64)
+
+    @property
+    def same_text(self) -> Flags:
+        """Return (p,): True where the folded content fingerprints are equal."""
+        same: Flags = self.tallies >= _SAME_TEXT
+        return same
 
     def where(self, chosen: Flags) -> Candidates:
         """Return the chosen pairs, in their order."""
@@ -58,14 +73,11 @@ class Candidates:
 
     def at(self, places: NDArray[np.intp]) -> Candidates:
         """Return the pairs at *places*, in that order."""
-        return Candidates(
-            self.rows[places], self.ordinals[places], self.bands[places], self.same_text[places],
-            self.weights[places],
-        )  # fmt: skip
+        return Candidates(self.rows[places], self.ordinals[places], self.tallies[places])
 
 
 _NONE = np.zeros(0, np.int64)
-NOBODY = Candidates(_NONE, _NONE, _NONE, np.zeros(0, np.bool_), _NONE)
+NOBODY = Candidates(_NONE, _NONE, np.zeros(0, np.uint32))
 """No pairs."""
 
 
@@ -87,8 +99,9 @@ def meetings(levels: Sequence[Level], *, columns: int) -> Iterator[Candidates]:
 
 def joined(parts: Iterable[Candidates]) -> Candidates:
     """Return the pairs of all *parts*, one after the other."""
-    columns = zip(*(part.columns for part in (NOBODY, *parts)), strict=True)
-    return Candidates(*(np.concatenate(column) for column in columns))
+    columns = zip(*((p.rows, p.ordinals, p.tallies) for p in (NOBODY, *parts)), strict=True)
+    rows, ordinals, tallies = (np.concatenate(column) for column in columns)
+    return Candidates(rows, ordinals, tallies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +161,16 @@ def _tallied(met: _Met, part: slice) -> Candidates:
     columns = np.empty(len(met.ordinals), np.int64)
     columns[places] = np.arange(len(places))
     tallies = np.zeros(len(rows) * len(places), np.uint32)
-    firsts = np.searchsorted(rows, ours) * len(places)
+    firsts = np.arange(len(rows) + 1) * len(places)
+    number = np.searchsorted(rows, ours)
     np.add.at(
-        tallies, np.repeat(firsts, counts) + columns[theirs], np.repeat(met.worth[part], counts)
-    )
+        tallies, np.repeat(firsts[number], counts) + columns[theirs],
+        np.repeat(met.worth[part], counts),
+    )  # fmt: skip
     pairs = np.flatnonzero(tallies > 0)
-    at, column = np.divmod(pairs, len(places))
-    counted = tallies[pairs]
-    bands = (counted & _BANDS).astype(np.int64)
-    weights = (counted >> _WEIGHT_SHIFT & _WEIGHTS).astype(np.int64)
-    ordinals = met.ordinals[places[column]]
-    return Candidates(rows[at], ordinals, bands, counted >= _SAME_TEXT, weights)
+    met_by = np.diff(np.searchsorted(pairs, firsts))
+    ordinals = met.ordinals[places][pairs - np.repeat(firsts[:-1], met_by)]
+    return Candidates(np.repeat(rows, met_by), ordinals, tallies[pairs])
 
 
 def merge(one: Candidates, other: Candidates) -> Candidates:

@@ -79,23 +79,21 @@ class Crowd:
 
 def foremost(candidates: Candidates, met: I64, most: int) -> Candidates:
     """Return the *most* pairs that share most, of each document; they have *met* so many."""
-    kept = (met <= most)[candidates.rows]
-    crowded = np.flatnonzero(~kept)
-    if not crowded.size:
+    rows = candidates.rows
+    if not len(rows) or met[rows[0] : rows[-1] + 1].max() <= most:
         return candidates
     # Weights are small: to count how often each occurs is quicker than to sort them.
-    rows, weights = candidates.rows[crowded], candidates.weights[crowded]
-    number = np.cumsum(met > most)[rows] - 1
+    weights, number = candidates.weights, rows - rows[0]
     kinds = int(weights.max()) + 2
     counts = np.bincount(number * kinds + weights, minlength=kinds * (int(number[-1]) + 1))
     heavier = counts.reshape(-1, kinds)[:, ::-1].cumsum(axis=1)[:, ::-1]
     limits = (heavier >= most).sum(axis=1) - 1  # the least weight with which some are looked at
     room = most - heavier[np.arange(len(limits)), limits + 1]
-    looked = weights > limits[number]
-    last = np.flatnonzero(weights == limits[number])
-    looked[last] = ranks(rows[last]) < room[number[last]]
-    kept[crowded] = looked | candidates.same_text[crowded]
-    return candidates.where(kept)
+    limit = np.repeat(limits, heavier[:, 0])
+    kept = weights > limit
+    last = np.flatnonzero(weights == limit)
+    kept[last] = ranks(rows[last]) < room[number[last]]
+    return candidates.where(kept | candidates.same_text)
 
 
 def _ranked(candidates: Candidates) -> tuple[I64, I64]:

@@ -182,9 +182,10 @@ def beside(
     keys = sketches.keys
     shared = tuple(np.flatnonzero(keys[0, :-1] == their_keys[0, :-1]).tolist())
     signed = bool(sketches.contents.set_sizes[0] and stored.contents.set_sizes[0])
-    pair = Candidates(
-        np.zeros(1, np.int64), stored.ordinals, np.array([len(shared)]),
-        keys[:, -1] == their_keys[:, -1], np.array([len(shared)]),
+    bands = np.array([len(shared)])
+    pair = Candidates.of(
+        np.zeros(1, np.int64), stored.ordinals, bands=bands, weights=bands,
+        same_text=keys[:, -1] == their_keys[:, -1],
     )  # fmt: skip
     # Of a pair that meets we tell what the filter does; of one that does not, what it would be.
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)

@@ -154,7 +154,7 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
     none, all_ = np.zeros(4, bool), np.ones(4, bool)
     outcome = Outcome(
         MatchPolicy(),
-        Candidates(rows, ordinals, np.array([9, 4, 4, 7]), none, np.zeros(4, np.int64)),
+        Candidates(rows, ordinals, np.array([9, 4, 4, 7], np.uint32)),
         np.array([0.85, 0.9, 0.9, 0.95]), whole=np.array([True, True, True, False]),
         sample=np.full(4, 1024), equal_text=none, confirmed=all_, rejected=none, skipped=none,
         missing=none, compared=all_, estimated=np.full(4, 0.9), wanted=0.8,

@@ -234,12 +234,13 @@ def test_the_foremost_of_a_crowd_share_most_then_are_oldest_and_an_equal_text_st
     ordinals = np.array([3, 5, 6, 8, 9, 3, 7])
     weights = np.array([4, 2, 4, 8, 0, 2, 6])
     same = np.array([False, False, False, False, True, False, False])
-    met = Candidates(rows, ordinals, weights, same, weights)
+    met = Candidates.of(rows, ordinals, bands=weights, weights=weights, same_text=same)
     crowd = Crowd.of([met], documents=2, most=2)
     assert crowd.met.tolist() == [5, 2]
     assert crowd.candidates.ordinals.tolist() == [3, 8, 9, 3, 7]
     assert crowd.places.tolist() == [1, 0, 2, 1, 0]
-    own = Candidates(*(np.array([v]) for v in (0, 20, 1, False, 5)))
+    one, five = np.array([1]), np.array([5])
+    own = Candidates.of(one - 1, np.array([20]), bands=one, weights=five, same_text=one > 1)
     stay, own_stay = crowd.stay(own)
     assert crowd.candidates.where(stay).ordinals.tolist() == [8, 9, 3, 7]
     assert own_stay.tolist() == [True]
