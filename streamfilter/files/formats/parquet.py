@@ -11,8 +11,9 @@ that are stored once and mean many rows unpack to more than it says.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
 from streamfilter.files.formats.columns import check_columns
@@ -27,7 +29,7 @@ from streamfilter.files.lines import STDIN, InputFile
 from streamfilter.files.outputs import OutputFile
 from streamfilter.files.stretches import Input, Stretch
 from streamfilter.matching import envelope
-from streamfilter.model import ErrorCode, Malformed, Record, Source
+from streamfilter.model import ErrorCode, Record, Source
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 BUFFER_BYTES = 1 << 17
@@ -40,33 +42,53 @@ _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 """How it is said where texts end, by their type."""
 
 
-class ParquetRow(Row):
-    """A row of a batch; its value is made when somebody asks for it."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the rows of a batch share: their columns, and as values those that pointers name."""
 
-    __slots__ = ("at", "batch")
     batch: Any
+    named: Mapping[str, list[Any]]
+    whole: bool
+    """Whether all of these values could be had."""
+
+
+class ParquetRow(Row):
+    """A row of a batch; what it holds is taken out of the columns when somebody asks for it."""
+
+    __slots__ = ("at", "rows")
+    rows: Rows
     at: int
     # What no row has is said once, for them all: to set it costs more than to read a column.
     key = None
     headers = ()
     timestamp = -1
     headers_error = None
+    named = None
+    trouble = None
 
-    def __init__(
-        self, source: Source, named: Any, trouble: Malformed | None, batch: Any, at: int
-    ) -> None:
+    def __init__(self, source: Source, rows: Rows, at: int) -> None:
         """Set what is there: a frozen class has no shorter way."""
         put = object.__setattr__
         put(self, "source", source)
-        put(self, "named", named)
-        put(self, "trouble", trouble)
-        put(self, "batch", batch)
+        put(self, "rows", rows)
         put(self, "at", at)
+
+    def content(self) -> Any:
+        """Return the values that pointers lead into.
+
+        Raises:
+            Unreadable: one of them cannot be had.
+        """
+        rows, at = self.rows, self.at
+        named = {key: values[at] for key, values in rows.named.items()}
+        if not rows.whole and NO_VALUE in named.values():
+            raise Unreadable(ErrorCode.BAD_UTF8, "a string is not UTF-8")
+        return named
 
     @property
     def value(self) -> bytes:
         """Return the whole row as JSON."""
-        row = self.batch.slice(self.at, 1)
+        row = self.rows.batch.slice(self.at, 1)
         values = {name: _as_json(row.column(at)) for at, name in enumerate(row.schema.names)}
         return envelope.encode(values)
 
@@ -129,17 +151,15 @@ class ParquetTable:
         return max(1, size // max(row, 1))
 
     def _rows(self, batch: Any, start: int) -> list[Record]:
-        columns = [_values(batch.column(batch.schema.get_field_index(key))) for key in self._keys]
-        for key, digest, column in zip(self._keys, self._digests, columns, strict=True):
-            digest.add(batch.column(batch.schema.get_field_index(key)), column)
-        rows: list[Record] = []
-        for at, values in enumerate(zip(*columns, strict=True)):
-            named = dict(zip(self._keys, values, strict=True))
-            trouble = None
-            if NO_VALUE in values:
-                trouble = Malformed(ErrorCode.BAD_UTF8, "a string is not UTF-8")
-            rows.append(ParquetRow(Source(self.name, 0, start + at), named, trouble, batch, at))
-        return rows
+        named = {}
+        for key, digest in zip(self._keys, self._digests, strict=True):
+            column = batch.column(batch.schema.get_field_index(key))
+            named[key] = _values(column)
+            digest.add(column, named[key])
+        rows = Rows(batch, named, not any(NO_VALUE in each for each in named.values()))
+        return [
+            ParquetRow(Source(self.name, 0, start + at), rows, at) for at in range(batch.num_rows)
+        ]
 
     def _digest(self) -> str:
         """Return a digest of what was read so far, however it lies in batches and groups."""
@@ -225,9 +245,9 @@ class RowGroups:
     def add(self, record: Record) -> None:
         """Write *record* as it came."""
         assert isinstance(record, ParquetRow)
-        if record.batch is not self._batch:
+        if record.rows.batch is not self._batch:
             self._take()
-            self._batch = record.batch
+            self._batch = record.rows.batch
         self._at.append(record.at)
 
     def _take(self) -> None:
