@@ -14,19 +14,30 @@ a time is a number, a UUID a string, a decimal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from struct import Struct
 from typing import Any
 
+from streamfilter.documents.avro_wire import (
+    PRIMITIVES,
+    Read,
+    Skip,
+    array_reader,
+    blocks_skipper,
+    enum_reader,
+    fixed_reader,
+    fixed_skipper,
+    map_reader,
+    nothing_of,
+    skip_bytes,
+    skip_long,
+    texts_together,
+    union_reader,
+    union_skipper,
+)
 from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import EACH, Path, Tree, tree_of
 from streamfilter.documents.schemas import Broken
-
-Read = Callable[[bytes, int], tuple[Any, int]]
-Skip = Callable[[bytes, int], int]
-
-LONG_BITS_MAX = 63
 
 
 def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) -> Read:
@@ -117,23 +128,23 @@ class _Compiler:
         schema, kind, space = self._resolved(schema, space)
         match kind:
             case "union":
-                return _union_reader([self.read(each, space, tree) for each in schema])
+                return union_reader([self.read(each, space, tree) for each in schema])
             case "record" | "error":
                 return self._record_reader(schema, space, tree)
             case "array" if EACH in tree:
-                return _array_reader(self.read(schema["items"], space, tree[EACH]))
+                return array_reader(self.read(schema["items"], space, tree[EACH]))
             case "array":
-                return _nothing_of(self.skip(schema, space), list)
+                return nothing_of(self.skip(schema, space), list)
             case "map":
                 values = schema["values"]
                 wanted = {key: self.read(values, space, each) for key, each in tree.items()}
-                return _map_reader(wanted, self.skip(values, space))
+                return map_reader(wanted, self.skip(values, space))
             case "enum":
-                return _enum_reader(schema["symbols"])
+                return enum_reader(schema["symbols"])
             case "fixed":
-                return _fixed_reader(int(schema["size"]))
+                return fixed_reader(int(schema["size"]))
             case _:
-                return _PRIMITIVES[kind][0]
+                return PRIMITIVES[kind][0]
 
     def _record_reader(self, schema: Any, space: str, tree: Tree) -> Read:
         names = {field["name"] for field in schema["fields"]}
@@ -144,6 +155,7 @@ class _Compiler:
             kind = field["type"]
             step = self.skip(kind, space) if key is None else self.read(kind, space, tree[key])
             steps.append((key, step))
+        steps = texts_together(steps)
 
         def read(data: bytes, at: int) -> tuple[Any, int]:
             record = {}
@@ -161,20 +173,20 @@ class _Compiler:
         schema, kind, space = self._resolved(schema, space)
         match kind:
             case "union":
-                return _union_skipper([self.skip(each, space) for each in schema])
+                return union_skipper([self.skip(each, space) for each in schema])
             case "record" | "error":
                 return self._record_skipper(schema, space)
             case "array":
-                return _blocks_skipper(self.skip(schema["items"], space))
+                return blocks_skipper(self.skip(schema["items"], space))
             case "map":
                 value = self.skip(schema["values"], space)
-                return _blocks_skipper(lambda data, at: value(data, _skip_bytes(data, at)))
+                return blocks_skipper(lambda data, at: value(data, skip_bytes(data, at)))
             case "enum":
-                return _skip_long
+                return skip_long
             case "fixed":
-                return _fixed_skipper(int(schema["size"]))
+                return fixed_skipper(int(schema["size"]))
             case _:
-                return _PRIMITIVES[kind][1]
+                return PRIMITIVES[kind][1]
 
     def _record_skipper(self, schema: Any, space: str) -> Skip:
         """Return the one skipper of this record; inside of itself it is looked up when needed."""
@@ -199,7 +211,7 @@ class _Compiler:
             if isinstance(schema, list):
                 return schema, "union", space
             if isinstance(schema, str):
-                if schema in _PRIMITIVES:
+                if schema in PRIMITIVES:
                     return schema, schema, space
                 full = _full_name(schema, space)
                 schema, space = self._named.get(full) or self._named[schema]
@@ -222,176 +234,3 @@ _COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
 
 def _full_name(name: str, space: str) -> str:
     return name if "." in name or not space else f"{space}.{name}"
-
-
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    at += 1
-    if byte < 128:
-        return (byte >> 1) ^ -(byte & 1), at
-    value = byte & 127
-    shift = 7
-    while byte > 127:
-        if shift > LONG_BITS_MAX:
-            raise Broken("an integer of more than 64 bits")
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-    return (value >> 1) ^ -(value & 1), at
-
-
-def _skip_long(data: bytes, at: int) -> int:
-    while data[at] > 127:
-        at += 1
-    return at + 1
-
-
-def _end(data: bytes, at: int, size: int) -> int:
-    """Return where *size* bytes from *at* on end."""
-    if size < 0 or at + size > len(data):
-        raise Broken("a length beyond the end")
-    return at + size
-
-
-def _string(data: bytes, at: int) -> tuple[str, int]:
-    size, at = _long(data, at)
-    end = at + size
-    if size < 0 or end > len(data):
-        raise Broken("a length beyond the end")
-    return data[at:end].decode(), end
-
-
-def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    size, at = _long(data, at)
-    end = _end(data, at, size)
-    return data[at:end], end
-
-
-def _skip_bytes(data: bytes, at: int) -> int:
-    size, at = _long(data, at)
-    end = at + size
-    if size < 0 or end > len(data):
-        raise Broken("a length beyond the end")
-    return end
-
-
-def _boolean(data: bytes, at: int) -> tuple[bool, int]:
-    return data[at] != 0, at + 1
-
-
-def _float_reader(form: Struct) -> Read:
-    return lambda data, at: (form.unpack_from(data, at)[0], at + form.size)
-
-
-def _fixed_reader(size: int) -> Read:
-    return lambda data, at: (data[at : (end := _end(data, at, size))], end)
-
-
-def _fixed_skipper(size: int) -> Skip:
-    return lambda data, at: _end(data, at, size)
-
-
-_PRIMITIVES: dict[str, tuple[Read, Skip]] = {
-    "null": (lambda _, at: (None, at), lambda _, at: at),
-    "boolean": (_boolean, _fixed_skipper(1)),
-    "int": (_long, _skip_long),
-    "long": (_long, _skip_long),
-    "float": (_float_reader(Struct("<f")), _fixed_skipper(4)),
-    "double": (_float_reader(Struct("<d")), _fixed_skipper(8)),
-    "bytes": (_bytes, _skip_bytes),
-    "string": (_string, _skip_bytes),
-}
-
-
-def _branch(data: bytes, at: int, branches: int) -> tuple[int, int]:
-    which, at = _long(data, at)
-    if not 0 <= which < branches:
-        raise Broken("a choice that the schema does not have")
-    return which, at
-
-
-def _enum_reader(symbols: Sequence[str]) -> Read:
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        which, at = _branch(data, at, len(symbols))
-        return symbols[which], at
-
-    return read
-
-
-def _union_reader(branches: Sequence[Read]) -> Read:
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        which, at = _branch(data, at, len(branches))
-        return branches[which](data, at)
-
-    return read
-
-
-def _union_skipper(branches: Sequence[Skip]) -> Skip:
-    def skip(data: bytes, at: int) -> int:
-        which, at = _branch(data, at, len(branches))
-        return branches[which](data, at)
-
-    return skip
-
-
-def _block(data: bytes, at: int) -> tuple[int, int]:
-    """Return how many elements come next, 0 after the last; a block's size in bytes is not used."""
-    count, at = _long(data, at)
-    if count < 0:
-        count = -count
-        at = _skip_long(data, at)
-    return count, at
-
-
-def _blocks_skipper(element: Skip) -> Skip:
-    def skip(data: bytes, at: int) -> int:
-        count, at = _block(data, at)
-        while count:
-            for _ in range(count):
-                begun, at = at, element(data, at)
-                if begun == at:
-                    break  # elements of no bytes: all others are as this one
-            count, at = _block(data, at)
-        return at
-
-    return skip
-
-
-def _array_reader(element: Read) -> Read:
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        found = []
-        count, at = _block(data, at)
-        while count:
-            for _ in range(count):
-                begun = at
-                value, at = element(data, at)
-                found.append(value)
-                if begun == at:
-                    break
-            count, at = _block(data, at)
-        return found, at
-
-    return read
-
-
-def _map_reader(wanted: Mapping[str, Read], other: Skip) -> Read:
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        found = {}
-        count, at = _block(data, at)
-        while count:
-            for _ in range(count):
-                key, at = _string(data, at)
-                element = wanted.get(key)
-                if element is None:
-                    at = other(data, at)
-                else:
-                    found[key], at = element(data, at)
-            count, at = _block(data, at)
-        return found, at
-
-    return read
-
-
-def _nothing_of(skip: Skip, kind: Callable[[], Any]) -> Read:
-    return lambda data, at: (kind(), skip(data, at))

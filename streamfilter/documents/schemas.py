@@ -135,6 +135,8 @@ T = TypeVar("T")
 class Compiled(Generic[T]):
     """What was made of schemas, by their ids: made once, and kept while it is used.
 
+    Most records have the frame of the one before them: for these, nothing is looked up.
+
     So is what is wrong with one: it stays so, and to find it takes as long as to make something.
     """
 
@@ -142,7 +144,24 @@ class Compiled(Generic[T]):
         self._schemas, self._kind, self._make = schemas, kind, make
         self._only: T | None = None
         self._kept: OrderedDict[SchemaId, T | Malformed] = OrderedDict()
+        self._latest: tuple[bytes, T] | None = None
         self._only = self(None) if isinstance(schemas, OneSchema) else None
+
+    def of_frame(self, value: bytes, headers: Headers) -> tuple[T, int]:
+        """Return what was made of a record's schema, and where in *value* its content begins.
+
+        Raises:
+            Unreadable: the record bears no id, or there is no such schema.
+            SchemasAway: nobody can say now.
+        """
+        latest = self._latest
+        if latest is not None and not headers and value.startswith(latest[0]):
+            return latest[1], FRAME_BYTES
+        id_, at = framed(value, headers)
+        made = self(id_)
+        if at:
+            self._latest = value[:at], made
+        return made, at
 
     def __call__(self, id: SchemaId) -> T:
         """Return what was made of the schema *id*.

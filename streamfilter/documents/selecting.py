@@ -72,19 +72,16 @@ class TextSelection:
             Deleted: the record says that there is none.
             Unreadable: there is none; names the code.
         """
-        return self._at_hand(root) or self._looked_for(root)
-
-    def _at_hand(self, root: Any) -> Fields | None:
-        """Return what most values are, a text and an id under two keys; None: look closer."""
-        if self._key is None or type(root) is not dict:
-            return None
-        text = root.get(self._key)
-        if type(text) is not str or not text.isascii():
-            return None
-        if self.id is None:
-            return text, None
-        id_ = root.get(self._id_key) if self._id_key is not None else None
-        return (text, id_) if type(id_) is int or (type(id_) is str and id_.isascii()) else None
+        # What most values are: a text and an id under two keys, which need no closer look.
+        if self._key is not None and type(root) is dict:
+            text = root.get(self._key)
+            if type(text) is str and text.isascii():
+                if self.id is None:
+                    return text, None
+                id_ = root.get(self._id_key) if self._id_key is not None else None
+                if type(id_) is int or (type(id_) is str and id_.isascii()):
+                    return text, id_
+        return self._looked_for(root)
 
     def _looked_for(self, root: Any) -> Fields:
         try:

@@ -226,11 +226,17 @@ def test_no_bytes_cost_more_than_their_number(value, code):
     assert code_of(read(by, value)) is code
 
 
-def test_a_megabyte_of_text_is_read():
-    schema = {"type": "record", "name": "A", "fields": [{"name": "text", "type": "string"}]}
-    reading = read(reader(schema, id=None), written({"text": "ab " * 350_000}, schema))
-    assert isinstance(reading, Document)
-    assert len(reading.text) == 1_050_000
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 127, 128, 8_191, 8_192, 1_050_000])
+def test_texts_are_read_and_passed_over_whatever_their_length_is(size):
+    fields = [{"name": name, "type": "string"} for name in ("text", "other", "more")]
+    schema = {"type": "record", "name": "A", "fields": fields}
+    long_one, short = "a" * size, "b"
+    for texts in ((long_one, short, short), (short, long_one, short), (short, short, long_one)):
+        value = written(dict(zip(("text", "other", "more"), texts, strict=True)), schema)
+        for name, text in zip(("text", "other", "more"), texts, strict=True):
+            by = reader(schema, text=f"/{name}", id=None, empty_text="exact_only")
+            assert read(by, value) == Document("docs-0-7", text)
+            assert code_of(read(by, value[:-1])) is ErrorCode.SCHEMA_DECODE
 
 
 names = st.sampled_from(["text", "id", "a", "b"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamfilter.documents.avro_schema import Read, compile_avro, outline_of_avro
+from streamfilter.documents.avro_schema import compile_avro, outline_of_avro
+from streamfilter.documents.avro_wire import Read
 from streamfilter.documents.decoding import Decoder, Wanted
 from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Unreadable
@@ -12,7 +13,6 @@ from streamfilter.documents.schemas import (
     BROKEN_VALUE,
     Compiled,
     Schema,
-    SchemaId,
     framed,
     why_broken,
 )
@@ -34,25 +34,21 @@ def decoder(wanted: Wanted) -> Decoder:
     readers = Compiled(wanted.the_schemas(), KIND, make)
 
     def decode(value: bytes, headers: Headers) -> Any:
-        id_, at = framed(value, headers) if wanted.framed else (None, 0)
-        return _decoded(readers(id_), value, at, id_)
+        read, at = readers.of_frame(value, headers) if wanted.framed else (readers(None), 0)
+        try:
+            root, end = read(value, at)
+        except BROKEN_VALUE as error:
+            why = why_broken(error)
+        except RecursionError:
+            raise Unreadable(ErrorCode.TOO_DEEP, "nested deeper than can be read") from None
+        else:
+            if end == len(value):
+                return root
+            why = f"{len(value) - end} bytes are left behind it"
+        by = f" of schema {framed(value, headers)[0]}" if wanted.framed else ""
+        raise Unreadable(ErrorCode.SCHEMA_DECODE, f"the bytes are no value{by}: {why}")
 
     return decode
-
-
-def _decoded(read: Read, value: bytes, at: int, id_: SchemaId) -> Any:
-    try:
-        root, end = read(value, at)
-    except BROKEN_VALUE as error:
-        why = why_broken(error)
-    except RecursionError:
-        raise Unreadable(ErrorCode.TOO_DEEP, "nested deeper than can be read") from None
-    else:
-        if end == len(value):
-            return root
-        why = f"{len(value) - end} bytes are left behind it"
-    by = "" if id_ is None else f" of schema {id_}"
-    raise Unreadable(ErrorCode.SCHEMA_DECODE, f"the bytes are no value{by}: {why}")
 
 
 def outlines(schema: Schema) -> list[Outline]:

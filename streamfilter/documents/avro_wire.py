@@ -1,0 +1,239 @@
+"""Avro's binary encoding: functions over bytes, each from a place to a value and the next place.
+
+Those of a union, an array or a map are made of those of their parts; `avro_schema` knows which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from struct import Struct
+from typing import Any
+
+from streamfilter.documents.schemas import Broken
+
+Read = Callable[[bytes, int], tuple[Any, int]]
+Skip = Callable[[bytes, int], int]
+
+LONG_BITS_MAX = 63
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    at += 1
+    if byte < 128:
+        return (byte >> 1) ^ -(byte & 1), at
+    value = byte & 127
+    shift = 7
+    while byte > 127:
+        if shift > LONG_BITS_MAX:
+            raise Broken("an integer of more than 64 bits")
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), at
+
+
+def skip_long(data: bytes, at: int) -> int:
+    """Return where the integer at *at* ends."""
+    while data[at] > 127:
+        at += 1
+    return at + 1
+
+
+def _end(data: bytes, at: int, size: int) -> int:
+    """Return where *size* bytes from *at* on end."""
+    if size < 0 or at + size > len(data):
+        raise Broken("a length beyond the end")
+    return at + size
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    size = data[at]
+    at += 1
+    if size > 127:  # the lengths of most texts have two bytes
+        size += (data[at] - 1) << 7
+        at += 1
+    if size >= 1 << 14:
+        length, at = _long(data, at - 2)
+        size = length << 1
+    end = at + (size >> 1)
+    if size & 1 or end > len(data) or end < at:
+        raise Broken("a length beyond the end")
+    return data[at:end].decode(), end
+
+
+def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    size, at = _long(data, at)
+    end = _end(data, at, size)
+    return data[at:end], end
+
+
+def skip_bytes(data: bytes, at: int) -> int:
+    """Return where the text or the bytes at *at* end."""
+    size, at = _long(data, at)
+    return _end(data, at, size)
+
+
+def texts_together(steps: Sequence[tuple[str | None, Any]]) -> list[tuple[str | None, Any]]:
+    """Return the steps of a record with a single one for each run of texts to pass over."""
+    found: list[tuple[str | None, Any]] = []
+    for step, run in groupby(steps):
+        count = len(list(run))
+        if step == (None, skip_bytes):
+            found.append((None, _texts_skipper(count)))
+        else:
+            found += [step] * count
+    return found
+
+
+def _texts_skipper(count: int) -> Skip:
+    def skip(data: bytes, at: int) -> int:
+        for _ in range(count):
+            size = data[at]
+            if size > 127 or size & 1:
+                at = skip_bytes(data, at)
+            else:
+                at += 1 + (size >> 1)
+        if at > len(data):
+            raise Broken("a length beyond the end")
+        return at
+
+    return skip
+
+
+def _boolean(data: bytes, at: int) -> tuple[bool, int]:
+    return data[at] != 0, at + 1
+
+
+def _float_reader(form: Struct) -> Read:
+    return lambda data, at: (form.unpack_from(data, at)[0], at + form.size)
+
+
+def fixed_reader(size: int) -> Read:
+    """Return what reads *size* bytes."""
+    return lambda data, at: (data[at : (end := _end(data, at, size))], end)
+
+
+def fixed_skipper(size: int) -> Skip:
+    """Return what passes over *size* bytes."""
+    return lambda data, at: _end(data, at, size)
+
+
+PRIMITIVES: dict[str, tuple[Read, Skip]] = {
+    "null": (lambda _, at: (None, at), lambda _, at: at),
+    "boolean": (_boolean, fixed_skipper(1)),
+    "int": (_long, skip_long),
+    "long": (_long, skip_long),
+    "float": (_float_reader(Struct("<f")), fixed_skipper(4)),
+    "double": (_float_reader(Struct("<d")), fixed_skipper(8)),
+    "bytes": (_bytes, skip_bytes),
+    "string": (_string, skip_bytes),
+}
+
+
+def _branch(data: bytes, at: int, branches: int) -> tuple[int, int]:
+    which, at = _long(data, at)
+    if not 0 <= which < branches:
+        raise Broken("a choice that the schema does not have")
+    return which, at
+
+
+def enum_reader(symbols: Sequence[str]) -> Read:
+    """Return what reads one of *symbols*."""
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        which, at = _branch(data, at, len(symbols))
+        return symbols[which], at
+
+    return read
+
+
+def union_reader(branches: Sequence[Read]) -> Read:
+    """Return what reads a value of one of *branches*."""
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        which, at = _branch(data, at, len(branches))
+        return branches[which](data, at)
+
+    return read
+
+
+def union_skipper(branches: Sequence[Skip]) -> Skip:
+    """Return what passes over a value of one of *branches*."""
+
+    def skip(data: bytes, at: int) -> int:
+        which, at = _branch(data, at, len(branches))
+        return branches[which](data, at)
+
+    return skip
+
+
+def _block(data: bytes, at: int) -> tuple[int, int]:
+    """Return how many elements come next, 0 after the last; a block's size in bytes is not used."""
+    count, at = _long(data, at)
+    if count < 0:
+        count = -count
+        at = skip_long(data, at)
+    return count, at
+
+
+def blocks_skipper(element: Skip) -> Skip:
+    """Return what passes over an array, or a map, of such elements."""
+
+    def skip(data: bytes, at: int) -> int:
+        count, at = _block(data, at)
+        while count:
+            for _ in range(count):
+                begun, at = at, element(data, at)
+                if begun == at:
+                    break  # elements of no bytes: all others are as this one
+            count, at = _block(data, at)
+        return at
+
+    return skip
+
+
+def array_reader(element: Read) -> Read:
+    """Return what reads an array of such elements."""
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        found = []
+        count, at = _block(data, at)
+        while count:
+            for _ in range(count):
+                begun = at
+                value, at = element(data, at)
+                found.append(value)
+                if begun == at:
+                    break
+            count, at = _block(data, at)
+        return found, at
+
+    return read
+
+
+def map_reader(wanted: Mapping[str, Read], other: Skip) -> Read:
+    """Return what reads the *wanted* keys of a map, and passes over the values of others."""
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        found = {}
+        count, at = _block(data, at)
+        while count:
+            for _ in range(count):
+                key, at = _string(data, at)
+                element = wanted.get(key)
+                if element is None:
+                    at = other(data, at)
+                else:
+                    found[key], at = element(data, at)
+            count, at = _block(data, at)
+        return found, at
+
+    return read
+
+
+def nothing_of(skip: Skip, kind: Callable[[], Any]) -> Read:
+    """Return what passes over a value and gives an empty one of its *kind*."""
+    return lambda data, at: (kind(), skip(data, at))
