@@ -9,6 +9,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 from streamfilter.kafka.broker.node import free_ports
+from streamfilter.model import Record
 from streamfilter.process.health import State
 from tests.documents.test_avro import frame, written
 from tests.documents.test_registry import Handler
@@ -38,7 +39,9 @@ def documents() -> list[dict[str, str]]:
 
 
 def field(number: int, text: str) -> bytes:
-    return bytes([number << 3 | 2, len(text) & 127 | 128, len(text) >> 7]) + text.encode()
+    raw = text.encode()
+    size = [len(raw) & 127 | 128, len(raw) >> 7 & 127 | 128, len(raw) >> 14]
+    return bytes([number << 3 | 2, *size]) + raw
 
 
 def as_json(row: dict[str, str], later: bool) -> bytes:
@@ -66,7 +69,7 @@ def registry(port: int) -> Iterator[None]:
         server.server_close()
 
 
-def found(stage: Stage, rows: dict[bytes | None, str]) -> dict[str, Any]:
+def found(stage: Stage, name_of: Callable[[Record], str]) -> dict[str, Any]:
     """Return what became of each document, with the evidence."""
     became: dict[str, Any] = {}
     for place, records in stage.outputs().items():
@@ -76,7 +79,7 @@ def found(stage: Stage, rows: dict[bytes | None, str]) -> dict[str, Any]:
                 for name, value in each.headers
                 if name.startswith("__streamfilter.")
             }
-            name = rows.get(each.value, "broken")
+            name = name_of(each)
             assert name == "broken" or name not in became, f"{name} came out twice"
             became[name] = place, evidence
     return became
@@ -112,7 +115,7 @@ def lived(stage: Stage, format: str) -> dict[str, Any]:
     letters = stage.outputs()["dead_letter"]
     codes = [header(each, "__streamfilter.error.code") for each in letters]
     assert codes == ["schema_unknown", "schema_decode"] * schemas
-    became = found(stage, rows)
+    became = found(stage, lambda each: rows.get(each.value, "broken"))
     became.pop("broken", None)
     return became
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 NAMES = {
-    "kafka": {"RealKafka", "kafka_jars"},
+    "kafka": {"RealKafka", "RealRegistry", "kafka_jars"},
     "tools": {"tool", "chromium", "ShiftedClock"},
 }
 NOT_QUICK = {*NAMES, "slow", "long"}

@@ -3,6 +3,7 @@
 `RealKafka` (real.py) starts Apache Kafka from Maven Central's jars on the machine's Java; what
 proves a promise runs against it. `EmbeddedBroker` (embedded.py) is the mock cluster inside
 librdkafka: nothing to install, good enough to watch a stream flow, and proof of nothing.
+`RealRegistry` (registry.py) is a schema registry from Maven Central, beside the first of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Where Java is, and where Kafka's jars are: fetched once by Maven into a cache of the user.
+"""Where Java is, and where its programs are: fetched once by Maven into a cache of the user.
 
-The cache is a directory named after the pom, and it is there whole or not at all: it is filled
-beside its place and renamed into it, so two processes may fill it at once and either may win.
+A program's cache is a directory named after its pom, and it is there whole or not at all: it is
+filled beside its place and renamed into it, so two processes may fill it at once and either may
+win.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -19,7 +21,24 @@ JAVA_MINIMUM = 17
 """What Kafka 4's brokers are compiled for."""
 
 FETCH_TIMEOUT_SECONDS = 600
-COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.7.1:copy-dependencies"
+MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.7.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a pom of ours depends on, and nothing else."""
+
+    name: str
+    pom: str
+    """A file beside this one; its first property says the version."""
+    goal: str
+    """Of Maven's plug-in: how what was fetched comes into a directory."""
+    part: str
+    """A file that is there if all is."""
+
+
+KAFKA = Program("Apache Kafka", "pom.xml", "copy-dependencies", "kafka_*.jar")
+REGISTRY = Program("Apicurio Registry", "registry.xml", "unpack-dependencies", "*-runner.jar")
 
 
 class BrokerUnavailableError(RuntimeError):
@@ -87,30 +106,39 @@ def kafka_jars() -> Path:
     Raises:
         BrokerUnavailableError: Maven is missing, or could not fetch them.
     """
-    place = cache_directory() / _cache_name()
+    return _fetched(KAFKA)
+
+
+def registry_jars() -> Path:
+    """Return the directory of the schema registry, fetching it the first time (140 MB).
+
+    Raises:
+        BrokerUnavailableError: Maven is missing, or could not fetch it.
+    """
+    return _fetched(REGISTRY)
+
+
+def _fetched(program: Program) -> Path:
+    pom = (resources.files(__package__) / program.pom).read_text(encoding="utf-8")
+    place = cache_directory() / _cache_name(pom)
     if not place.is_dir():
-        _fill(place)
+        _fill(place, program, pom)
     return place
 
 
-def _pom() -> str:
-    return (resources.files(__package__) / "pom.xml").read_text(encoding="utf-8")
-
-
-def _cache_name() -> str:
-    pom = _pom()
-    version = re.search(r"<kafka\.version>([^<]+)<", pom)
-    assert version, "pom.xml pins kafka.version"
+def _cache_name(pom: str) -> str:
+    pinned = re.search(r"<(\w+)\.version>([^<]+)<", pom)
+    assert pinned, "a pom pins the version of its program"
     # The digest makes a changed pin (of the logging back end, say) a new directory.
     digest = hashlib.blake2b(pom.encode(), digest_size=4).hexdigest()
-    return f"kafka-{version[1]}-{digest}"
+    return f"{pinned[1]}-{pinned[2]}-{digest}"
 
 
-def _fill(place: Path) -> None:
+def _fill(place: Path, program: Program, pom: str) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".fetching-") as working:
-        (pom := Path(working, "pom.xml")).write_text(_pom(), encoding="utf-8")
-        _run_maven(pom, Path(working, "lib"))
+        (path := Path(working, "pom.xml")).write_text(pom, encoding="utf-8")
+        _run_maven(program, path, Path(working, "lib"))
         try:
             Path(working, "lib").rename(place)
         except OSError:
@@ -118,14 +146,14 @@ def _fill(place: Path) -> None:
                 raise
 
 
-def _run_maven(pom: Path, target: Path) -> None:
+def _run_maven(program: Program, pom: Path, target: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise BrokerUnavailableError(
-            "Apache Kafka's jars come by Maven, and there is no `mvn` on the PATH.\n"
+            f"{program.name} comes by Maven, and there is no `mvn` on the PATH.\n"
             "    cure: install Maven (Debian: apt-get install maven)"
         )
-    command = [maven, "-q", "-B", "-f", str(pom), COPY_JARS]
+    command = [maven, "-q", "-B", "-f", str(pom), f"{MAVEN_PLUGIN}:{program.goal}"]
     command += [f"-DoutputDirectory={target}", "-DincludeScope=runtime"]
     try:
         done = subprocess.run(
@@ -133,12 +161,12 @@ def _run_maven(pom: Path, target: Path) -> None:
         )
     except subprocess.TimeoutExpired as slow:
         raise BrokerUnavailableError(
-            f"Maven did not finish fetching Kafka's jars in {FETCH_TIMEOUT_SECONDS} s.\n"
+            f"Maven did not finish fetching {program.name} in {FETCH_TIMEOUT_SECONDS} s.\n"
             "    cure: check that Maven reaches its repository, then try again"
         ) from slow
-    if done.returncode != 0 or not any(target.glob("kafka_*.jar")):
+    if done.returncode != 0 or not any(target.glob(program.part)):
         raise BrokerUnavailableError(
-            "Maven could not fetch Kafka's jars. It said:\n"
+            f"Maven could not fetch {program.name}. It said:\n"
             + "\n".join((done.stdout + done.stderr).splitlines()[-15:])
             + "\n    cure: check that Maven reaches its repository (~/.m2/settings.xml)"
         )

@@ -1,0 +1,130 @@
+"""A real schema registry on this machine: Apicurio's, on a free loopback port.
+
+    with RealRegistry() as registry:
+        id_ = registry.register("articles-value", "AVRO", schema)
+
+It speaks Confluent's API. What it was told is kept in files until the end, so that a registry that
+was killed and comes back knows it still; its own way is to forget. It starts within seconds (7 of
+processor time) and holds 0.3 GB.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+from streamfilter.kafka.broker.child import Child
+from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, registry_jars
+from streamfilter.kafka.broker.node import free_ports
+
+READY_TIMEOUT_SECONDS = 600
+ANSWER_TIMEOUT_SECONDS = 60
+LOG_LINES_SHOWN = 30
+OPTIONS = ("-Xmx400m", "-XX:+UseSerialGC")
+API = "/apis/ccompat/v7"
+
+
+class RealRegistry:
+    """A registry that we own. It runs between `start` and `kill`, and may be started again."""
+
+    def __init__(self, *, port: int | None = None) -> None:
+        """Prepare a registry; nothing runs yet.
+
+        Args:
+            port: where it answers; a free one by default.
+
+        Raises:
+            BrokerUnavailableError: no Java or no Maven; the message names the cure.
+        """
+        self._java, (self._jar,) = find_java(), registry_jars().glob("*-runner.jar")
+        self.port = free_ports(1)[0] if port is None else port
+        self._temporary = tempfile.TemporaryDirectory(prefix="streamfilter-registry-")
+        self._directory = Path(self._temporary.name)
+        self._child: Child | None = None
+
+    @property
+    def url(self) -> str:
+        """Return what `input.registry.url` says."""
+        return f"http://127.0.0.1:{self.port}{API}"
+
+    def __enter__(self) -> RealRegistry:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start it, and return when it answers.
+
+        Raises:
+            BrokerUnavailableError: it died, or did not answer in time; with its log's end.
+        """
+        database = f"jdbc:h2:file:{self._directory / 'schemas'};WRITE_DELAY=0"
+        properties = {
+            "quarkus.http.host": "127.0.0.1",
+            "quarkus.http.port": str(self.port),
+            "quarkus.datasource.jdbc.url": database,
+        }
+        options = [*OPTIONS, *(f"-D{name}={value}" for name, value in properties.items())]
+        command = [str(self._java), *options, "-jar", str(self._jar)]
+        self._child = Child(command, log=self._directory / "registry.log")
+        deadline = time.monotonic() + READY_TIMEOUT_SECONDS
+        while not self._answers():
+            if self._child.exit_code is not None:
+                raise BrokerUnavailableError(self._why("died while starting"))
+            if time.monotonic() > deadline:
+                raise BrokerUnavailableError(self._why("did not become ready"))
+            time.sleep(0.1)
+
+    def register(self, subject: str, kind: str, text: str) -> int:
+        """Add a schema to a subject, and return its id."""
+        body = json.dumps({"schemaType": kind, "schema": text}).encode()
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        request = Request(self.url + path, body, {"Content-Type": "application/json"})
+        with urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS) as answer:
+            return int(json.load(answer)["id"])
+
+    def pause(self) -> None:
+        """Freeze it (SIGSTOP): it takes connections and answers nothing."""
+        if self._child is not None:
+            self._child.pause()
+
+    def resume(self) -> None:
+        """Let a paused one run on."""
+        if self._child is not None:
+            self._child.resume()
+
+    def kill(self) -> None:
+        """End it as a power cut would (SIGKILL). A paused one too."""
+        if self._child is not None:
+            self._child.kill()
+
+    def close(self) -> None:
+        """Kill it, and delete what it was told."""
+        self.kill()
+        self._temporary.cleanup()
+
+    def _answers(self) -> bool:
+        try:
+            with urlopen(f"{self.url}/subjects", timeout=ANSWER_TIMEOUT_SECONDS):
+                return True
+        except HTTPError as error:
+            error.close()
+        except OSError:
+            pass
+        return False
+
+    def _why(self, happened: str) -> str:
+        lines = (self._directory / "registry.log").read_text(errors="replace").splitlines()
+        end = "\n".join(lines[-LOG_LINES_SHOWN:])
+        return f"the schema registry {happened}. The end of its log:\n{end}"
