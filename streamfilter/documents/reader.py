@@ -162,7 +162,9 @@ class Reader:
         if record.headers_error is not None:
             raise Unreadable(ErrorCode.BAD_HEADER, record.headers_error)
         if isinstance(record, Row):
-            text, id_ = self._select(record.content())
+            content = record.content()
+            record.refuse_larger(self.limits.document_bytes)
+            text, id_ = self._select(content)
         elif (value := record.value) is None:
             return self._without_value(record)
         else:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamfilter.documents.pointers import Unreadable
+from streamfilter.documents.selecting import check_size
 from streamfilter.model import Malformed, Record
 
 
@@ -31,6 +32,10 @@ class Row(Record):
         if self.trouble is not None:
             raise Unreadable(self.trouble.code, self.trouble.message)
         return self.named
+
+    def refuse_larger(self, limit: int) -> None:
+        """Raise `Unreadable`, TOO_LARGE, if the row has more than *limit* bytes."""
+        check_size("the row", len(self.value or b""), "bytes", limit)
 
 
 def place_of(record: Record) -> str:

@@ -80,17 +80,30 @@ def test_bytes_that_are_no_utf_8_are_a_broken_row_only_where_they_are_read(desk:
     assert letter["error"]["message"] == "the cell of column text is not UTF-8"
 
 
-def test_a_quote_that_swallows_the_file_costs_no_more_memory_than_a_document_may(
-    desk: Desk,
-) -> None:
-    rows = "".join(f"{n},{TEXTS[0]}\n" for n in range(200))
-    path = csv(desk.path / "in.csv", f'id,text\n1,"{TEXTS[1]}\n{rows}')
+LARGE = "".join(f"{n},{TEXTS[0]}\n" for n in range(200))
+"""Lines that would be rows outside of quotes, and more than a document may have."""
+
+
+@pytest.mark.parametrize("last", [f'{LARGE}"', f'""{LARGE}"""', f'{LARGE}",more', f'{LARGE}"more'])
+def test_of_a_row_that_is_too_large_no_line_is_read_as_a_row(desk: Desk, last: str) -> None:
+    there = f'id,text\n1,"{TEXTS[1]}"\n', f"3,{TEXTS[2]}\n"
+    path = csv(desk.path / "in.csv", f'{there[0]}2,"{TEXTS[3]}\n{last}\n{there[1]}')
     arguments = [*desk.arguments(path), "--set", "limits.document=2KiB"]
     assert main(arguments) == 0
-    first, *others = desk.records(desk.dead)
-    assert "field larger than field limit" in first["error"]["message"]
-    assert not others
-    assert desk.unique.read_text().count("\n") == 2, "what follows is read again"
+    (letter,) = desk.records(desk.dead)
+    assert letter["error"]["code"] == "too_large"
+    assert letter["error"]["message"] == "the row has more than 2048 bytes"
+    assert letter["source"]["offset"] == 3
+    assert len(letter["payload"]) < 2_200
+    assert desk.unique.read_text() == "".join(there), "what follows is read again"
+
+
+def test_a_quote_that_swallows_the_file_is_told_and_costs_no_more_memory_than_a_document_may(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = csv(desk.path / "in.csv", f'id,text\n1,"{TEXTS[1]}\n{LARGE}')
+    assert main([*desk.arguments(path), "--set", "limits.document=2KiB"]) == 65
+    assert f"{path}: row 2 has a quote that nothing ends" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,22 @@ def test_texts_of_two_columns_are_read_in_their_order(desk: Desk, format: Format
 
 
 @formats
+def test_a_row_that_is_larger_than_a_document_may_be_is_a_dead_letter(
+    desk: Desk, format: Format
+) -> None:
+    rows = [{**each, "note": "x" * 3_000 * (n == 2)} for n, each in enumerate(told(5))]
+    path = format.file(desk.path, rows)
+    assert main([*desk.arguments(path), "--set", "limits.document=3KiB"]) == 0
+    (letter,) = desk.records(desk.dead)
+    assert letter["error"]["code"] == "too_large"
+    assert letter["error"]["message"].startswith("the row has ")
+    assert letter["source"]["offset"] == (4 if format.name == "csv" else 3)
+    assert [each["id"] for each in format.read(desk.unique)] == [
+        each["id"] for n, each in enumerate(rows) if n != 2
+    ]
+
+
+@formats
 def test_the_format_is_said_where_the_name_does_not_say_it(desk: Desk, format: Format) -> None:
     rows = told(40)
     path = format.file(desk.path, rows).rename(desk.path / "data")

@@ -3,17 +3,18 @@
 Cells are parted by the first of comma, semicolon, tab and bar by which the first row has the
 columns that are read. Quotes are those of RFC 4180, and strict: a quote that is not closed before
 its neighbour's cell would else swallow rows, and nobody would hear of it. A row with more or fewer
-cells than the first is broken. Rows that are kept come out byte for byte.
+cells than the first is broken. Rows that are kept come out byte for byte. Of a row that is larger
+than a document may be, the rest is passed over: lines inside of its quotes are no rows.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 from typing import Any
 
-from streamfilter.documents.pointers import Path
+from streamfilter.documents.pointers import Path, Unreadable
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
 from streamfilter.files.formats.columns import check_columns, lacks
@@ -41,28 +42,21 @@ class CsvTable:
         """
         self._file = InputFile(path, name=name)
         self.path, self.name = path, self._file.name
+        limit = reader.limits.document_bytes
         # The module's own, for the whole process: nobody else here reads CSV.
-        csv.field_size_limit(reader.limits.document_bytes)
-        self._raw: list[bytes] = []
-        """The lines of the row that is being read."""
+        csv.field_size_limit(limit)
         raws = self._file.raw_lines()
         seen: list[bytes] = []
         self.header, self.delimiter, lines = self._first_row(raws, seen, reader.needed)
         self.first = b"".join(seen[:lines])
         self._file.digest.update(self.first)
-        self._lines = self._tapped(chain(seen[lines:], raws))
+        self._row_lines = RowLines(chain(seen[lines:], raws), self._file, self.delimiter, limit)
         check_columns(path, self.header, reader)
         self._wanted = {
             key: self.header.index(key)
             for key in {path[0] for path in reader.paths if path}
             if key in self.header
         }
-
-    def _tapped(self, raws: Iterable[bytes]) -> Iterator[str]:
-        for raw in raws:
-            self._raw.append(raw)
-            # Undecodable bytes stay visible, so that the row they are in is told from others.
-            yield raw.decode("utf-8", "surrogateescape")
 
     def _first_row(
         self, raws: Iterator[bytes], seen: list[bytes], needed: Sequence[Sequence[Path]]
@@ -109,14 +103,14 @@ class CsvTable:
         yield None, 0  # the first row
         for number, (raw, cells, trouble) in enumerate(self._parsed(), 2):
             line = raw.removesuffix(b"\n")
-            self._file.digest.update(line + b"\n")
             source = Source(self.name, 0, number)
             blank = not cells and trouble is None
             yield None if blank else self._row(source, line, cells, trouble), len(line)
 
-    def _parsed(self) -> Iterator[tuple[bytes, list[str], str | None]]:
+    def _parsed(self) -> Iterator[tuple[bytes, list[str], Malformed | None]]:
         """Yield each row's bytes, its cells, and why it has none."""
-        rows = csv.reader(self._lines, delimiter=self.delimiter, strict=True)
+        lines = self._row_lines
+        rows = csv.reader(lines, delimiter=self.delimiter, strict=True)
         while True:
             cells, trouble = [], None
             try:
@@ -124,16 +118,17 @@ class CsvTable:
             except StopIteration:
                 return
             except csv.Error as error:
-                trouble = str(error)
-            yield b"".join(self._raw), cells, trouble
-            self._raw.clear()
+                trouble = Malformed(ErrorCode.SCHEMA_DECODE, str(error))
+            except Unreadable as error:
+                trouble = error.reading
+            yield lines.end_row(), cells, trouble
 
-    def _row(self, source: Source, raw: bytes, cells: list[str], trouble: str | None) -> Row:
+    def _row(self, source: Source, raw: bytes, cells: list[str], trouble: Malformed | None) -> Row:
         if trouble is None and len(cells) != len(self.header):
-            trouble = f"the row has {len(cells)} cells, the first one {len(self.header)}"
+            message = f"the row has {len(cells)} cells, the first one {len(self.header)}"
+            trouble = Malformed(ErrorCode.SCHEMA_DECODE, message)
         if trouble is not None:
-            malformed = Malformed(ErrorCode.SCHEMA_DECODE, trouble)
-            return Row(source, None, raw, trouble=malformed)
+            return Row(source, None, raw, trouble=trouble)
         named = {key: cells[at] for key, at in self._wanted.items()}
         broken = None if raw.isascii() else _no_utf_8(named)
         return Row(source, None, raw, named=named, trouble=broken)
@@ -156,6 +151,92 @@ class CsvTable:
 
 
 table = CsvTable
+
+
+class RowLines:
+    """The lines of a file's rows, as the parser takes them: one row, and no line of the next.
+
+    What is kept of a row is no more than *limit* bytes and a line.
+    """
+
+    def __init__(self, lines: Iterator[bytes], file: InputFile, delimiter: str, limit: int) -> None:
+        self._lines, self._file, self._limit = lines, file, limit
+        self._delimiter = delimiter.encode()
+        self._row: list[bytes] = []
+        self._held = 0
+        self._rows = 1
+
+    def __iter__(self) -> RowLines:
+        return self
+
+    def __next__(self) -> str:
+        """Return the next line.
+
+        Raises:
+            Unreadable: TOO_LARGE; the rest of the row was passed over.
+            BrokenInput: it has no end.
+        """
+        raw = self._taken()
+        self._row.append(raw)
+        self._held += len(raw)
+        if self._held > self._limit:
+            self._pass_over()
+            message = f"the row has more than {self._limit} bytes"
+            raise Unreadable(ErrorCode.TOO_LARGE, message)
+        # Undecodable bytes stay visible, so that the row they are in is told from others.
+        return raw.decode("utf-8", "surrogateescape")
+
+    def end_row(self) -> bytes:
+        """Return the bytes of the row whose lines were taken."""
+        raw = b"".join(self._row)
+        self._row.clear()
+        self._held = 0
+        self._rows += 1
+        return raw
+
+    def _taken(self) -> bytes:
+        raw = next(self._lines)
+        self._file.digest.update(raw if raw.endswith(b"\n") else raw + b"\n")
+        return raw
+
+    def _pass_over(self) -> None:
+        """Take lines up to that with which the row ends."""
+        inside = False
+        for raw in self._row:
+            inside = _ends_inside(raw, inside, self._delimiter)
+        try:
+            while inside:
+                inside = _ends_inside(self._taken(), inside, self._delimiter)
+        except StopIteration:
+            raise BrokenInput(
+                f"{self._file.path}: row {self._rows + 1} has a quote that nothing ends, and more "
+                f"than {self._limit} bytes\n    cure: end the quote, or raise limits.document"
+            ) from None
+
+
+def _ends_inside(line: bytes, inside: bool, delimiter: bytes) -> bool:
+    """Return whether *line* ends within quotes, where it begins *inside* of them or does not."""
+    at = 0
+    while True:
+        if not inside and line.startswith(b'"', at):
+            inside, at = True, at + 1
+        if inside:
+            at = _behind_quote(line, at)
+            if at == 0:
+                return True
+            inside = False
+        at = line.find(delimiter, at) + 1
+        if at == 0:
+            return False
+
+
+def _behind_quote(line: bytes, at: int) -> int:
+    """Return the place behind the quote that ends a cell, 0 if none does; two are one in it."""
+    while (at := line.find(b'"', at)) >= 0:
+        if not line.startswith(b'"', at + 1):
+            return at + 1
+        at += 2
+    return 0
 
 
 def _begun(raws: Iterator[bytes], seen: list[bytes]) -> Iterator[str]:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
+from streamfilter.documents.selecting import check_size
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.lines import STDIN, InputFile
 from streamfilter.files.outputs import OutputFile
@@ -50,6 +51,8 @@ class Rows:
     named: Mapping[str, list[Any]]
     whole: bool
     """Whether all of these values could be had."""
+    size: int
+    """In bytes, unpacked."""
 
 
 class ParquetRow(Row):
@@ -84,6 +87,12 @@ class ParquetRow(Row):
         if not rows.whole and NO_VALUE in named.values():
             raise Unreadable(ErrorCode.BAD_UTF8, "a string is not UTF-8")
         return named
+
+    def refuse_larger(self, limit: int) -> None:
+        """Raise `Unreadable`, TOO_LARGE, if the row's columns have more than *limit* bytes."""
+        if self.rows.size > limit:  # no row is larger than its batch, which is measured once
+            size = self.rows.batch.slice(self.at, 1).nbytes
+            check_size("the row", size, "bytes", limit)
 
     @property
     def value(self) -> bytes:
@@ -156,7 +165,8 @@ class ParquetTable:
             column = batch.column(batch.schema.get_field_index(key))
             named[key] = _values(column)
             digest.add(column, named[key])
-        rows = Rows(batch, named, not any(NO_VALUE in each for each in named.values()))
+        whole = not any(NO_VALUE in each for each in named.values())
+        rows = Rows(batch, named, whole, batch.nbytes)
         return [
             ParquetRow(Source(self.name, 0, start + at), rows, at) for at in range(batch.num_rows)
         ]
