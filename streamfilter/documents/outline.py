@@ -42,6 +42,19 @@ class Outline:
                 parts.extend(((*path, *way), each) for way, each in inside)
         return found
 
+    def keys(self) -> list[str]:
+        """Return the keys of the value itself, whichever of its kinds it is of."""
+        found: dict[str, None] = {}
+        parts = deque([self.root])
+        while parts:
+            inside = self.below(parts.popleft())
+            for way, each in () if isinstance(inside, str) else inside:
+                if way:
+                    found[way[0]] = None
+                else:
+                    parts.append(each)
+        return [*found]
+
     def at(self, path: Path) -> set[str]:
         """Return what may be at *path*: nothing if the schema does not have it."""
         return set(self._at(path, self.root))

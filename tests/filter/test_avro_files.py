@@ -91,6 +91,20 @@ def test_another_codec_is_named_with_the_cure(
     assert "cure: write it anew, such as by `avro-tools recodec --codec deflate IN OUT`" in error
 
 
+def test_a_file_of_records_of_several_kinds_is_read_by_what_each_has(desk: Desk) -> None:
+    note = {"type": "record", "name": "Note", "fields": [
+        {"name": name, "type": "string"} for name in ("id", "text")]}  # fmt: skip
+    other = {**note, "name": "Other", "fields": [{"name": "at", "type": "long"}]}
+    rows = [("Note", each) for each in stories(60)] + [None, ("Other", {"at": 5})]
+    path = container(desk.path / "in.avro", rows, ["null", note, other])
+    assert desk.run(path) == 0
+    withheld = {each["id"] for each in desk.records(desk.duplicates)}
+    assert withheld
+    assert read(desk.unique) == [each for _, each in rows[:60] if each["id"] not in withheld]
+    codes = [(each["error"]["code"], each["source"]["offset"]) for each in desk.records(desk.dead)]
+    assert codes == [("wrong_type", 61), ("missing_text", 62)]
+
+
 def test_a_string_that_is_no_utf_8_is_one_dead_letter(desk: Desk) -> None:
     rows = articles(5)
     rows[2]["body"]["text"] = "a text with caf\u00e9 in it, and then some more"

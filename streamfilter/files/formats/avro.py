@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from gzip import BadGzipFile
 from typing import Any
 
-from streamfilter.documents.avro_schema import compile_avro
+from streamfilter.documents.avro_schema import compile_avro, outline_of_avro
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
 from streamfilter.documents.schemas import BROKEN_VALUE, Broken
@@ -55,6 +55,7 @@ class AvroTable:
             self.schema = json.loads(text)
             self._read = compile_avro(text, reader.paths)
             self._pass_over = compile_avro(text, ())
+            columns = [key for key in outline_of_avro(text).keys() if isinstance(key, str)]  # noqa: SIM118
         self.codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
         if self.codec not in _CODECS:
             raise BrokenInput(
@@ -62,7 +63,7 @@ class AvroTable:
                 "write it anew, such as by `avro-tools recodec --codec deflate IN OUT`"
             )
         self._file.digest.update(text.encode())
-        check_columns(path, _columns(self.schema), reader)
+        check_columns(path, columns, reader)
 
     def _header(self) -> Mapping[str, bytes]:
         if self._bytes.take(len(MAGIC)) != MAGIC:
@@ -251,10 +252,3 @@ _CODECS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = 
     "deflate": (_inflated, _deflated),
 }
 """Name → what unpacks a block, and what packs it."""
-
-
-def _columns(schema: Any) -> list[str]:
-    """Return the names of the records' fields, older ones too; none if they are no records."""
-    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
-    names = [name for each in fields for name in (each["name"], *each.get("aliases", ()))]
-    return [name for name in dict.fromkeys(names) if isinstance(name, str)]
