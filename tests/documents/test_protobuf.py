@@ -20,6 +20,7 @@ from grpc_tools import protoc
 from streamfilter.assembly import reader_for
 from streamfilter.cli import main
 from streamfilter.config.configuration import load_config, read_config
+from streamfilter.documents.formats import protobuf
 from streamfilter.documents.pointers import parse_pointer, tree_of
 from streamfilter.documents.proto_schema import Types
 from streamfilter.documents.proto_wire import message_reader
@@ -325,6 +326,20 @@ def test_what_is_wrong_with_a_registered_schema_is_found_once(monkeypatch):
         assert reading.message == "the schema is none"
         assert code_of(read(framed, frame(b"\0", 2))) is ErrorCode.SCHEMA_DECODE
     assert len(made) == 1
+
+
+def test_a_message_that_nobody_can_read_is_compiled_once(monkeypatch):
+    schema = Schema("PROTOBUF", "message A { Part text = 1; } message B { string text = 1; }")
+    framed, made = Reader("protobuf", id=None, schemas=Shelf({1: schema})), []
+    real = message_reader
+    monkeypatch.setattr(protobuf, "message_reader", lambda *a: made.append(1) or real(*a))
+    for _ in range(3):
+        reading = read(framed, frame(b"\0" + b"\x0a\1a", 1))
+        assert code_of(reading) is ErrorCode.SCHEMA_DECODE
+        assert "is of type Part, which neither the schema" in reading.message
+        assert isinstance(read(framed, frame(b"\2\2" + b"\x0a\1a", 1)), Document)
+        assert code_of(read(framed, frame(b"\2\4" + b"\x0a\1a", 1))) is ErrorCode.SCHEMA_DECODE
+    assert len(made) == 2
 
 
 def broken():

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from streamfilter.documents.reader import Limits, Reader
+from streamfilter.documents.schemas import OneSchema, Schema
 from streamfilter.matching import envelope
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source, Unjudged
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.text import GROWTH_MAX
+from streamfilter.stops import ConfigError
 from tests.fuzz.pieces import Target, cut, joined
 
 LIMITS = Limits(document_bytes=4_000, text_characters=600, depth=8)
 SOURCE = Source("t", 0, 1)
 
 
-def reader(**settings: str) -> Reader:
-    return Reader(limits=LIMITS, empty_text="exact_only", **settings)  # type: ignore[arg-type]
+def reader(**settings: Any) -> Reader:
+    return Reader(limits=LIMITS, empty_text="exact_only", **settings)
 
 
 FAST = reader(text="/a/text", id="/id")
@@ -38,6 +41,47 @@ def read_record(value: bytes) -> None:
             assert len(reading.text) <= LIMITS.text_characters
             reading.text.encode()
     assert fast == slow, (fast, slow)
+
+
+PROTO = """syntax = "proto3"; message First { string text = 1; } message Story {
+  message A { string text = 1; optional sint32 size = 2; repeated A more = 3; }
+  oneof kind { string agency = 4; fixed32 feed = 5; }
+  string id = 1; A a = 2; map<string, A> parts = 6; repeated int64 n = 7;
+}"""
+FRAMED, BARE = (
+    reader(format="protobuf", text=["/a/text", "/a/more/*/text", "/parts/x/text", "/agency"],
+           schemas=OneSchema(Schema("PROTOBUF", PROTO)), framed=framed, message=message)
+    for framed, message in ((True, None), (False, "Story"))
+)  # fmt: skip
+
+
+def read_protobuf(value: bytes) -> None:
+    """Value or schema, no bytes are more than broken; a frame changes nothing of what it frames."""
+    bare = BARE.read(Record(SOURCE, None, value))
+    framed = FRAMED.read(Record(SOURCE, None, b"\0\0\0\0\7\2\2" + value))
+    for reading in (bare, framed, FRAMED.read(Record(SOURCE, None, value))):
+        assert isinstance(reading, Document | Unjudged | Malformed)
+        if isinstance(reading, Malformed):
+            assert reading.code is not ErrorCode.INTERNAL, reading
+            assert len(reading.message) < 500
+        if isinstance(reading, Document):
+            reading.text.encode()
+    if isinstance(bare, Document) and len(value) + 7 <= LIMITS.document_bytes:
+        assert framed == bare, (framed, bare)
+
+
+def read_proto_schema(data: bytes) -> None:
+    """A schema of anybody's is read, or called broken; what it makes reads any bytes."""
+    text, value, *_ = *cut(data, 2), b""
+    schemas = OneSchema(Schema("PROTOBUF", text.decode("utf-8", "replace")))
+    try:
+        made = reader(format="protobuf", schemas=schemas, framed=False, text="/text", id="/id")
+    except ConfigError:
+        return
+    reading = made.read(Record(SOURCE, None, value))
+    assert isinstance(reading, Document | Unjudged | Malformed)
+    if isinstance(reading, Malformed):
+        assert reading.code is not ErrorCode.INTERNAL, reading
 
 
 SKETCHERS = [
@@ -95,8 +139,24 @@ ENVELOPE = {
     "payload": "AAEC", "payload_encoding": "base64",
 }  # fmt: skip
 
+MESSAGES = (
+    b"\x0a\1x\x12\x0d\x0a\4some\x10\x03\x1a\3\x0a\1b\x22\3dpa\x32\x08\x0a\1x\x12\3\x0a\1y\x3a\2\1\2",
+    b"\x0a\1x\x12\2\x0a\0\x2d\1\2\3\4\x38\x96\x01\x9b\x06\x08\x01\x9c\x06",
+)
+
 TARGETS = {
     "documents": Target(read_record, RECORDS, WORDS),
+    "protobuf": Target(read_protobuf, MESSAGES, (b"\x0a", b"\x12", b"\x32", b"\xff\xff\xff\x7f")),
+    "proto_schema": Target(
+        read_proto_schema,
+        (
+            joined(PROTO.replace("First", "Other").encode(), MESSAGES[0]),
+            joined(
+                b"message A { optional string id = 2; oneof b { string text = 1; } }", b"\x0a\1a"
+            ),
+        ),
+        (b"message ", b"map<string, A>", b"repeated ", b"oneof ", b"reserved 1 to max;", b"/*"),
+    ),
     "texts": Target(
         sketch_texts,
         (

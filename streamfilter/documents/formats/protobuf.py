@@ -36,7 +36,7 @@ class Messages:
     def __init__(self, schema: Schema, tree: Tree | None) -> None:
         self._types = Types(schema.text, [text for _, text in schema.references])
         self._tree = tree
-        self._readers: dict[Which, MessageReader] = {}
+        self._readers: dict[Which, MessageReader | Broken] = {}
 
     def reader(self, which: Which) -> MessageReader:
         """Return what reads that message.
@@ -46,12 +46,26 @@ class Messages:
         """
         known = self._readers.get(which)
         if known is None:
-            found = self._types.find(which) if isinstance(which, str) else self._at(which)
-            tree = self._tree
-            if tree is None:
-                tree = {} if found is None else tree_of([*self._types.outline(found).paths()])
-            known = self._readers[which] = message_reader(self._types, found, tree)
+            known = self._made(which)
+        if isinstance(known, Broken):
+            raise Broken(*known.args)
         return known
+
+    def _made(self, which: Which) -> MessageReader | Broken:
+        """Return what reads that message, or why nobody can; as many are kept as it has."""
+        found = self._types.find(which) if isinstance(which, str) else self._at(which)
+        if found is None:
+            return Broken("the schema has no such message")
+        tree = self._tree
+        if tree is None:
+            tree = tree_of([*self._types.outline(found).paths()])
+        made: MessageReader | Broken
+        try:
+            made = message_reader(self._types, found, tree)
+        except Broken as trouble:
+            made = Broken(*trouble.args)
+        self._readers[which] = made
+        return made
 
     def outlines(self) -> list[Outline]:
         """Return what pointers can lead to in each of the messages."""
