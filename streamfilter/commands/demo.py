@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import signal
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
 
 from streamfilter.demo.board import Board
-from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun
+from streamfilter.demo.ledger import INPUT
+from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun, Wire
 from streamfilter.demo.summary import judged, summary
 from streamfilter.demo.terminal import fitted
 from streamfilter.kafka.broker import Broker
@@ -18,6 +20,7 @@ from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode, Temporary
+from streamfilter.stories.wire import AVRO_SCHEMA, as_avro
 
 HTTP_PORT = 9464
 EXAMPLES = """\b
@@ -25,6 +28,7 @@ Examples:
   streamfilter demo
   streamfilter demo --seconds 60 --http 127.0.0.1:9464
   streamfilter demo --broker kafka     the same on a real Apache Kafka, with a kill -9 half-way
+  streamfilter demo --format avro      the stories as Avro; beside a real Kafka, a real registry
 """
 EMBEDDED = (
     "The embedded broker is the mock cluster of librdkafka: good to watch, and proof of nothing\n"
@@ -64,9 +68,22 @@ REAL = "Apache Kafka runs on this machine for as long as you watch; its data is 
     show_default=True,
     help="kafka: a real one, by this machine's Java and Maven.",
 )
+@click.option(
+    "--format",
+    type=click.Choice(["json", "avro"]),
+    default="json",
+    show_default=True,
+    help="What records are; with a real Kafka, Avro's schema is in a real schema registry.",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Which stories come.")
 def command(
-    seconds: float, rate: float, count: int | None, address: str | None, broker: str, seed: int
+    seconds: float,
+    rate: float,
+    count: int | None,
+    address: str | None,
+    broker: str,
+    format: str,
+    seed: int,
 ) -> int:
     """See it work: stories come back in disguise, and the filter finds them.
 
@@ -76,11 +93,13 @@ def command(
     against the exact similarities. Ctrl-C ends it early, with the summary.
     """
     real = broker == "kafka"
-    plan = DemoPlan(seconds, rate, count, seed, _http(address), crash=real)
+    http = _http(address)
     with ExitStack() as stack:
         interruption = Interruption()
         stack.enter_context(interruption.listening(again=signal.default_int_handler))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-")))
+        wire = _avro(stack, directory, real=real) if format == "avro" else Wire()
+        plan = DemoPlan(seconds, rate, count, seed, http, crash=real, wire=wire)
         demo = _prepared(stack, plan, directory, real=real)
         where = f"Look at it: {demo.url}/   Metrics: {demo.url}/metrics"
         standard.answer(fitted(f"{REAL if real else EMBEDDED}\n{where}\n"))
@@ -112,11 +131,34 @@ def _broker(stack: ExitStack, *, real: bool) -> Broker:
         from streamfilter.kafka.broker.embedded import EmbeddedBroker
 
         return stack.enter_context(EmbeddedBroker())
-    from streamfilter.kafka.broker.jars import BrokerUnavailableError
     from streamfilter.kafka.broker.real import RealKafka
 
-    try:
+    with _available():
         return stack.enter_context(RealKafka())
+
+
+def _avro(stack: ExitStack, directory: Path, *, real: bool) -> Wire:
+    """Return stories as Avro: their schema is in a file, or in a registry that *stack* ends."""
+    if not real:
+        path = directory / "story.avsc"
+        path.write_text(AVRO_SCHEMA)
+        return Wire(as_avro(1), {"format": "avro", "schema_file": str(path)})
+    from streamfilter.kafka.broker.registry import RealRegistry
+
+    standard.answer("starting a schema registry …")
+    with _available():
+        registry = stack.enter_context(RealRegistry())
+    known_as = registry.register(f"{INPUT}-value", "AVRO", AVRO_SCHEMA)
+    return Wire(as_avro(known_as), {"format": "avro", "registry": {"url": registry.url}})
+
+
+@contextmanager
+def _available() -> Iterator[None]:
+    """Say what is missing on this machine."""
+    from streamfilter.kafka.broker.jars import BrokerUnavailableError
+
+    try:
+        yield
     except BrokerUnavailableError as missing:
         raise Temporary(str(missing)) from missing
 

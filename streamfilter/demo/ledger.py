@@ -12,6 +12,7 @@ from streamfilter.evaluation.reading import digest
 from streamfilter.evaluation.run import Given, Placed, Run
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.stories.stream import Story
+from streamfilter.stories.wire import Encode, as_json
 
 INPUT = "stories"
 OUTPUTS = {
@@ -29,7 +30,7 @@ class Sent:
     story: Story
     value: bytes
     broken: bool
-    """Cut in the middle, so that it is no JSON: such things happen, and must not be lost."""
+    """Cut in the middle, so that nobody can read it: such things happen, and must not be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ def _source(ours: dict[str, str], prefix: str) -> Source | None:
 class Ledger:
     """Everything that went in and came out."""
 
+    encode: Encode = as_json
     sent: list[Sent] = field(default_factory=list)
     outcomes: list[OutputRecord] = field(default_factory=list)
     verdicts: Counter[Verdict] = field(default_factory=Counter)
@@ -91,7 +93,7 @@ class Ledger:
 
     def send(self, story: Story, *, broken: bool = False) -> Sent:
         """Enter *story* and return the record to produce."""
-        value = json.dumps({"id": story.id, "text": story.text}, ensure_ascii=False).encode()
+        value = self.encode(story.id, story.text)
         sent = Sent(story, value[: len(value) // 2] if broken else value, broken)
         self.sent.append(sent)
         return sent

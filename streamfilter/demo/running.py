@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,26 @@ from streamfilter.kafka.broker import Broker
 from streamfilter.kafka.broker.traffic import Feed, Tail
 from streamfilter.stories import prose
 from streamfilter.stories.stream import Story, stories
+from streamfilter.stories.wire import Encode, as_json
 
 GROUP = "streamfilter-demo"
 THRESHOLD = 0.8
 UNDER_WAY_MAX = 1_500
 """Records sent and not out yet: the embedded broker keeps 5 MiB a partition, some 3,000 stories."""
 
-BROKEN_EVERY = 150  # records for each one that is no JSON
+BROKEN_EVERY = 150  # records for each one that is cut
 TURN_SECONDS = 0.1
 DRAIN_TIMEOUT_SECONDS = 60
 KILLED_SECONDS = 1.5  # long enough to see that nothing comes out
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """What stories are as records."""
+
+    encode: Encode = as_json
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of `input`, by which the filter reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,7 @@ class DemoPlan:
     http: tuple[str, int]
     crash: bool
     """Kill the filter (SIGKILL) in the middle, and start it again."""
+    wire: Wire
 
 
 class DemoRun:
@@ -58,7 +69,7 @@ class DemoRun:
             directory: for the index, the configuration and the log.
             changelog: create its topic too, for a broker on which the filter cannot.
         """
-        self.plan, self.ledger = plan, Ledger()
+        self.plan, self.ledger = plan, Ledger(plan.wire.encode)
         self.note = ""
         """What just happened, for the spectator."""
         self._broker, self._broken = broker, 0
@@ -88,7 +99,7 @@ class DemoRun:
         seed = directory / "seed"
         seed.write_bytes(sha256(str(self.plan.seed).encode()).digest())
         return {
-            "input": {"topic": INPUT},
+            "input": {"topic": INPUT, **self.plan.wire.settings},
             "similarity": {"threshold": THRESHOLD},
             # Not a secret here: equal seeds are to give equal verdicts.
             "index": {"path": str(directory / "state"), "seed_file": str(seed)},

@@ -1,0 +1,41 @@
+"""Stories as the values of records: JSON, or Avro in a schema registry's frame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+Encode = Callable[[str, str], bytes]
+"""From id and text to a record's value."""
+
+AVRO_SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "Story",
+        "fields": [{"name": "id", "type": "string"}, {"name": "text", "type": "string"}],
+    }
+)
+
+
+def as_json(id: str, text: str) -> bytes:
+    """Return a JSON object."""
+    return json.dumps({"id": id, "text": text}, ensure_ascii=False).encode()
+
+
+def as_avro(schema_id: int) -> Encode:
+    """Return what writes records of `AVRO_SCHEMA`, which a registry knows by that id."""
+    frame = b"\0" + schema_id.to_bytes(4, "big")
+
+    def encode(id: str, text: str) -> bytes:
+        return frame + b"".join(map(_string, (id, text)))
+
+    return encode
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode()
+    size, written = len(raw) << 1, bytearray()
+    while size > 127:
+        written.append(size & 127 | 128)
+        size >>= 7
+    return bytes([*written, size]) + raw
