@@ -1,4 +1,4 @@
-"""What compose.yaml and the Dockerfile say, as values: services, ports, volumes, environment."""
+"""What compose.yaml, its neighbour and the Dockerfile say, as values: services, ports, volumes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 HERE = Path(__file__).parent
-COMPOSE, DOCKERFILE = HERE / "compose.yaml", HERE / "Dockerfile"
-OURS, PROMETHEUS = "streamfilter:demo", "prom/prometheus"
+COMPOSE, AVRO, DOCKERFILE = (
+    HERE / name for name in ("compose.yaml", "compose.avro.yaml", "Dockerfile")
+)
+OURS, PROMETHEUS, REGISTRY = "streamfilter:demo", "prom/prometheus", "apicurio/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,13 @@ class Service:
     """Others wait until it has ended well."""
 
 
-def services() -> dict[str, Service]:
-    """Return the services of compose.yaml by their names."""
-    raw = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
+def services(*, avro: bool = False) -> dict[str, Service]:
+    """Return the services of compose.yaml by their names; *avro*: with its neighbour over it."""
+    raw = _raw(COMPOSE)
+    for name, more in _raw(AVRO).items() if avro else ():
+        given = raw.get(name, {})
+        environment = {**given.get("environment", {}), **more.get("environment", {})}
+        raw[name] = {**given, **more, "environment": environment}
     waited_for = {
         name
         for each in raw.values()
@@ -42,6 +48,11 @@ def services() -> dict[str, Service]:
         if how["condition"] == "service_completed_successfully"
     }
     return {name: _service(name, each, name in waited_for) for name, each in raw.items()}
+
+
+def _raw(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))["services"]
+    return found
 
 
 def _service(name: str, raw: Mapping[str, Any], once: bool) -> Service:

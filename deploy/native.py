@@ -18,11 +18,12 @@ from pathlib import Path
 
 import click
 
-from deploy.composition import OURS, PROMETHEUS, Service, image_environment, services
+from deploy.composition import OURS, PROMETHEUS, REGISTRY, Service, image_environment, services
 from deploy.translation import Translation
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.kafka.broker.registry import RealRegistry
 from streamfilter.process.signals import Interruption
 
 KAFKA, KAFKA_INSIDE, HTTP_PORT = "kafka", 9092, 9464
@@ -39,6 +40,7 @@ class Native:
         directory: Path,
         *,
         any_ports: bool = False,
+        avro: bool = False,
         replacing: Mapping[str, str] | None = None,
     ) -> None:
         """Read what is to be started; nothing runs yet.
@@ -46,15 +48,18 @@ class Native:
         Args:
             directory: for data, translated configuration and logs.
             any_ports: take free ports instead of those that compose.yaml publishes.
+            avro: with compose.avro.yaml over it, and so a schema registry.
             replacing: texts in the configuration files to replace.
         """
         self.directory = directory
-        self.services = services()
+        self.services = services(avro=avro)
         self.children: dict[str, Child] = {}
         self.ports = _ports(self.services, any_ports=any_ports)
         """Loopback port by (service, port inside)."""
         (kafka_port,) = (port for (name, _), port in self.ports.items() if name == KAFKA)
         self.kafka = RealKafka(port=kafka_port)
+        registry = [port for (name, _), port in self.ports.items() if self._is_registry(name)]
+        self.registry = RealRegistry(port=registry[0]) if registry else None
         addresses = {**self.ports, (KAFKA, KAFKA_INSIDE): kafka_port}
         self._translation = Translation(directory, addresses, dict(replacing or {}))
 
@@ -65,6 +70,8 @@ class Native:
     def __enter__(self) -> Native:
         try:
             self.kafka.start()
+            if self.registry is not None:
+                self.registry.start()
             mine = [service for service in self.services.values() if service.image == OURS]
             for service in sorted(mine, key=lambda service: not service.once):
                 self._start(service)
@@ -76,6 +83,9 @@ class Native:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _is_registry(self, name: str) -> bool:
+        return self.services[name].image.startswith(REGISTRY)
 
     def _start(self, service: Service) -> None:
         command = [sys.executable, "-m", "streamfilter.cli", *self._arguments(service)]
@@ -126,6 +136,8 @@ class Native:
         while self.children:
             name, child = self.children.popitem()
             click.echo(f"{name} stopped ({child.stop()})")
+        if self.registry is not None:
+            self.registry.close()
         self.kafka.close()
 
 
@@ -134,7 +146,7 @@ def _ports(known: Mapping[str, Service], *, any_ports: bool) -> dict[tuple[str, 
     inside = {
         (service.name, port): outside
         for service in known.values()
-        if service.image == OURS or service.image.startswith((PROMETHEUS, "apache/kafka"))
+        if service.image == OURS or service.image.startswith((PROMETHEUS, REGISTRY, "apache/kafka"))
         for port, outside in service.published.items()
     }
     if any_ports:
@@ -149,8 +161,9 @@ def _ports(known: Mapping[str, Service], *, any_ports: bool) -> dict[tuple[str, 
 
 @click.command()
 @click.option("--any-ports", is_flag=True, help="Take free ports, not those of compose.yaml.")
+@click.option("--avro", is_flag=True, help="With compose.avro.yaml: Avro, and a registry.")
 @click.option("--scrape-interval", help="Let Prometheus look more often, such as 1s.")
-def main(any_ports: bool, scrape_interval: str | None) -> None:
+def main(any_ports: bool, avro: bool, scrape_interval: str | None) -> None:
     """Run the demo of compose.yaml on this machine until Ctrl-C; nothing is kept."""
     told = Interruption()
     faster = {SCRAPE: f"scrape_interval: {scrape_interval}"} if scrape_interval else {}
@@ -159,8 +172,10 @@ def main(any_ports: bool, scrape_interval: str | None) -> None:
         tempfile.TemporaryDirectory(prefix="streamfilter-native-") as directory,
     ):
         click.echo("starting Kafka, two filters, a generator and Prometheus …")
-        with Native(Path(directory), any_ports=any_ports, replacing=faster) as native:
+        with Native(Path(directory), any_ports=any_ports, avro=avro, replacing=faster) as native:
             click.echo(f"kafka            {native.kafka.bootstrap}")
+            if native.registry is not None:
+                click.echo(f"registry         {native.registry.url}")
             for name, port in native.ports:
                 if name in native.children:
                     click.echo(f"{name:<16} {native.url(name, port)}")

@@ -6,7 +6,6 @@ one looks; and now and then a record that is broken or empty, as in life.
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 import time
@@ -21,9 +20,10 @@ from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode, Temporary
 from streamfilter.stories.stream import Story, stories
+from streamfilter.stories.wire import AVRO_SCHEMA, Encode, as_avro, as_json
 
 BROKEN_EVERY, EMPTY_EVERY, TOMBSTONE_EVERY = 150, 90, 400
-"""Records for each one that is no JSON, has no text, has no value."""
+"""Records for each one that is cut, has no text, has no value."""
 
 TURN_SECONDS = 0.05
 EXAMPLES = """\b
@@ -53,7 +53,8 @@ def command(
 
     Never point it at a topic that matters. Of a hundred stories about fifty are duplicates of
     an earlier one; some records are broken, empty or tombstones. The pointers of the
-    configuration must be /text and /id.
+    configuration must be /text and /id. Records are JSON, or Avro if the configuration says
+    so and names a registry, where their schema is added.
     """
     from streamfilter.kafka import topics
     from streamfilter.kafka.broker.traffic import Feed, TrafficError
@@ -65,11 +66,11 @@ def command(
             standard.say(f"created {name}")
     try:
         feed = Feed(_properties(config), config.input.topic, partition=None)
-        sent = 0
+        encode, sent = encoding(config), 0
         with interruption.listening(again=None):
             for story in _paced(seed, rate, seconds, interruption):
                 sent += 1
-                feed.send(record_value(story, sent), key=story.id.encode())
+                feed.send(record_value(story, sent, encode), key=story.id.encode())
             feed.flush()
     except TrafficError as error:
         raise Temporary(str(error)) from error
@@ -95,10 +96,22 @@ def _paced(
         interruption.wait(TURN_SECONDS)
 
 
-def record_value(story: Story, number: int) -> bytes | None:
-    """Return the record of the *number*-th story: JSON, but broken, empty or null now and then."""
+def encoding(config: Config) -> Encode:
+    """Return what makes values of stories; of Avro, once the registry knows their schema."""
+    url = config.input.registry.url
+    if config.input.format != "avro" or url is None:
+        return as_json
+    from streamfilter.kafka.broker.registry import register
+
+    try:
+        return as_avro(register(url, f"{config.input.topic}-value", "AVRO", AVRO_SCHEMA))
+    except OSError as error:
+        raise Temporary(f"the registry at {url} does not take a schema: {error}") from error
+
+
+def record_value(story: Story, number: int, encode: Encode = as_json) -> bytes | None:
+    """Return the record of the *number*-th story, but broken, empty or null now and then."""
     if number % TOMBSTONE_EVERY == 0:
         return None
-    text = "" if number % EMPTY_EVERY == 0 else story.text
-    value = json.dumps({"id": story.id, "text": text}, ensure_ascii=False).encode()
+    value = encode(story.id, "" if number % EMPTY_EVERY == 0 else story.text)
     return value[: len(value) // 2] if number % BROKEN_EVERY == 0 else value

@@ -7,11 +7,21 @@ import compose_spec
 import pytest
 import yaml
 
-from deploy.composition import COMPOSE, OURS, services
+from deploy.composition import AVRO, COMPOSE, OURS, services
+from streamfilter.commands.feed import encoding, record_value
+from streamfilter.config.configuration import load_config
+from streamfilter.documents.reader import Reader
+from streamfilter.documents.schemas import Schema
+from streamfilter.kafka.broker import registry
+from streamfilter.kafka.broker.registry import API
+from streamfilter.model import Document, Record, Source
+from streamfilter.stories.stream import stories
+from tests.documents.test_avro import Shelf
 
 DEPLOY = COMPOSE.parent
 RAW = yaml.safe_load(COMPOSE.read_text())
-RUNNING = RAW["services"]
+BESIDE = yaml.safe_load(AVRO.read_text())["services"]
+RUNNING = RAW["services"] | {name: each for name, each in BESIDE.items() if "image" in each}
 MINE = {name: each for name, each in RUNNING.items() if each["image"] == OURS}
 
 each_service = pytest.mark.parametrize("name", RUNNING)
@@ -24,6 +34,7 @@ def check(composition: dict) -> None:
 
 def test_it_is_valid_by_the_compose_specification():
     check(RAW)
+    check({**RAW, "services": RUNNING})
 
 
 @pytest.mark.parametrize(
@@ -32,7 +43,7 @@ def test_it_is_valid_by_the_compose_specification():
     ids=str,
 )
 def test_the_specification_would_refuse_a_fault(fault):
-    broken = {**RAW, "services": {**RUNNING, "kafka": {**RUNNING["kafka"], **fault}}}
+    broken = {**RAW, "services": {**RAW["services"], "kafka": {**RUNNING["kafka"], **fault}}}
     with pytest.raises(ValueError, match="line"):
         check(broken)
 
@@ -43,7 +54,9 @@ def test_ports_are_published_on_loopback_only(name):
 
 
 def test_no_two_services_publish_one_port():
-    published = [out for service in services().values() for out in service.published.values()]
+    published = [
+        out for service in services(avro=True).values() for out in service.published.values()
+    ]
     assert len(published) == len(set(published))
 
 
@@ -121,3 +134,24 @@ def test_kafka_is_found_by_its_advertised_address():
     assert f"OUTSIDE://localhost:{outside}" in advertised
     for name in MINE:
         assert f"INSIDE://{MINE[name]['environment']['KAFKA_BOOTSTRAP_SERVERS']}" in advertised
+
+
+@pytest.mark.usefixtures("alone")
+def test_with_avro_all_of_ours_ask_the_registry_and_read_what_is_fed(monkeypatch):
+    known = {}
+
+    def add(url, subject, kind, text):
+        known[7] = Schema(kind, text)
+        return 7
+
+    monkeypatch.setattr(registry, "register", add)
+    both = services(avro=True)
+    (port,) = both["registry"].published
+    for name in MINE:
+        told = both[name].environment
+        assert told["KAFKA_BOOTSTRAP_SERVERS"] == "kafka:9092", "what is beside takes nothing away"
+        config = load_config([DEPLOY / "demo/streamfilter.yaml"], told)
+        assert config.input.registry.url == f"http://registry:{port}{API}"
+        value = record_value(next(stories(1)), 1, encoding(config))
+        reading = Reader("avro", schemas=Shelf(known)).read(Record(Source("in", 0, 1), None, value))
+        assert isinstance(reading, Document)

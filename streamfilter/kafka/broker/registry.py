@@ -88,11 +88,7 @@ class RealRegistry:
 
     def register(self, subject: str, kind: str, text: str) -> int:
         """Add a schema to a subject, and return its id."""
-        body = json.dumps({"schemaType": kind, "schema": text}).encode()
-        path = f"/subjects/{quote(subject, safe='')}/versions"
-        request = Request(self.url + path, body, {"Content-Type": "application/json"})
-        with urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS) as answer:
-            return int(json.load(answer)["id"])
+        return register(self.url, subject, kind, text)
 
     def pause(self) -> None:
         """Freeze it (SIGSTOP): it takes connections and answers nothing."""
@@ -128,3 +124,16 @@ class RealRegistry:
         lines = (self._directory / "registry.log").read_text(errors="replace").splitlines()
         end = "\n".join(lines[-LOG_LINES_SHOWN:])
         return f"the schema registry {happened}. The end of its log:\n{end}"
+
+
+def register(url: str, subject: str, kind: str, text: str) -> int:
+    """Add a schema to a *subject* of the registry at *url*, and return its id.
+
+    Raises:
+        OSError: it does not answer, or does not take it.
+    """
+    body = json.dumps({"schemaType": kind, "schema": text}).encode()
+    path = f"{url.rstrip('/')}/subjects/{quote(subject, safe='')}/versions"
+    request = Request(path, body, {"Content-Type": "application/vnd.schemaregistry.v1+json"})
+    with urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS) as answer:
+        return int(json.load(answer)["id"])
