@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 COMPOSE, AVRO, DOCKERFILE = (
     HERE / name for name in ("compose.yaml", "compose.avro.yaml", "Dockerfile")
 )
-OURS, PROMETHEUS, REGISTRY = "streamfilter:demo", "prom/prometheus", "apicurio/"
+OURS, REGISTRY = "streamfilter:demo", "apicurio/"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 The same processes with the same arguments, environment and configuration files: what differs on
 one machine without a network of containers is translated (`translation`), an address
 ``service:port`` into the published loopback port, a path inside into a place on the disk. Kafka
-is a real one by Java; Kafka UI and Grafana are left out. So a scrape target or a topic that is
-wired wrongly shows without an engine.
+is a real one by Java, Prometheus and Alertmanager are Debian's, Kafka UI and Grafana are left
+out. So a scrape target or a topic that is wired wrongly shows without an engine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from deploy.composition import OURS, PROMETHEUS, REGISTRY, Service, image_environment, services
+from deploy.composition import OURS, REGISTRY, Service, image_environment, services
 from deploy.translation import Translation
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports, is_free
@@ -27,6 +27,8 @@ from streamfilter.kafka.broker.registry import RealRegistry
 from streamfilter.process.signals import Interruption
 
 KAFKA, KAFKA_INSIDE, HTTP_PORT = "kafka", 9092, 9464
+DEBIANS = {"prom/prometheus": "prometheus", "prom/alertmanager": "prometheus-alertmanager"}
+"""What Debian calls the program of an image, and its package the same."""
 SCRAPE = "scrape_interval: 5s"  # as prometheus.yml spells it
 ONCE_TIMEOUT_SECONDS = 90
 LOG_LINES_SHOWN = 20
@@ -75,7 +77,9 @@ class Native:
             mine = [service for service in self.services.values() if service.image == OURS]
             for service in sorted(mine, key=lambda service: not service.once):
                 self._start(service)
-            self._start_prometheus()
+            for service in self.services.values():
+                if program := DEBIANS.get(service.image.partition(":")[0]):
+                    self._start_debians(program, service)
         except BaseException:
             self.close()
             raise
@@ -104,13 +108,12 @@ class Native:
             ours["STREAMFILTER_HTTP__PORT"] = str(self.ports[service.name, HTTP_PORT])
         return ours
 
-    def _start_prometheus(self) -> None:
-        program = shutil.which("prometheus")
+    def _start_debians(self, name: str, service: Service) -> None:
+        program = shutil.which(name)
         if program is None:
-            click.echo("no `prometheus` here (Debian: apt-get install prometheus): left out")
+            click.echo(f"no `{name}` here (Debian: apt-get install {name}): left out")
             return
-        (service,) = (s for s in self.services.values() if s.image.startswith(PROMETHEUS))
-        (port,) = (port for (name, _), port in self.ports.items() if name == service.name)
+        (port,) = (port for (of, _), port in self.ports.items() if of == service.name)
         command = [program, *self._arguments(service), f"--web.listen-address=127.0.0.1:{port}"]
         self.children[service.name] = Child(command, log=self.log(service.name))
 
@@ -146,7 +149,7 @@ def _ports(known: Mapping[str, Service], *, any_ports: bool) -> dict[tuple[str, 
     inside = {
         (service.name, port): outside
         for service in known.values()
-        if service.image == OURS or service.image.startswith((PROMETHEUS, REGISTRY, "apache/kafka"))
+        if service.image == OURS or service.image.startswith((*DEBIANS, REGISTRY, "apache/kafka"))
         for port, outside in service.published.items()
     }
     if any_ports:
@@ -171,7 +174,7 @@ def main(any_ports: bool, avro: bool, scrape_interval: str | None) -> None:
         told.listening(again=None),
         tempfile.TemporaryDirectory(prefix="streamfilter-native-") as directory,
     ):
-        click.echo("starting Kafka, two filters, a generator and Prometheus …")
+        click.echo("starting Kafka, two filters, a generator, Prometheus and Alertmanager …")
         with Native(Path(directory), any_ports=any_ports, avro=avro, replacing=faster) as native:
             click.echo(f"kafka            {native.kafka.bootstrap}")
             if native.registry is not None:

@@ -111,6 +111,21 @@ def test_a_scraped_address_is_a_service_with_that_port():
     assert len(targets) == 2
 
 
+def test_alerts_are_sent_to_the_alertmanager_of_this_file():
+    config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    (named,) = config["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]
+    name, _, port = named.partition(":")
+    assert int(port) in services()[name].published
+
+
+def test_what_only_looks_is_not_needed_to_come_up():
+    """An image that cannot be had stops everybody: these two are asked for by name."""
+    looking = {name for name, each in RUNNING.items() if each.get("profiles") == ["look"]}
+    assert looking == {"kafka-ui", "grafana"}
+    for name in RUNNING.keys() - looking:
+        assert looking.isdisjoint(RUNNING[name].get("depends_on", ()))
+
+
 def test_grafana_asks_the_prometheus_of_this_file():
     path = DEPLOY / "grafana" / "provisioning" / "datasources" / "prometheus.yaml"
     (source,) = yaml.safe_load(path.read_text())["datasources"]

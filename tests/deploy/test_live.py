@@ -94,6 +94,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
             pytest.fail(f"CI must have a real broker. {missing}")
         pytest.skip(str(missing).replace("\n", " "))
     tool("prometheus", package="prometheus")
+    tool("prometheus-alertmanager", package="prometheus-alertmanager")
     demo = Demo(tmp_path_factory.mktemp("native") / "native.log")
     try:
         demo.wait()
@@ -120,6 +121,13 @@ def test_every_target_of_the_configuration_is_scraped(demo):
     targets = demo.prometheus.api("targets")["activeTargets"]
     assert [target["health"] for target in targets] == ["up"] * len(wanted["targets"])
     assert {target["labels"]["job"] for target in targets} == {"streamfilter"}
+
+
+def test_alerts_would_go_to_the_alertmanager_of_the_demo(demo):
+    (found,) = demo.prometheus.api("alertmanagers")["activeAlertmanagers"]
+    assert found["url"].startswith(demo.urls["alertmanager"])
+    status = json.loads(demo.page("alertmanager", "/api/v2/status"))
+    assert "receiver: pages" in status["config"]["original"]
 
 
 def test_one_process_works_and_one_stands_by(demo):
@@ -219,5 +227,7 @@ def test_ctrl_c_ends_every_process_and_deletes_what_they_wrote(demo):
         with pytest.raises(OSError, match="refused"):
             urllib.request.urlopen(url, timeout=5)
     stopped = re.findall(r"^(\S+) stopped \((-?\d+)\)$", demo.told(), re.M)
-    assert dict(stopped).keys() == {"streamfilter-a", "streamfilter-b", "generator", "prometheus"}
+    assert dict(stopped).keys() == {
+        "streamfilter-a", "streamfilter-b", "generator", "prometheus", "alertmanager",
+    }  # fmt: skip
     assert {code for _, code in stopped} == {"0"}
