@@ -1,0 +1,1 @@
+"""deploy/ in real containers: what compose.yaml says, built and run by podman."""

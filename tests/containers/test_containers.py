@@ -1,0 +1,198 @@
+"""compose.yaml, up for real: built, two filters, a kill, a stop, and nothing left behind.
+
+Long, since it builds images and starts a Kafka in a container: a minute and a half, and ten the
+first time (`images.py` says what is kept). It needs root, and Debian's packages in `engine.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from deploy.composition import COMPOSE, OURS, services
+from streamfilter.kafka.broker.jars import cache_directory
+from tests.containers import images
+from tests.containers.engine import PROGRAMS, PROJECT, Engine
+from tests.deploy.prometheus import Prometheus
+from tests.deploy.tools import tool
+
+pytestmark = pytest.mark.long
+
+IMAGE = f"localhost/{OURS}"
+WAIT_SECONDS = 300
+OURS_BYTES_MAX = 225_000_000
+"""What we add to a base: that of the Dockerfile has about 125 MB, and 350 are the limit of both."""
+HARDENED = (
+    "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--tmpfs", "/tmp",
+)  # fmt: skip
+UP = ("kafka", "topics", "streamfilter-a", "streamfilter-b", "generator", "prometheus",
+      "alertmanager")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    if os.geteuid():
+        pytest.skip("a Debian by debootstrap and its containers need root")
+    for program in PROGRAMS:
+        tool(program, package=program)
+    engine = Engine(cache_directory() / "containers")
+    images.make(engine)
+    return engine
+
+
+def inside(engine: Engine, *command: str) -> str:
+    """Return what a program says in our image, as hardened as compose.yaml has it."""
+    entry = ("--entrypoint", command[0], IMAGE, *command[1:])
+    return engine.run("podman", "run", "--rm", "--network", "none", *HARDENED, *entry)
+
+
+def test_our_image_is_as_small_as_it_says(engine):
+    def size(image: str) -> int:
+        return int(engine.run("podman", "image", "inspect", "-f", "{{.Size}}", image))
+
+    ours = size(IMAGE) - size(images.BASE)
+    print(f"ours {ours / 1e6:.0f} MB on a base of {size(images.BASE) / 1e6:.0f} MB")
+    assert ours < OURS_BYTES_MAX
+
+
+def test_it_runs_as_10001_and_writes_nowhere_but_to_its_volume(engine):
+    said = inside(engine, "python", "-c", WRITES)
+    assert json.loads(said) == {"user": 10001, "writable": ["/tmp", "/var/lib/streamfilter"]}
+
+
+WRITES = """
+import json, os, pathlib
+places = ["/", "/etc", "/opt/streamfilter", "/tmp", "/usr", "/var/lib", "/var/lib/streamfilter"]
+def writable(place):
+    try:
+        (pathlib.Path(place) / "x").write_text("x")
+    except OSError:
+        return False
+    return True
+print(json.dumps({"user": os.getuid(), "writable": [each for each in places if writable(each)]}))
+"""
+
+
+def test_a_newcomer_reads_the_help(engine):
+    told = engine.run("podman", "run", "--rm", "--network", "none", *HARDENED, IMAGE, "--help")
+    assert "Usage: streamfilter" in told
+
+
+class Composition:
+    """compose.yaml, as podman-compose runs it; Kafka UI and Grafana are left out by name."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def compose(self, *arguments: str) -> str:
+        file = ("-p", PROJECT, "-f", str(COMPOSE))
+        return self.engine.run("podman-compose", *file, *arguments, timeout=600)
+
+    def container(self, service: str) -> str:
+        return f"{PROJECT}_{service}_1"
+
+    def inspect(self, service: str, what: str) -> str:
+        return self.engine.run("podman", "inspect", "-f", what, self.container(service)).strip()
+
+    def left(self) -> list[str]:
+        """Return the containers and volumes of the project that are there."""
+        mine = ("--filter", f"label=io.podman.compose.project={PROJECT}")
+        told = self.engine.run("podman", "ps", "-a", *mine, "--format", "{{.Names}}")
+        return (told + self.engine.run("podman", "volume", "ls", "-q", *mine)).split()
+
+    def url(self, service: str) -> str:
+        (port,) = services()[service].published.values()
+        return f"http://127.0.0.1:{port}"
+
+    def status(self, service: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url(service)}/status", timeout=10) as answer:
+            return dict(json.load(answer))
+
+    def state(self, service: str) -> str:
+        try:
+            return str(self.status(service)["state"])
+        except OSError:
+            return "silent"
+
+    def wait(self, until: Callable[[], bool]) -> float:
+        """Return the seconds until something holds; fail with the end of every log."""
+        start = time.monotonic()
+        while not until():
+            assert time.monotonic() < start + WAIT_SECONDS, self.logs()
+            time.sleep(0.5)
+        return time.monotonic() - start
+
+    def logs(self) -> str:
+        """Return the last lines of each container, and how it fares."""
+        found = [self.engine.attempt("podman", "ps", "-a").stdout]
+        for service in UP:
+            done = self.engine.attempt("podman", "logs", "--tail", "15", self.container(service))
+            found.append(f"{service}:\n{done.stdout}{done.stderr}")
+        return "\n".join(found)
+
+
+@pytest.fixture(scope="module")
+def demo(engine: Engine) -> Iterator[Composition]:
+    demo = Composition(engine)
+    demo.compose("down", "--volumes")
+    try:
+        demo.compose("up", "--detach", "--no-build", *UP)
+        demo.wait(lambda: filters(demo).keys() == {"running", "standby"})
+        yield demo
+    finally:
+        demo.compose("down", "--volumes")
+        # Debian's podman-compose leaves the network; a later one takes it down as well.
+        engine.attempt("podman", "network", "rm", f"{PROJECT}_default")
+
+
+def filters(demo: Composition) -> dict[str, str]:
+    """Return the two filters by their states."""
+    return {demo.state(name): name for name in ("streamfilter-a", "streamfilter-b")}
+
+
+def test_verdicts_flow_and_prometheus_scrapes_both(demo):
+    prometheus = Prometheus(demo.url("prometheus"))
+    judged = "sum by (verdict) (streamfilter_documents_total) > 0"
+
+    def seen() -> set[str]:
+        try:
+            found = prometheus.api("query", query=judged)["result"]
+        except OSError:
+            return set()
+        return {each["metric"]["verdict"] for each in found}
+
+    demo.wait(lambda: seen() >= {"unique", "near_duplicate", "exact_duplicate", "rejected"})
+    targets = prometheus.api("targets")["activeTargets"]
+    assert {target["labels"]["instance"]: target["health"] for target in targets} == {
+        "streamfilter-a:9464": "up",
+        "streamfilter-b:9464": "up",
+    }
+    (alertmanager,) = prometheus.api("alertmanagers")["activeAlertmanagers"]
+    assert alertmanager["url"].startswith("http://alertmanager:9093/")
+    assert demo.inspect("topics", "{{.State.ExitCode}}") == "0"
+
+
+@pytest.mark.parametrize("service", ["kafka", "streamfilter-a", "streamfilter-b"])
+def test_who_has_a_health_check_passes_it(demo, service):
+    engine = demo.engine
+    command = ("podman", "healthcheck", "run", demo.container(service))
+    demo.wait(lambda: not engine.attempt(*command).returncode)
+
+
+def test_a_killed_filter_is_followed_by_the_other_and_a_stopped_one_exits_0(demo):
+    """The last of the demo: it ends it."""
+    working = filters(demo)["running"]
+    (other,) = {"streamfilter-a", "streamfilter-b"} - {working}
+    demo.engine.run("podman", "kill", "--signal", "KILL", demo.container(working))
+    seconds = demo.wait(lambda: demo.state(other) == "running")
+    print(f"taken over after {seconds:.0f} s")
+    demo.engine.run("podman", "stop", "--time", "30", demo.container(other))
+    assert demo.inspect(other, "{{.State.ExitCode}}") == "0"
+    demo.compose("down", "--volumes")
+    assert demo.left() == []
