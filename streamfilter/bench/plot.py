@@ -29,16 +29,21 @@ def draw(answer: BenchResult, directory: Path) -> Iterator[Path]:
         "sketch": _throughput,
         "index": _costs,
         "filter": _filter,
-        "retention": _through_periods,
+        "retention": _index_through_periods,
     }
     if answer.name not in drawings:
         return
+    drawing, rows = drawings[answer.name], next(iter(answer.tables.values()))
+    yield picture(directory / f"{answer.name}.svg", lambda axes: drawing(axes, rows))
+
+
+def picture(path: Path, drawing: Callable[[Any], None]) -> Path:
+    """Write what *drawing* does to its axes as an SVG file."""
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(7, 4), layout="constrained")
-        drawings[answer.name](figure.add_subplot(), next(iter(answer.tables.values())))
-        path = directory / f"{answer.name}.svg"
+        drawing(figure.add_subplot())
         figure.savefig(path, metadata={"Date": None})
-        yield path
+    return path
 
 
 def _throughput(axes: Any, rows: Sequence[Row]) -> None:
@@ -59,14 +64,24 @@ def _costs(axes: Any, rows: Sequence[Row]) -> None:
     _finish(axes, "documents in the index", "µs a document", "16 bands on RocksDB, batches of 500")
 
 
-def _through_periods(axes: Any, rows: Sequence[Row]) -> None:
-    """Draw what an index that forgets takes, each beside what it took at first."""
+def _index_through_periods(axes: Any, rows: Sequence[Row]) -> None:
+    """Draw what an index that forgets takes."""
     lines = (
         ("probe + write", BLUE, "probe + write, {:.0f} µs a document"),
         ("disk MB", GREEN, "disk, {:,.0f} MB"),
         ("resident MiB", GREY, "resident memory, {:,.0f} MiB"),
         ("front pass rate", ORANGE, "keys that pass the front, {:.1e}"),
     )
+    through_periods(axes, rows, lines, title="An index that forgets")
+
+
+def through_periods(
+    axes: Any, rows: Sequence[Row], lines: Sequence[tuple[str, str, str]], *, title: str
+) -> None:
+    """Draw each column of *lines*, by its colour and label, beside what it was at first.
+
+    The first of *rows* is of the second period: in the one before the memory fills.
+    """
     for column, colour, label in lines:
         seen = [cell.median if isinstance(cell, Measured) else cell for cell in
                 (row[column] for row in rows)]  # fmt: skip
@@ -74,7 +89,7 @@ def _through_periods(axes: Any, rows: Sequence[Row]) -> None:
         axes.plot([row["period"] for row in rows], [float(str(each)) / first for each in seen],
                   color=colour, marker="o", markersize=3, label=label.format(seen[0]))  # fmt: skip
     axes.set(xlabel="periods of the retention that have passed", ylim=(0, 2),
-             ylabel="times the second period's", title="An index that forgets")  # fmt: skip
+             ylabel="times the second period's", title=title)  # fmt: skip
     axes.legend(frameon=False, fontsize=8)
 
 

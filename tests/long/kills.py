@@ -8,7 +8,8 @@ that goes away. The seed decides what is tried; when, the machine. `--soak SECON
 to three nodes at full load; with `--limits` quotas, full disks and refused records come and go in
 every second life. With `--retention` the index forgets by seconds, by count or by both, which the
 seed draws, and half of the kills come while windows begin, go, or documents are forgotten; a soak
-with it is one life of twenty retention periods. With `--workers` filters have two worker processes
+with it is one life of at least twenty retention periods, at whose end disk, memory and changelog
+must be as large as in its middle (`flatness`). With `--workers` filters have two worker processes
 each, and a third of the kills are of these.
 """
 
@@ -23,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +41,17 @@ from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
 from tests.faults.nemesis import ARMED_SHARE, PROCESS_FAULTS, Fault, Nemesis
 from tests.faults.proxy import Proxy
 from tests.faults.tally import POINTS, ROWS, Tally
+from tests.long.flatness import SMALL_SEGMENTS, Looking
 
 KILLS_A_CHECKPOINT = 50
 CHECKPOINTS_A_LIFE = 2
 PROCESS_ROWS = {row for fault in PROCESS_FAULTS for row in fault.rows}
 SOAK_SECONDS = 240.0
 """Between two checkpoints of a soak."""
-SOAK_PERIODS = 20
-"""Of its retention."""
+SOAK_PERIODS, PERIODS_MIN = 25, 20
+"""Of its retention, and how many of them must pass beside the time in which it is judged."""
+PERIODS_A_CHECKPOINT = 5
+"""After the pause most of what is remembered is too old, and the memory fills again."""
 FULL_RATE = 100.0
 """Records a second, where a thousand documents are to be forgotten often, or batches to be full."""
 SOAK_RATE = 400.0
@@ -62,6 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.kills = 0 if options.soak else options.kills
     print(_command(options), flush=True)
     tally, begun = Tally(), time.monotonic()
+    # Only a life that lasts shows whether what forgets grows.
+    lasts = bool(options.soak and options.retention)
+    told: dict[str, Any] = {}
 
     def done(tally: Tally) -> int:
         """Return what `--kills` counts: of chosen rows, every fault."""
@@ -69,7 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     with contextlib.ExitStack() as stack:
         kafka = stack.enter_context(
-            RealKafka(options.nodes or (3 if options.soak else 1), properties=SHORT_CLOCKS)
+            RealKafka(
+                options.nodes or (3 if options.soak else 1),
+                properties=SHORT_CLOCKS | (SMALL_SEGMENTS if lasts else {}),
+            )
         )
         proxies = [stack.enter_context(Proxy.of(node)) for node in kafka.nodes]
         for number in itertools.count():
@@ -94,11 +105,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     sketchers=SKETCHERS if options.workers else 0,
                 )
                 with life:
-                    _live(life, tally, options, begun, rows, done)
+                    if lasts:
+                        told = _last(life, tally, begun + options.soak, rows)
+                    else:
+                        _live(life, tally, options, begun, rows, done)
     seconds = time.monotonic() - begun
     _report(tally, seconds)
     if options.json:
-        _save(options, tally, seconds)
+        _save(options, tally, seconds, told)
     return 1 if tally.findings else 0
 
 
@@ -183,31 +197,45 @@ def _live(
     done: Callable[[Tally], int],
 ) -> None:
     """Let one stream go through up to a hundred kills, and add what came of it to *tally*."""
-    # Only a life that lasts shows whether what forgets grows.
-    lasts = options.soak and options.retention
-    for _ in itertools.count() if lasts else range(CHECKPOINTS_A_LIFE):
-        if lasts and time.monotonic() - begun > options.soak:
-            break
+    for _ in range(CHECKPOINTS_A_LIFE):
         left = options.kills - done(tally) - done(life.tally)
         if (left <= 0 and not options.soak) or life.tally.findings:
             break
-        print(
-            f"  {life.count} workers, {life.protocol}, scope {life.scope}, batch {life.batch}, "
-            f"{len(life.kafka.nodes)} nodes{', proxied' if life.proxies else ''}"
-            f"{f', {life.retention}' if life.retention.limited else ''}",
-            flush=True,
-        )
         if options.soak:
             end = min(time.monotonic() + SOAK_SECONDS, begun + options.soak)
             _rage(life, lambda end=end: time.monotonic() > end, rows)
         else:
             goal = done(life.tally) + min(KILLS_A_CHECKPOINT, left)
             _rage(life, lambda goal=goal: done(life.tally) >= goal, rows)
-        life.feeder.go_on()
-        life.protocol = life.rng.choice(list(PROTOCOLS))
-        time.sleep(SESSION_SECONDS + 1)  # static members stay in the group for so long
-        life.hire()
+        _go_on(life)
     tally.add(life.tally)
+
+
+def _last(life: Life, tally: Tally, end: float, rows: set[int]) -> dict[str, Any]:
+    """Let one stream last until *end*, and for `PERIODS_MIN`; return how large it was meanwhile."""
+    with Looking(life) as eye:
+        period = eye.flatness.period_seconds
+        while not life.tally.findings:
+            now = time.monotonic()
+            left = max(end - now, PERIODS_MIN * period - eye.seconds)
+            if left <= 0:
+                break
+            until = now + min(left, PERIODS_A_CHECKPOINT * period)
+            _rage(life, lambda until=until: time.monotonic() > until, rows, eye.looking())
+            print(f"  {eye.flatness.latest()}", flush=True)
+            _go_on(life)
+        life.tally.findings += [f"E bystander: {each}" for each in eye.wrong]
+        life.tally.findings += [f"- flat: {each}" for each in eye.flatness.grown()]
+        tally.add(life.tally)
+        return eye.as_json()
+
+
+def _go_on(life: Life) -> None:
+    """Let a life go on after its checkpoint, with another protocol."""
+    life.feeder.go_on()
+    life.protocol = life.rng.choice(list(PROTOCOLS))
+    time.sleep(SESSION_SECONDS + 1)  # static members stay in the group for so long
+    life.hire()
 
 
 def faults_for(life: Life, rows: set[int]) -> list[Fault]:
@@ -221,11 +249,24 @@ def faults_for(life: Life, rows: set[int]) -> list[Fault]:
     return [fault for fault in faults if rows & set(fault.rows)]
 
 
-def _rage(life: Life, until: Callable[[], bool], rows: set[int]) -> None:
+def _rage(
+    life: Life,
+    until: Callable[[], bool],
+    rows: set[int],
+    meanwhile: AbstractContextManager[None] | None = None,
+) -> None:
+    """Wrong *life* until it is enough, *meanwhile* whatever else is to be done; judge it then."""
+    print(
+        f"  {life.count} workers, {life.protocol}, scope {life.scope}, batch {life.batch}, "
+        f"{len(life.kafka.nodes)} nodes{', proxied' if life.proxies else ''}"
+        f"{f', {life.retention}' if life.retention.limited else ''}",
+        flush=True,
+    )
     begun, before = time.monotonic(), life.tally.kills
     points = [point for point in POINTS if rows & set(POINTS[point])]
     share = AGEING_ARMED_SHARE if life.retention.limited else ARMED_SHARE
-    Nemesis(life, faults_for(life, rows), points, share).rage(until=until)
+    with meanwhile or contextlib.nullcontext():
+        Nemesis(life, faults_for(life, rows), points, share).rage(until=until)
     raged = time.monotonic() - begun
     life.checkpoint()
     found = life.tally.findings
@@ -257,13 +298,14 @@ def _command(options: argparse.Namespace) -> str:
     return f"python -m tests.long.kills {what}{nodes}{flags} --seed {options.seed}{rows}"
 
 
-def _save(options: argparse.Namespace, tally: Tally, seconds: float) -> None:
+def _save(options: argparse.Namespace, tally: Tally, seconds: float, more: dict[str, Any]) -> None:
     told: dict[str, Any] = {
         "command": _command(options),
         "seconds": round(seconds),
         "machine": machine(),
         "versions": versions(),
         **tally.as_json(),
+        **more,
     }
     options.json.write_text(json.dumps(told, indent=2) + "\n")
 

@@ -116,25 +116,32 @@ _NEW_TOPIC = (KafkaError._NOENT, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
 
 def end_offsets(
-    bootstrap: str, topic: str, *, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    bootstrap: str,
+    topic: str,
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> dict[int, int]:
     """Return the end of each partition: the high watermark, or the last stable offset."""
-    return _offsets(bootstrap, topic, OffsetSpec.latest(), isolation)
+    return _offsets(bootstrap, topic, OffsetSpec.latest(), isolation, timeout_seconds)
 
 
-def start_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+def start_offsets(
+    bootstrap: str, topic: str, *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> dict[int, int]:
     """Return where each partition begins: what was before was removed."""
-    return _offsets(bootstrap, topic, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+    uncommitted = IsolationLevel.READ_UNCOMMITTED
+    return _offsets(bootstrap, topic, OffsetSpec.earliest(), uncommitted, timeout_seconds)
 
 
 def _offsets(
-    bootstrap: str, topic: str, spec: OffsetSpec, isolation: IsolationLevel
+    bootstrap: str, topic: str, spec: OffsetSpec, isolation: IsolationLevel, timeout: float
 ) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 4})
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    deadline = time.monotonic() + timeout
     while True:
         try:
-            return _asked(admin, topic, spec, isolation)
+            return _asked(admin, topic, spec, isolation, timeout)
         except KafkaException as error:  # a topic just made, a broker just gone: no leader yet
             cause = error.args[0]
             passes = classify(cause) is Retriable or cause.code() in _NEW_TOPIC
@@ -144,16 +151,15 @@ def _offsets(
 
 
 def _asked(
-    admin: AdminClient, topic: str, spec: OffsetSpec, isolation: IsolationLevel
+    admin: AdminClient, topic: str, spec: OffsetSpec, isolation: IsolationLevel, timeout: float
 ) -> dict[int, int]:
-    metadata = admin.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
+    metadata = admin.list_topics(topic, timeout=timeout).topics[topic]
     if metadata.error is not None:
         raise KafkaException(metadata.error)
     asked = {TopicPartition(topic, p): spec for p in metadata.partitions}
-    answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_SECONDS)
+    answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout)
     return {
-        partition.partition: future.result(TIMEOUT_SECONDS).offset
-        for partition, future in answers.items()
+        partition.partition: future.result(timeout).offset for partition, future in answers.items()
     }
 
 
