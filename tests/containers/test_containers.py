@@ -1,7 +1,7 @@
 """compose.yaml, up for real: built, two filters, a kill, a stop, and nothing left behind.
 
-Long, since it builds images and starts a Kafka in a container: a minute and a half, and ten the
-first time (`images.py` says what is kept). It needs root, and Debian's packages in `engine.py`.
+Long, since it builds images and starts a Kafka in a container: two to five minutes, and ten more
+the first time (`images.py` says what is kept). It needs root, and Debian's packages in `engine.py`.
 """
 
 from __future__ import annotations
