@@ -22,6 +22,7 @@ LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "*.egg-info", ".*_cache", ".h
 HELD_BY = (
     "tests/test_architecture.py",
     "tests/test_texts.py",
+    "tests/config/test_formats.py",
     "tests/config/test_reference.py",
     "tests/config/test_schema.py",
     "tests/process/test_cli.py::test_the_help_of_a_verb_ends_with_an_example",
@@ -66,6 +67,17 @@ def decoder(wanted: Wanted) -> Decoder:
     """Return what reads pairs."""
     return lambda value, headers: dict(parse_qsl(decode_utf8(value)))
 '''
+
+PAGE = """
+### `pairs`
+
+```yaml
+input:
+  format: pairs                           # id=a7&text=…
+```
+
+Names and values, as the forms of a page send them.
+"""
 
 DICE = """
 
@@ -150,6 +162,12 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
     "A format": [
         Edit("streamfilter/config/input.py", '"pairs", ', anchor="    format: Literal["),
         Edit("streamfilter/documents/formats/pairs.py", FORMAT),
+        Edit("config/README.md", PAGE, anchor="no registry is asked, none is named.\n"),
+        Edit(
+            "tests/config/test_formats.py",
+            '    "pairs": (b"id=a7&text=b", Document("a7", "b")),\n',
+            anchor="READ = {\n",
+        ),
         Printed("config/reference.yaml", "streamfilter.config.reference"),
         Printed("config/schemas/configuration.json", "streamfilter.config.schema"),
     ],

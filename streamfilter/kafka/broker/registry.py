@@ -74,6 +74,8 @@ class RealRegistry:
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": str(self.port),
             "quarkus.datasource.jdbc.url": database,
+            # Its own 5 s are too few for a busy machine to open a file.
+            "quarkus.datasource.jdbc.acquisition-timeout": str(ANSWER_TIMEOUT_SECONDS),
         }
         options = [*OPTIONS, *(f"-D{name}={value}" for name, value in properties.items())]
         command = [str(self._java), *options, "-jar", str(self._jar)]
