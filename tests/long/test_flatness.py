@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,6 +48,18 @@ def test_what_fills_and_then_stays_is_flat_and_what_goes_on_growing_is_not() -> 
 
 def test_a_moment_when_everybody_is_dead_says_nothing_of_memory() -> None:
     assert looked(1.0, resident=[0.0, 0.0, 10.0]).grown() == []
+
+
+def test_a_segment_on_each_broker_more_is_no_growth_of_a_changelog() -> None:
+    flatness = looked(1.0)
+    for number, more, grown in (
+        (40, 2.5, []),
+        (41, 4.0, ["wronged changelog_mib grew from 1.0 to 5.0"]),
+    ):
+        for place in range(number, len(flatness.looks)):
+            look = flatness.looks[place]
+            look.sizes["wronged"] = replace(look.sizes["wronged"], changelog_mib=1.0 + more)
+        assert flatness.grown() == grown
 
 
 def test_too_few_looks_say_nothing() -> None:
