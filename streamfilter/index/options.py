@@ -84,6 +84,8 @@ def _database(buffers: WriteBufferManager, memory: Memory, *, create: bool) -> O
     options.set_max_total_wal_size(memory.memtable_bytes)
     options.set_max_open_files(_open_files())
     options.set_max_background_jobs(2)
+    # Else whoever drops a family of a window deletes its files, too: that write waits for it.
+    options.set_avoid_unnecessary_blocking_io(True)
     options.set_max_log_file_size(LOG_BYTES)
     options.set_keep_log_file_num(LOG_FILES)
     options.set_stats_dump_period_sec(0)
