@@ -22,6 +22,7 @@ from deploy.composition import OURS, REGISTRY, Service, image_environment, servi
 from deploy.translation import Translation
 from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.node import free_ports, is_free
+from streamfilter.kafka.broker.owned import Owned
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.broker.registry import RealRegistry
 from streamfilter.process.signals import Interruption
@@ -34,7 +35,7 @@ ONCE_TIMEOUT_SECONDS = 90
 LOG_LINES_SHOWN = 20
 
 
-class Native:
+class Native(Owned):
     """Runs the demo's processes, with everything they write under one directory."""
 
     def __init__(
@@ -69,24 +70,17 @@ class Native:
         """Return where *port* inside of *service* is on this machine."""
         return f"http://127.0.0.1:{self.ports[service, port]}"
 
-    def __enter__(self) -> Native:
-        try:
-            self.kafka.start()
-            if self.registry is not None:
-                self.registry.start()
-            mine = [service for service in self.services.values() if service.image == OURS]
-            for service in sorted(mine, key=lambda service: not service.once):
-                self._start(service)
-            for service in self.services.values():
-                if program := DEBIANS.get(service.image.partition(":")[0]):
-                    self._start_debians(program, service)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def start(self) -> None:
+        """Start all of them; what is to run once has ended by then."""
+        self.kafka.start()
+        if self.registry is not None:
+            self.registry.start()
+        mine = [service for service in self.services.values() if service.image == OURS]
+        for service in sorted(mine, key=lambda service: not service.once):
+            self._start(service)
+        for service in self.services.values():
+            if program := DEBIANS.get(service.image.partition(":")[0]):
+                self._start_debians(program, service)
 
     def _is_registry(self, name: str) -> bool:
         return self.services[name].image.startswith(REGISTRY)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from streamfilter.kafka.broker.child import Child
+from streamfilter.kafka.broker.owned import Restarted
 
 FORMAT_TIMEOUT_SECONDS = 60
 HEAP = ("-Xms512m", "-Xmx512m")
@@ -82,32 +82,21 @@ class Ports:
     controller: int
 
 
-class Node:
+class Node(Restarted):
     """One broker. Not started by constructing it."""
 
     def __init__(self, number: int, ports: Ports, directory: Path, *, java: Path, jars: Path):
+        super().__init__(f"Kafka node {number}", directory / "broker.log")
         self.number = number
         """The node's id, from 1."""
         self.ports = ports
         self.directory = directory
         self._java = [str(java), *HEAP, "-cp", f"{jars}/*"]
-        self._child: Child | None = None
 
     @property
     def address(self) -> str:
         """Return host:port of the client listener."""
         return f"127.0.0.1:{self.ports.client}"
-
-    @property
-    def log(self) -> Path:
-        """Return the file with everything the node ever printed."""
-        return self.directory / "broker.log"
-
-    @property
-    def pid(self) -> int | None:
-        """Return the process id while the process runs (paused counts as running)."""
-        running = self._child is not None and self._child.exit_code is None
-        return self._child.pid if running and self._child else None
 
     def format(self, cluster_id: str, properties: str) -> None:
         """Write *properties* and prepare the data directory."""
@@ -129,28 +118,7 @@ class Node:
 
     def start(self) -> None:
         """Start the process and return at once; `RealKafka.wait_until_ready` waits."""
-        assert self.pid is None, f"node {self.number} is running"
         java, *options = self._java
         logging = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.xml'}"
         command = [java, logging, *options, "kafka.Kafka", str(self._settings)]
-        self._child = Child(command, log=self.log)
-
-    def stop(self) -> None:
-        """End the process as an operator would (SIGTERM), and wait; killed if it does not end."""
-        if self._child is not None:
-            self._child.stop()
-
-    def kill(self) -> None:
-        """End the process as a power cut would (SIGKILL), and wait. A paused one too."""
-        if self._child is not None:
-            self._child.kill()
-
-    def pause(self) -> None:
-        """Freeze the process (SIGSTOP): its connections stay open and nothing answers."""
-        if self._child is not None:
-            self._child.pause()
-
-    def resume(self) -> None:
-        """Let a paused process run on."""
-        if self._child is not None:
-            self._child.resume()
+        self.run(command)

@@ -17,6 +17,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -27,13 +28,13 @@ from confluent_kafka.cimpl import NewTopic
 
 from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, kafka_jars
 from streamfilter.kafka.broker.node import Node, Ports, free_ports
+from streamfilter.kafka.broker.owned import Owned
 
 READY_TIMEOUT_SECONDS = 240
 CREATE_TIMEOUT_SECONDS = 30
-LOG_LINES_SHOWN = 30
 
 
-class RealKafka:
+class RealKafka(Owned):
     """A cluster of Apache Kafka nodes (combined broker and controller) that we own."""
 
     def __init__(
@@ -75,17 +76,6 @@ class RealKafka:
         """Return ``bootstrap.servers`` for clients behind the tests' TCP proxies."""
         return ",".join(f"127.0.0.1:{node.ports.proxy}" for node in self.nodes)
 
-    def __enter__(self) -> RealKafka:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def start(self) -> None:
         """Format the nodes, start them, and return when the cluster answers."""
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -93,7 +83,7 @@ class RealKafka:
             try:
                 node.format(cluster_id, self._server_properties(node))
             except subprocess.SubprocessError as error:
-                raise BrokerUnavailableError(self._why(node, "could not be formatted")) from error
+                raise BrokerUnavailableError(node.why("could not be formatted")) from error
         for node in self.nodes:
             node.start()
         self.wait_until_ready()
@@ -120,12 +110,7 @@ class RealKafka:
         deadline = time.monotonic() + timeout_seconds
         expected = {node.number for node in self.nodes if node.pid}
         for node in [node for node in self.nodes if node.number in expected]:
-            while not (_accepts(node) and expected <= _known_to(node)):
-                if node.pid is None:
-                    raise BrokerUnavailableError(self._why(node, "died while starting"))
-                if time.monotonic() > deadline:
-                    raise BrokerUnavailableError(self._why(node, "did not become ready"))
-                time.sleep(0.1)
+            node.wait_until(partial(_knows, node, expected), deadline)
 
     def _server_properties(self, node: Node) -> str:
         template = (resources.files(__package__) / "server.properties").read_text(encoding="utf-8")
@@ -144,11 +129,9 @@ class RealKafka:
             in_sync=min(2, len(self.nodes)),
         )
 
-    @staticmethod
-    def _why(node: Node, happened: str) -> str:
-        lines = node.log.read_text(errors="replace").splitlines() if node.log.exists() else []
-        end = "\n".join(lines[-LOG_LINES_SHOWN:])
-        return f"Kafka node {node.number} {happened}. The end of its log:\n{end}"
+
+def _knows(node: Node, expected: set[int]) -> bool:
+    return _accepts(node) and expected <= _known_to(node)
 
 
 def _accepts(node: Node) -> bool:

@@ -18,18 +18,17 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from streamfilter.kafka.broker.child import Child
-from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, registry_jars
+from streamfilter.kafka.broker.jars import find_java, registry_jars
 from streamfilter.kafka.broker.node import free_ports
+from streamfilter.kafka.broker.owned import Owned, Restarted
 
 READY_TIMEOUT_SECONDS = 600
 ANSWER_TIMEOUT_SECONDS = 60
-LOG_LINES_SHOWN = 30
 OPTIONS = ("-Xmx400m", "-XX:+UseSerialGC")
 API = "/apis/ccompat/v7"
 
 
-class RealRegistry:
+class RealRegistry(Owned, Restarted):
     """A registry that we own. It runs between `start` and `kill`, and may be started again."""
 
     def __init__(self, *, port: int | None = None) -> None:
@@ -45,23 +44,12 @@ class RealRegistry:
         self.port = free_ports(1)[0] if port is None else port
         self._temporary = tempfile.TemporaryDirectory(prefix="streamfilter-registry-")
         self._directory = Path(self._temporary.name)
-        self._child: Child | None = None
+        super().__init__("the schema registry", self._directory / "registry.log")
 
     @property
     def url(self) -> str:
         """Return what `input.registry.url` says."""
         return f"http://127.0.0.1:{self.port}{API}"
-
-    def __enter__(self) -> RealRegistry:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def start(self) -> None:
         """Start it, and return when it answers.
@@ -79,33 +67,12 @@ class RealRegistry:
         }
         options = [*OPTIONS, *(f"-D{name}={value}" for name, value in properties.items())]
         command = [str(self._java), *options, "-jar", str(self._jar)]
-        self._child = Child(command, log=self._directory / "registry.log")
-        deadline = time.monotonic() + READY_TIMEOUT_SECONDS
-        while not self._answers():
-            if self._child.exit_code is not None:
-                raise BrokerUnavailableError(self._why("died while starting"))
-            if time.monotonic() > deadline:
-                raise BrokerUnavailableError(self._why("did not become ready"))
-            time.sleep(0.1)
+        self.run(command)
+        self.wait_until(self._answers, time.monotonic() + READY_TIMEOUT_SECONDS)
 
     def register(self, subject: str, kind: str, text: str) -> int:
         """Add a schema to a subject, and return its id."""
         return register(self.url, subject, kind, text)
-
-    def pause(self) -> None:
-        """Freeze it (SIGSTOP): it takes connections and answers nothing."""
-        if self._child is not None:
-            self._child.pause()
-
-    def resume(self) -> None:
-        """Let a paused one run on."""
-        if self._child is not None:
-            self._child.resume()
-
-    def kill(self) -> None:
-        """End it as a power cut would (SIGKILL). A paused one too."""
-        if self._child is not None:
-            self._child.kill()
 
     def close(self) -> None:
         """Kill it, and delete what it was told."""
@@ -121,11 +88,6 @@ class RealRegistry:
         except OSError:
             pass
         return False
-
-    def _why(self, happened: str) -> str:
-        lines = (self._directory / "registry.log").read_text(errors="replace").splitlines()
-        end = "\n".join(lines[-LOG_LINES_SHOWN:])
-        return f"the schema registry {happened}. The end of its log:\n{end}"
 
 
 def register(url: str, subject: str, kind: str, text: str) -> int:
