@@ -1,26 +1,14 @@
-"""The shortlist: which of the candidates that are looked at can have a say, and are compared.
-
-Shared bands say less than the whole signature: eight variants of a text may well share more
-bands with a copy of it than the text itself does, and would be compared in its place. So those of
-the best estimates are.
-"""
+"""The shortlist: which of the candidates that are looked at can have a say, and are compared."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.matching.candidates import Candidates, merge
 from streamfilter.matching.crowds import Crowd, ranks
 from streamfilter.similarity.columns import F64, I64, Flags
-
-_BANDS_BITS = 16
-_MOST_BANDS = (1 << _BANDS_BITS) - 1
-_FINEST_BITS = 21
-_FINEST = 1 << _FINEST_BITS - 1
-"""No two estimates of a signature's slots are nearer to each other than this many to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +42,3 @@ class Shortlist:
         foremost = ranks(rows) < self.most
         beyond = np.bincount(rows[~foremost], minlength=len(asked))
         return merge(known.at(places[foremost]), own.where(own_stays)), beyond
-
-
-def most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:
-    """Return the *hopeful* pairs, but of each row at most as many, those of the best estimates."""
-    asked = np.flatnonzero(hopeful)
-    if ranks(candidates.rows[asked]).max(initial=0) < most:
-        return hopeful
-    order = best_first(candidates, estimated, asked)
-    chosen = np.zeros(len(candidates), np.bool_)
-    chosen[order[ranks(candidates.rows[order]) < most]] = True
-    return chosen
-
-
-def best_first(
-    candidates: Candidates, estimated: F64, places: NDArray[np.intp]
-) -> NDArray[np.intp]:
-    """Return the rising *places* of pairs by row, those of the best estimates first."""
-    # Of equal estimates those that share more bands, then the oldest: the sort is stable.
-    unlike = np.rint((1.0 - estimated[places]) * _FINEST).astype(np.int64)
-    fewer = _MOST_BANDS - candidates.bands[places]
-    keys = (candidates.rows[places] << _FINEST_BITS | unlike) << _BANDS_BITS | fewer
-    return places[np.argsort(keys, kind="stable")]

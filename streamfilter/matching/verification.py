@@ -1,9 +1,10 @@
 """Verification: from candidates to confirmed matches, and what became of each other one.
 
 Those in a crowd (`crowds`) are left out before anybody looks at them, those whose signature
-estimate is hopeless are rejected; of the others the ``max_candidates``
-that look most similar are compared on their sets. An equal content fingerprint, all 128 bits of
-it, decides before anything else.
+estimate is hopeless are rejected; of the others the ``max_candidates`` with the best estimates are
+compared on their sets. Shared bands say less than the whole signature: eight variants of a text
+may well share more of them with a copy than the text itself does, and would be compared in its
+place. An equal content fingerprint, all 128 bits of it, decides before anything else.
 """
 
 from __future__ import annotations
@@ -11,16 +12,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.comparers import Compare
-from streamfilter.matching.crowds import Crowd
+from streamfilter.matching.crowds import Crowd, ranks
 from streamfilter.matching.finding import Outcome
 from streamfilter.matching.policy import MatchPolicy, Terms
-from streamfilter.matching.shortlist import Shortlist, best_first, most_similar
+from streamfilter.matching.shortlist import Shortlist
 from streamfilter.similarity.columns import F64, I64, Contents, Flags, places_of
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
+
+_BANDS_BITS = 16
+_MOST_BANDS = (1 << _BANDS_BITS) - 1
+_FINEST_BITS = 21
+_FINEST = 1 << _FINEST_BITS - 1
+"""No two estimates of a signature's slots are nearer to each other than this many to one."""
 
 PAIRS_AT_ONCE = 4_096
 """Signatures compared at a time: half a megabyte each side stays in the processor's cache."""
@@ -66,7 +74,7 @@ class Verifier:
         candidates = crowd.candidates
         look = self._look(candidates)
         rejected, kept = look.near & ~look.hopeful, look.hopeful | look.equal_text
-        order = best_first(candidates, look.estimated, np.flatnonzero(kept))
+        order = _best_first(candidates, look.estimated, np.flatnonzero(kept))
         return Shortlist(
             crowd.at(order), self.policy.max_candidates, candidates.rows[rejected],
             look.estimated[rejected], candidates.rows[~look.known],
@@ -107,7 +115,7 @@ class Verifier:
         hopeful, estimated = look.hopeful, look.estimated
         chosen = hopeful
         if not every:
-            chosen = most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
+            chosen = _most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
         skipped = hopeful & ~chosen
         if outnumbered is not None:
             skipped |= outnumbered & ~equal_text
@@ -213,3 +221,25 @@ def _trues(flags: Flags) -> I64:
     # Eight sums side by side; `sum` takes three times as long as einsum for rows so short.
     lanes = np.einsum("ij->i", flags.view(np.uint64))
     return np.asarray(lanes * LANES >> np.uint64(56), np.int64)
+
+
+def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:
+    """Return the *hopeful* pairs, but of each row at most as many, those of the best estimates."""
+    asked = np.flatnonzero(hopeful)
+    if ranks(candidates.rows[asked]).max(initial=0) < most:
+        return hopeful
+    order = _best_first(candidates, estimated, asked)
+    chosen = np.zeros(len(candidates), np.bool_)
+    chosen[order[ranks(candidates.rows[order]) < most]] = True
+    return chosen
+
+
+def _best_first(
+    candidates: Candidates, estimated: F64, places: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Return the rising *places* of pairs by row, those of the best estimates first."""
+    # Of equal estimates those that share more bands, then the oldest: the sort is stable.
+    unlike = np.rint((1.0 - estimated[places]) * _FINEST).astype(np.int64)
+    fewer = _MOST_BANDS - candidates.bands[places]
+    keys = (candidates.rows[places] << _FINEST_BITS | unlike) << _BANDS_BITS | fewer
+    return places[np.argsort(keys, kind="stable")]
