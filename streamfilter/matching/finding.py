@@ -54,6 +54,13 @@ def method_of(policy: MatchPolicy, fate: Fate, *, exact: bool) -> str:
     return f"{'exact' if exact else 'sampled'}_{measure}"
 
 
+def _fate_of_match(*, same: bool, enough: bool) -> Fate:
+    """Return why a pair is a match: the *same* text, *enough* similarity, else what it contains."""
+    if same:
+        return Fate.SAME_TEXT
+    return Fate.MATCH if enough else Fate.CONTAINED
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One pair of a document and a candidate, under a policy."""
@@ -205,17 +212,16 @@ class Outcome:
         As `finding` has them, but from whole columns: most pairs are exact, and of those there is
         nothing to calculate.
         """
-        similarity, wanted = self.similarity[pairs], np.broadcast_to(self.wanted, len(self.whole))
-        same, enough = self.equal_text[pairs], similarity >= wanted[pairs]
-        fates = np.select([same, enough], [0, 1], 2).tolist()
+        wanted = np.broadcast_to(self.wanted, len(self.whole))[pairs]
+        columns = (self.equal_text[pairs], self.similarity[pairs] >= wanted, self.whole[pairs])
         return [
             (
-                fate := (Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED)[number],
+                fate := _fate_of_match(same=same, enough=enough),
                 method_of(self.policy, fate, exact=exact),
                 0.0 if exact else self.finding(pair).p_false_positive,
             )
-            for number, exact, pair in zip(
-                fates, self.whole[pairs].tolist(), pairs.tolist(), strict=True
+            for same, enough, exact, pair in zip(
+                *(column.tolist() for column in columns), pairs.tolist(), strict=True
             )
         ]
 
@@ -225,11 +231,9 @@ class Outcome:
     def _fate(self, pair: int) -> Fate:
         if self.missing[pair]:
             return Fate.MISSING
-        if self.equal_text[pair]:
-            return Fate.SAME_TEXT
-        if self.confirmed[pair]:
+        if self.equal_text[pair] or self.confirmed[pair]:
             enough = self.similarity[pair] >= self._wanted(pair)
-            return Fate.MATCH if enough else Fate.CONTAINED
+            return _fate_of_match(same=bool(self.equal_text[pair]), enough=bool(enough))
         if self.outnumbered is not None and self.outnumbered[pair]:
             return Fate.OUTNUMBERED
         if self.skipped[pair]:
