@@ -11,7 +11,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.input import RegistrySection
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.reader import Limits, Reader
-from streamfilter.documents.registry import Access, Registry
+from streamfilter.documents.registry import Access, Registry, subject_of
 from streamfilter.documents.schemas import OneSchema, Schema, Schemas, SchemasAway
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
@@ -101,7 +101,7 @@ def newest_schema(config: Config) -> tuple[str, Schema | None]:
     """
     schemas = _schemas_for(config)
     if isinstance(schemas, Registry):
-        subject = f"{config.input.topic}-value"  # as serializers name it if nobody says otherwise
+        subject = subject_of(config.input.topic)
         return f"the newest schema of subject {subject}", schemas.newest(subject)
     only = None if schemas is None else schemas.schema(None)
     return str(config.input.schema_file), only

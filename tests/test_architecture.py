@@ -23,7 +23,7 @@ FLOOR_PLAN = {
     "cli": "commands process",
     "commands": "bench demo kafka files evaluation assembly monitoring config collection documents "
     "matching entities similarity index process stories",
-    "demo": "bench kafka engine evaluation process stories",
+    "demo": "bench kafka engine evaluation documents process stories",
     "bench": "kafka engine files monitoring config documents matching similarity index process "
     "stories",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches

@@ -20,9 +20,10 @@ from streamfilter.bench import texts
 from streamfilter.bench.measure import interleaved, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.config.configuration import Config
+from streamfilter.documents.avro_wire import as_long, as_string, as_varint
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.schemas import OneSchema, Schema
-from streamfilter.files.formats.avro import MAGIC, SYNC_BYTES, long_as_avro
+from streamfilter.files.formats.avro import MAGIC, SYNC_BYTES
 from streamfilter.files.inputs import for_files
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.sampling import documents_of
@@ -93,7 +94,7 @@ def _schema(fields: Fields) -> str:
 
 
 def _avro(fields: Fields) -> bytes:
-    return b"".join(long_as_avro(len(raw)) + raw for raw in map(str.encode, fields.values()))
+    return b"".join(map(as_string, fields.values()))
 
 
 def _proto(fields: Fields) -> str:
@@ -103,15 +104,7 @@ def _proto(fields: Fields) -> str:
 
 def _protobuf(fields: Fields) -> bytes:
     encoded = [(n << 3 | 2, value.encode()) for n, value in enumerate(fields.values(), 1)]
-    return b"".join(bytes([tag]) + _varint(len(raw)) + raw for tag, raw in encoded)
-
-
-def _varint(number: int) -> bytes:
-    written = bytearray()
-    while number > 127:
-        written.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*written, number])
+    return b"".join(bytes([tag]) + as_varint(len(raw)) + raw for tag, raw in encoded)
 
 
 def _json(fields: Fields) -> bytes:
@@ -175,12 +168,12 @@ def _written(documents: Sequence[Fields], directory: Path) -> dict[str, Path]:
 def _container(documents: Sequence[Fields]) -> bytes:
     schema, sync = _schema(documents[0]).encode(), bytes(SYNC_BYTES)
     key = b"avro.schema"
-    metadata = [long_as_avro(1), long_as_avro(len(key)), key, long_as_avro(len(schema)), schema]
-    parts = [MAGIC, *metadata, long_as_avro(0), sync]
+    metadata = [as_long(1), as_long(len(key)), key, as_long(len(schema)), schema]
+    parts = [MAGIC, *metadata, as_long(0), sync]
     for at in range(0, len(documents), BLOCK):
         block = [_avro(each) for each in documents[at : at + BLOCK]]
         data = b"".join(block)
-        parts += [long_as_avro(len(block)), long_as_avro(len(data)), data, sync]
+        parts += [as_long(len(block)), as_long(len(data)), data, sync]
     return b"".join(parts)
 
 

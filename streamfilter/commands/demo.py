@@ -15,12 +15,12 @@ from streamfilter.demo.ledger import INPUT
 from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun, Wire
 from streamfilter.demo.summary import judged, summary
 from streamfilter.demo.terminal import fitted
+from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
 from streamfilter.kafka.broker import Broker
 from streamfilter.kafka.broker.node import free_ports, is_free
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode, Temporary
-from streamfilter.stories.wire import AVRO_SCHEMA, as_avro
 
 HTTP_PORT = 9464
 EXAMPLES = """\b
@@ -143,12 +143,13 @@ def _avro(stack: ExitStack, directory: Path, *, real: bool) -> Wire:
         path = directory / "story.avsc"
         path.write_text(AVRO_SCHEMA)
         return Wire(as_avro(1), {"format": "avro", "schema_file": str(path)})
+    from streamfilter.documents.registry import subject_of
     from streamfilter.kafka.broker.registry import RealRegistry
 
     standard.answer("starting a schema registry …")
     with _available():
         registry = stack.enter_context(RealRegistry())
-    known_as = registry.register(f"{INPUT}-value", "AVRO", AVRO_SCHEMA)
+    known_as = registry.register(subject_of(INPUT), "AVRO", AVRO_SCHEMA)
     return Wire(as_avro(known_as), {"format": "avro", "registry": {"url": registry.url}})
 
 

@@ -16,11 +16,11 @@ import click
 
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
+from streamfilter.demo.wire import AVRO_SCHEMA, Encode, as_avro, as_json
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode, Temporary
 from streamfilter.stories.stream import Story, stories
-from streamfilter.stories.wire import AVRO_SCHEMA, Encode, as_avro, as_json
 
 BROKEN_EVERY, EMPTY_EVERY, TOMBSTONE_EVERY = 150, 90, 400
 """Records for each one that is cut, has no text, has no value."""
@@ -101,10 +101,11 @@ def encoding(config: Config) -> Encode:
     url = config.input.registry.url
     if config.input.format != "avro" or url is None:
         return as_json
+    from streamfilter.documents.registry import subject_of
     from streamfilter.kafka.broker.registry import register
 
     try:
-        return as_avro(register(url, f"{config.input.topic}-value", "AVRO", AVRO_SCHEMA))
+        return as_avro(register(url, subject_of(config.input.topic), "AVRO", AVRO_SCHEMA))
     except OSError as error:
         raise Temporary(f"the registry at {url} does not take a schema: {error}") from error
 

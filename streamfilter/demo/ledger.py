@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamfilter.demo.wire import Encode, as_json
 from streamfilter.engine.outgoing import PREFIX
 from streamfilter.evaluation.reading import digest
 from streamfilter.evaluation.run import Given, Placed, Run
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.stories.stream import Story
-from streamfilter.stories.wire import Encode, as_json
 
 INPUT = "stories"
 OUTPUTS = {

@@ -15,11 +15,11 @@ from typing import Any
 
 from streamfilter.bench.service import RunningFilter
 from streamfilter.demo.ledger import INPUT, OUTPUTS, Ledger
+from streamfilter.demo.wire import Encode, as_json
 from streamfilter.kafka.broker import Broker
 from streamfilter.kafka.broker.traffic import Feed, Tail
 from streamfilter.stories import prose
 from streamfilter.stories.stream import Story, stories
-from streamfilter.stories.wire import Encode, as_json
 
 GROUP = "streamfilter-demo"
 THRESHOLD = 0.8

@@ -42,6 +42,27 @@ def skip_long(data: bytes, at: int) -> int:
     return at + 1
 
 
+def as_varint(number: int) -> bytes:
+    """Return a number in 7 bits a byte, the lowest first: as Avro and Protobuf write them."""
+    written = bytearray()
+    while number > 127:
+        written.append(number & 127 | 128)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
+def as_long(size: int) -> bytes:
+    """Return how a count or a length is written."""
+    return as_varint(size << 1)
+
+
+def as_string(text: str) -> bytes:
+    """Return how a text is written."""
+    raw = text.encode()
+    return as_long(len(raw)) + raw
+
+
 def _end(data: bytes, at: int, size: int) -> int:
     """Return where *size* bytes from *at* on end."""
     if size < 0 or at + size > len(data):

@@ -35,6 +35,11 @@ BYTES_MAX = 16 << 20
 REFERENCES_MAX = 100
 
 
+def subject_of(topic: str) -> str:
+    """Return where the schemas of a topic's values are, as serializers name it by default."""
+    return f"{topic}-value"
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Where a registry is, and who we are to it."""

@@ -15,6 +15,7 @@ from gzip import BadGzipFile
 from typing import Any
 
 from streamfilter.documents.avro_schema import compile_avro, outline_of_avro
+from streamfilter.documents.avro_wire import as_long
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
 from streamfilter.documents.schemas import BROKEN_VALUE, Broken
@@ -176,7 +177,7 @@ class AvroWriter:
         """Close the block."""
         if self._records:
             data = self._pack(b"".join(self._records))
-            lengths = long_as_avro(len(self._records)) + long_as_avro(len(data))
+            lengths = as_long(len(self._records)) + as_long(len(data))
             self._output.append(lengths + data + self._sync)
             self._records, self._held = [], 0
 
@@ -216,17 +217,6 @@ class _Bytes:
             if byte < 128:
                 return (value >> 1) ^ -(value & 1)
         raise Broken("an integer of more than 64 bits")
-
-
-def long_as_avro(value: int) -> bytes:
-    """Return how a length is written."""
-    value <<= 1
-    written = bytearray()
-    while value > 127:
-        written.append(value & 127 | 128)
-        value >>= 7
-    written.append(value)
-    return bytes(written)
 
 
 def _inflated(data: bytes) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from streamfilter.documents.avro_wire import as_string
+
 Encode = Callable[[str, str], bytes]
 """From id and text to a record's value."""
 
@@ -27,15 +29,6 @@ def as_avro(schema_id: int) -> Encode:
     frame = b"\0" + schema_id.to_bytes(4, "big")
 
     def encode(id: str, text: str) -> bytes:
-        return frame + b"".join(map(_string, (id, text)))
+        return frame + as_string(id) + as_string(text)
 
     return encode
-
-
-def _string(text: str) -> bytes:
-    raw = text.encode()
-    size, written = len(raw) << 1, bytearray()
-    while size > 127:
-        written.append(size & 127 | 128)
-        size >>= 7
-    return bytes([*written, size]) + raw
