@@ -86,7 +86,7 @@ class Native(Owned):
         return self.services[name].image.startswith(REGISTRY)
 
     def _start(self, service: Service) -> None:
-        command = [sys.executable, "-m", "streamfilter.cli", *self._arguments(service)]
+        command = [sys.executable, "-m", "streamfilter", *self._arguments(service)]
         child = Child(command, log=self.log(service.name), environment=self._environment(service))
         if not service.once:
             self.children[service.name] = child

@@ -7,7 +7,6 @@ import gc
 import importlib
 import importlib.util
 import logging
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -169,7 +168,3 @@ def _report_bug() -> None:
     if not logging.getLogger().handlers:
         logs.configure()
     logging.getLogger("streamfilter").critical("this is a bug in streamfilter", exc_info=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,6 +20,7 @@ NOUNS = ("model", "stops", "killpoints")
 
 FLOOR_PLAN = {
     # room: whom it may import; read from the top, imports point down
+    "__main__": "cli",
     "cli": "commands process",
     "commands": "bench demo kafka files evaluation assembly monitoring config collection documents "
     "matching entities similarity index process stories",

@@ -127,7 +127,7 @@ def filter_process(source: Path, kept: Path, withheld: Path) -> tuple[Seconds, i
     state = source.with_name("state")
     shutil.rmtree(state, ignore_errors=True)
     return run_process([
-        "-m", "streamfilter.cli", "filter", str(source), "--state", str(state),
+        "-m", "streamfilter", "filter", str(source), "--state", str(state),
         "--unique", str(kept), "--duplicates", str(withheld),
     ])  # fmt: skip
 

@@ -43,7 +43,7 @@ class RunningFilter:
         config.write_text(json.dumps(settings, indent=2))  # JSON is YAML too
         self._log = directory / f"{name}.log"
         # Whoever started us may have STREAMFILTER_* settings: they belong to his own service.
-        command = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
+        command = [sys.executable, "-m", "streamfilter", "run", "--config", str(config)]
         self._start = partial(Child, command, log=self._log, environment=environment())
         self._child = self._start()
 

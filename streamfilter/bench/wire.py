@@ -78,7 +78,7 @@ def _filter_rates(documents: list[str], directory: Path, repeat: int) -> list[fl
     lines = (record_of(number, text) + b"\n" for number, text in enumerate(documents))
     source.write_bytes(b"".join(lines))
     outputs = ["--unique", str(directory / "unique"), "--duplicates", str(directory / "again")]
-    command = ["-m", "streamfilter.cli", "filter", str(source), "-o", "json", *outputs]
+    command = ["-m", "streamfilter", "filter", str(source), "-o", "json", *outputs]
     states = (str(directory / f"filter-{turn}") for turn in range(repeat))
     return [float(said_by([*command, "--state", s])["records_per_second"]) for s in states]
 

@@ -184,7 +184,7 @@ def test_peers_that_are_not_installed_are_named_at_the_start(monkeypatch, capsys
 
 
 def test_a_long_growth_ends_when_it_is_told_to_with_its_process_and_its_directory(tmp_path):
-    command = [sys.executable, "-m", "streamfilter.cli", "bench", "--only", "index"]
+    command = [sys.executable, "-m", "streamfilter", "bench", "--only", "index"]
     run = subprocess.Popen(
         command, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True
     )

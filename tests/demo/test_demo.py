@@ -23,7 +23,7 @@ def demo(tmp_path):
     started = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "streamfilter.cli", "demo", *arguments]
+        command = [sys.executable, "-m", "streamfilter", "demo", *arguments]
         environment = {**os.environ, "TMPDIR": str(tmp_path), "STREAMFILTER_INPUT__TOPIC": "mine"}
         started.append(
             subprocess.Popen(

@@ -33,7 +33,7 @@ def heeded() -> Iterator[None]:
 def waiting(desk: Desk, *arguments: str) -> subprocess.Popen[bytes]:
     """Return a run that has read what came through its standard input, and waits for more."""
     run = subprocess.Popen(
-        [sys.executable, "-m", "streamfilter.cli", *arguments],
+        [sys.executable, "-m", "streamfilter", *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=desk.path,
     )  # fmt: skip
     assert run.stdin is not None

@@ -219,7 +219,7 @@ def test_standard_input_and_output_serve_as_files(desk: Desk) -> None:
     lines = lines_of(stories(40))
     assert desk.run(write(desk.path / "in", lines)) == 0
     done = subprocess.run(
-        [sys.executable, "-m", "streamfilter.cli", *desk.arguments("-"), "--unique", "-"],
+        [sys.executable, "-m", "streamfilter", *desk.arguments("-"), "--unique", "-"],
         input=b"\n".join(lines),
         stdout=subprocess.PIPE,
         timeout=180,

@@ -28,7 +28,7 @@ def source(desk: Desk) -> Path:
 
 def process(desk: Desk, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "streamfilter.cli", *arguments],
+        [sys.executable, "-m", "streamfilter", *arguments],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **environment},

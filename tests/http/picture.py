@@ -22,7 +22,7 @@ SIZE = "1280,1700"
 def main(path: Path) -> None:
     """Run the demo, wait until there is something to see, and save it as *path*."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    command = [sys.executable, "-m", "streamfilter.cli", "demo", "--seconds", "300", "--seed", "7"]
+    command = [sys.executable, "-m", "streamfilter", "demo", "--seconds", "300", "--seed", "7"]
     with subprocess.Popen([*command, "--http", address], stdout=subprocess.DEVNULL) as demo:
         try:
             _wait(f"http://{address}/status")

@@ -120,7 +120,7 @@ def test_the_line_that_turns_completion_on_ends_well():
 
 
 def test_a_reader_that_goes_away_ends_the_process_quietly():
-    command = [sys.executable, "-m", "streamfilter.cli", "check", "-o", "json"]
+    command = [sys.executable, "-m", "streamfilter", "check", "-o", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     assert process.stderr.read() == b""

@@ -20,7 +20,7 @@ from tests.support.disk import fill, small_file_system
 
 pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
 
-STREAMFILTER = (sys.executable, "-m", "streamfilter.cli")
+STREAMFILTER = (sys.executable, "-m", "streamfilter")
 FULL = Path("/dev/full")
 DOCUMENTS = 400
 KEPT = 100

@@ -21,7 +21,7 @@ from streamfilter.process.health import Health
 from streamfilter.process.limits import FILES_MIN, THREADS_MIN, groups_of, problems_of
 from streamfilter.stops import ConfigError, Stop, starved
 
-RUN = [sys.executable, "-m", "streamfilter.cli", "run", "--set", "http.port=0"]
+RUN = [sys.executable, "-m", "streamfilter", "run", "--set", "http.port=0"]
 LIMITS = {
     "RLIMIT_NPROC": (THREADS_MIN - 1, "limit of threads"),
     "RLIMIT_NOFILE": (FILES_MIN - 1, "limit of open files"),

@@ -21,7 +21,7 @@ from tests.support.stage import Stage
 pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
 
 SEED = 20_261_201
-STREAMFILTER = ("-m", "streamfilter.cli")
+STREAMFILTER = ("-m", "streamfilter")
 WAYS = ["0closed,1closed,2closed", "2closed", "2gone", "1gone,2gone"]
 WITHOUT_ANY = "0closed,1closed,2gone"
 

@@ -39,7 +39,7 @@ class FilterProcess:
         launch: Callable[..., Child] = Child,
     ) -> None:
         self.url = f"http://127.0.0.1:{port}"
-        run = [sys.executable, "-m", "streamfilter.cli", "run", "--config", str(config)]
+        run = [sys.executable, "-m", "streamfilter", "run", "--config", str(config)]
         command = [*prefix, *run, *arguments]
         self.child = launch(command, log=log, environment={**os.environ, **(environment or {})})
         self.log = log

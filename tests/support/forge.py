@@ -87,8 +87,8 @@ class Forge:
     def launch(
         self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
     ) -> Forked:
-        """Fork a process for *command*: python, -m, streamfilter.cli, and its arguments."""
-        assert list(command[1:3]) == ["-m", "streamfilter.cli"], command
+        """Fork a process for *command*: python, -m, streamfilter, and its arguments."""
+        assert list(command[1:3]) == ["-m", "streamfilter"], command
         log.touch()  # as a started process has it at once
         ask = {
             "arguments": list(command[3:]),

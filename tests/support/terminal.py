@@ -46,7 +46,7 @@ def in_terminal(
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     with subprocess.Popen(
-        [sys.executable, "-m", "streamfilter.cli", *arguments],
+        [sys.executable, "-m", "streamfilter", *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
