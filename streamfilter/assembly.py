@@ -19,6 +19,7 @@ from streamfilter.matching.retention import Retention
 from streamfilter.model import Document, Record
 from streamfilter.monitoring.showcase import Showcase, Shown
 from streamfilter.process.cores import usable_cores
+from streamfilter.similarity.shape import Shape
 from streamfilter.stops import ConfigError, Problem
 from streamfilter.workers.crew import AUTO_MAX, Crew
 
@@ -172,8 +173,13 @@ def shown_of(config: Config) -> Shown:
     )
 
 
-def note_policy(index: RocksIndex, policy: MatchPolicy) -> list[str]:
+def note_policy(index: RocksIndex, policy: MatchPolicy, shape: Shape) -> list[str]:
     """Remember in *index* by which policy it decides; say loudly, and return, what is new.
+
+    Args:
+        index: what was filled under the policy that it remembers.
+        policy: what holds from now on.
+        shape: the index's keys, which stay: what they find at another threshold is said.
 
     The scheme shaped every signature, and another one is refused. The policy decided what is in
     the index, and an operator may change it: it holds from then on, but a record that is read
@@ -191,6 +197,11 @@ def note_policy(index: RocksIndex, policy: MatchPolicy) -> list[str]:
         for name, value in present.items()
         if known is not None and known.get(name) != value
     ]
+    if changes and known["threshold"] != policy.threshold and not policy.comparer.records:
+        changes.append(
+            f"its keys, {shape}, find {shape.cut(policy.threshold)} of the pairs at "
+            f"{policy.threshold:g}"
+        )
     if changes:
         logger.warning(
             "the index was filled under another policy (%s): the new one holds from now on, and "

@@ -35,7 +35,7 @@ FLOOR_PLAN = {
     # the same filter over files; judging the judge
     "files": "evaluation assembly config collection documents matching similarity index process",
     "evaluation": "documents matching entities similarity process",
-    "assembly": "monitoring config documents matching index process workers",
+    "assembly": "monitoring config documents matching similarity index process workers",
     "monitoring": "matching entities similarity index process",
     "config": "similarity",
     # the library: what `from streamfilter import Deduplicator` gives

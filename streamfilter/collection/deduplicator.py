@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import builtins
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -37,27 +36,26 @@ import numpy as np
 
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.collection.identity import (
+    identity_at,
+    known_scheme,
     new_scheme,
     noted_policy,
     noted_retention,
+    refusing_callers,
     retention_of,
     wanted_identity,
+    warn_of_missed,
 )
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index, read_identity
+from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Index
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.sketchers import scheme_of
 
 BUCKET_CAP = 255
 """Documents that a bucket lists: more of one kind than that are not all found."""
-
-
-RECALL_MIN = 0.9
-"""Share of the pairs at the threshold that bands should find; planned ones find .99."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,19 +130,22 @@ class Deduplicator:
         """
         retention = retention_of(retention_documents)
         asked = MatchPolicy() if threshold is None else MatchPolicy(threshold=threshold)
-        known = read_identity(Path(path)) if path is not None else None
+        known = identity_at(path)
         wanted = (
-            new_scheme(threshold, shingle, scheme) if known is None or shingle or scheme else None
+            new_scheme(threshold, shingle, scheme)
+            if known is None
+            else known_scheme(known, shingle, scheme)
         )
         identity = wanted_identity(known, wanted)
         sketcher = Sketcher(scheme_of(identity.scheme), seed=identity.seed)
         if threshold is not None:
-            _warn_of_missed(sketcher.scheme, threshold)
+            warn_of_missed(sketcher.scheme, threshold)
         if path is None:
             index: Index = MemoryIndex(slots=identity.slots, bucket_cap=BUCKET_CAP)
             self._policy = asked
         else:
-            index = stored = open_index(Path(path), identity, bucket_cap=BUCKET_CAP)
+            with refusing_callers():
+                index = stored = open_index(Path(path), identity, bucket_cap=BUCKET_CAP)
             try:
                 self._policy = noted_policy(stored, threshold, new=known is None)
                 retention = noted_retention(stored, retention_documents)
@@ -166,7 +167,7 @@ class Deduplicator:
             FileNotFoundError: there is none; `Deduplicator(path)` makes a new one.
             IndexFault: it is in use or damaged.
         """
-        if read_identity(Path(path)) is None:
+        if identity_at(path) is None:
             raise FileNotFoundError(f"{path}: holds no Deduplicator; Deduplicator(path) makes one")
         return cls(path)
 
@@ -373,18 +374,6 @@ class Deduplicator:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _warn_of_missed(scheme: Scheme, threshold: float) -> None:
-    """Warn if the bands find too few of the pairs at *threshold*: what they miss is never seen."""
-    found = Shape.of(scheme).probability(threshold)
-    if found < RECALL_MIN:
-        warnings.warn(
-            f"the bands of this scheme ({scheme.bands} x {scheme.rows}) find {found:.2f} of the "
-            f"pairs at threshold {threshold:g}; for all of them add the texts to a new "
-            f"Deduplicator(threshold={threshold:g})",
-            stacklevel=3,
-        )
 
 
 def _refuse_others(id: object, text: object) -> None:

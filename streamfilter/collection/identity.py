@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 
+from streamfilter.index.errors import IndexMismatch
 from streamfilter.index.identity import Identity
+from streamfilter.index.opening import read_identity
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
-from streamfilter.similarity.shape import plan
+from streamfilter.similarity.shape import Shape, plan
+from streamfilter.similarity.sketchers import scheme_of
 
 _RETENTION = "retention_documents"
 WINDOW_DOCUMENTS = 1_000
@@ -20,8 +27,48 @@ RETENTION_LEAST = 2 * WINDOW_DOCUMENTS
 """The newest window is remembered whole, also when one call fills it: else its buckets could list
 the forgotten alone, and turn away those that are remembered."""
 
+RECALL_MIN = 0.9
+"""Share of the pairs at the threshold that bands should find; planned ones find .99."""
+
 _FACT = "deduplicator"
 """Stored by us alone: in other indexes documents have no names."""
+
+WAYS = """
+    ways out: leave out the settings that differ, and it opens with its own; or
+    1. new directory: add the texts to another Deduplicator(path), made with these settings
+    2. the version of streamfilter that made it, if format or scheme.algorithm differs"""
+
+
+def identity_at(path: str | Path | None) -> Identity | None:
+    """Return whose directory *path* is; None where a new one would be made.
+
+    Raises:
+        IndexFault: it is of no use; says what a caller can do about it.
+    """
+    with refusing_callers():
+        return None if path is None else read_identity(Path(path))
+
+
+@contextmanager
+def refusing_callers() -> Iterator[None]:
+    """Tell of a directory that does not fit what who calls us can do about it."""
+    try:
+        yield
+    except IndexMismatch as fault:
+        raise fault.with_ways(WAYS) from fault
+
+
+def known_scheme(known: Identity, shingle: str | None, scheme: Scheme | None) -> Scheme | None:
+    """Return what is asked of the *known* index: *scheme*, or its own with this *shingle*.
+
+    Its bands stay whatever the threshold is now; what they miss of it is warned of.
+    """
+    if scheme is not None:
+        return new_scheme(shingle=shingle, scheme=scheme)
+    if shingle is None:
+        return None
+    asked = new_scheme(shingle=shingle).shingling
+    return replace(scheme_of(known.scheme), shingling=asked)
 
 
 def new_scheme(
@@ -62,6 +109,18 @@ def wanted_identity(
         created=time.time_ns() // 1_000_000,
         seed=seed,
     )
+
+
+def warn_of_missed(scheme: Scheme, threshold: float) -> None:
+    """Warn if the bands find too few of the pairs at *threshold*: what they miss is never seen."""
+    found = Shape.of(scheme).probability(threshold)
+    if found < RECALL_MIN:
+        warnings.warn(
+            f"the bands of this scheme ({scheme.bands} x {scheme.rows}) find {found:.2f} of the "
+            f"pairs at threshold {threshold:g}; for all of them add the texts to a new "
+            f"Deduplicator(threshold={threshold:g})",
+            stacklevel=3,
+        )
 
 
 def noted_policy(index: RocksIndex, threshold: float | None, *, new: bool) -> MatchPolicy:

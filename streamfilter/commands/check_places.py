@@ -77,7 +77,7 @@ def _indexes(path: Path, scheme: Scheme | None, seed: bytes | None) -> Iterator[
         wanted = replace(found, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
         differing = differences(found, wanted)
         if differing:
-            yield Problem(KEY, str(mismatch(str(place), differing)), "")
+            yield Problem(KEY, str(mismatch(str(place), differing, found)), "")
 
 
 def _holds_index(place: Path) -> bool:

@@ -19,14 +19,21 @@ from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import AS_THEY_WERE
 from streamfilter.files.scratch import scratch
 from streamfilter.index.directory import refuse_link
-from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked
+from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked, IndexMismatch
 from streamfilter.index.opening import open_index, read_identity
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
 from streamfilter.index.seeds import read_seed
+from streamfilter.similarity.shape import Shape
 from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 
 DIRECTORY = "index"
+
+WAYS = """
+    ways out: go back to the settings it was built with (if scheme.algorithm differs: to the \
+version of streamfilter); or
+    1. new memory: name another directory (--state), and run it over all inputs once more
+    2. reset: delete this directory; everything counts as new"""
 
 
 @contextmanager
@@ -54,6 +61,8 @@ def opened(
         raise NoRoom(fault.fact, stays=stays, cure=cure) from fault
     except IndexLocked as fault:
         raise Temporary(str(fault)) from fault
+    except IndexMismatch as fault:
+        raise SchemeMismatch(str(fault.with_ways(WAYS))) from fault
     except IndexFault as fault:
         raise SchemeMismatch(str(fault)) from fault
 
@@ -71,5 +80,5 @@ def _open(config: Config, path: Path, seed: bytes | None) -> Iterator[tuple[Inde
         memory=Memory(config.memory.index_cache, config.memory.memtable, config.memory.miss_filter),
     )
     with closing(index):
-        note_policy(index, policy_for(config))
+        note_policy(index, policy_for(config), Shape.of(config.scheme()))
         yield index, identity.seed

@@ -33,9 +33,13 @@ class IndexDamaged(IndexFault):
 class IndexMismatch(IndexFault):
     """The index was built with another scheme or format; `differences` names what differs."""
 
-    def __init__(self, message: str, differences: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.differences = differences
+    def __init__(self, fact: str, differences: tuple[str, ...] = (), *, ways: str = "") -> None:
+        super().__init__(fact + ways)
+        self.fact, self.differences, self._ways = fact, differences, ways
+
+    def with_ways(self, ways: str) -> IndexMismatch:
+        """Return the same for who has no service: with these *ways* out, in the place of its."""
+        return IndexMismatch(self.fact, self.differences, ways=ways if self._ways else "")
 
 
 class IndexUnavailable(IndexFault):

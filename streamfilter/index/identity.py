@@ -19,8 +19,22 @@ from typing import Any
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import FORMAT
 from streamfilter.model import SEED_BYTES
+from streamfilter.similarity.shape import Shape
 
 ID_BYTES = 16
+
+SHOWN_AT = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""Similarities at which it is shown what the keys of an index find."""
+
+WAYS = """
+    ways out: go back to the settings it was built with (if scheme.algorithm differs: to the \
+version of streamfilter); or
+    1. rebuild: delete the index directory and restore it from the changelog (same scheme, seed \
+and index.bucket_cap only)
+    2. new generation: give the new settings their own index.path and index.changelog, beside \
+the old
+    3. reset: delete the index directory and the changelog; everything counts as new"""
+"""Of a service; who has no changelog gets others (`IndexMismatch.with_ways`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +202,32 @@ def _scheme_differences(have: object, want: object, path: str) -> list[str]:
     return [] if have == want else [f"scheme{path}: it has {have}, wanted is {want}"]
 
 
-def mismatch(where: str, named: list[str]) -> IndexMismatch:
-    """Return the refusal of an index that differs, with the three ways out."""
-    lines = "".join(f"\n    {line}" for line in named)
-    return IndexMismatch(
-        f"{where} does not fit the configuration:{lines}\n"
-        "    ways out: go back to the settings it was built with (if scheme.algorithm differs: to "
-        "the version of streamfilter); or\n"
-        "    1. rebuild: delete the index directory and restore it from the changelog "
-        "(same scheme, seed and index.bucket_cap only)\n"
-        "    2. new generation: give the new settings their own index.path and index.changelog, "
-        "beside the old\n"
-        "    3. reset: delete the index directory and the changelog; everything counts as new",
-        tuple(line.split(":", 1)[0] for line in named),
-    )
+def mismatch(where: str, named: list[str], have: Identity | None = None) -> IndexMismatch:
+    """Return the refusal of an index that differs, with a service's three ways out.
+
+    Args:
+        where: the directory or topic.
+        named: what differs, as `differences` has it.
+        have: whose index it is; where only its keys are others, what they find is said.
+    """
+    names = tuple(line.split(":", 1)[0] for line in named)
+    shown = named if have is None else [*named, *_kept_keys(have, names)]
+    lines = "".join(f"\n    {line}" for line in shown)
+    return IndexMismatch(f"{where} does not fit the configuration:{lines}", names, ways=WAYS)
+
+
+def _kept_keys(have: Identity, names: tuple[str, ...]) -> list[str]:
+    """Say what the keys of *have* find, and what keeps them, if nothing but they is in the way.
+
+    Another threshold alone leads there: keys that nobody gave are planned from it.
+    """
+    if not set(names) <= {"scheme.bands", "scheme.rows"}:
+        return []
+    known = json.loads(have.scheme)
+    bands, rows = known["bands"], known["rows"]
+    shape = Shape(bands, rows, known["slots"], known.get("layout", "bands"))
+    found = ", ".join(f"{shape.cut(at)} at {at}" for at in SHOWN_AT)
+    return [
+        f"its keys, {shape}, find of the pairs {found}; where that is enough at the threshold, "
+        f"similarity.bands: {bands} and similarity.rows: {rows} keep it"
+    ]

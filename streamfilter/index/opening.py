@@ -136,16 +136,17 @@ def _refuse_other(
     path: Path, marker: Marker, identity: Identity, bucket_cap: int, *, ids: bool
 ) -> None:
     seed = identity.seed if identity.external_seed else None
-    named = differences(_identity_of(path, marker, seed), identity)
+    have = _identity_of(path, marker, seed)
+    named = differences(have, identity)
     if marker.bucket_cap != bucket_cap:
         named.append(f"index.bucket_cap: it has {marker.bucket_cap}, wanted is {bucket_cap}")
     if ids and not marker.ids:
         named.append(
             "ids: it has none to find documents by, and input.tombstones: forget needs them; they "
-            "come with a restore (1)"
+            "come where it is made anew"
         )
     if named:
-        raise mismatch(str(path), named)
+        raise mismatch(str(path), named, have)
 
 
 def _identity_of(path: Path, marker: Marker, seed: bytes | None) -> Identity:

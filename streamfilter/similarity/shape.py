@@ -63,6 +63,10 @@ class Shape:
             return _random(similarity, self.bands, self.rows, self.slots)
         return collision_probability(similarity, bands=self.bands, rows=self.rows)
 
+    def cut(self, similarity: float) -> str:
+        """Return the same to three digits: cut, so that a share never looks better than it is."""
+        return f"{int(1_000 * self.probability(similarity)) / 1_000:g}"
+
     def curve(self, steps: int = STEPS) -> list[tuple[float, float]]:
         """Return (similarity, probability) from 0 to 1, by default in steps of .05."""
         points = [round(i / steps, 6) for i in range(steps + 1)]

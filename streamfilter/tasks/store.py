@@ -29,7 +29,9 @@ from streamfilter.index.protocol import Index
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.process.health import State
+from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.sketchers import scheme_of
 from streamfilter.tasks.plan import Plan, Script, with_room
 from streamfilter.tasks.restore import READ_SECONDS, Replay
 
@@ -89,7 +91,7 @@ class DirectoryStore:
         index = open_index(
             self.path, identity, bucket_cap=self.bucket_cap, memory=self.memory, ids=self.ids
         )
-        note_policy(index, self.policy)
+        note_policy(index, self.policy, Shape.of(scheme_of(identity.scheme)))
         return index
 
     def wipe(self) -> None:
@@ -166,7 +168,7 @@ class Keeper:
         wanted = replace(identity, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
         if named := differences(identity, wanted) + list(self._other_cap()):
             where = self._plan.names.changelog if header else self._plan.names.where
-            raise mismatch(where, named)
+            raise mismatch(where, named, identity)
         present = self._plan.new_identity().unicode_version
         if identity.unicode_version != present:
             self._observer.loudly(

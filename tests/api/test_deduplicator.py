@@ -130,9 +130,11 @@ def test_a_directory_knows_everything_after_a_kill(tmp_path):
         assert texts.is_duplicate(NEAR)
         with pytest.raises(IndexLocked):
             Deduplicator(path)
-    with pytest.raises(IndexMismatch, match=r"shingling\.size"):
+    with pytest.raises(IndexMismatch, match=r"shingling\.size") as refused:
         Deduplicator(path, shingle="char:4", threshold=0.7)
-    with Deduplicator(path, threshold=0.99) as texts:
+    assert "another Deduplicator(path)" in str(refused.value)
+    assert "changelog" not in str(refused.value)  # that is a service's way out
+    with Deduplicator(path, shingle="char:5", threshold=0.99) as texts:
         assert not texts.is_duplicate(NEAR)  # another threshold holds from then on
 
 

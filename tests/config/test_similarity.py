@@ -11,6 +11,7 @@ from streamfilter.index.format import BUCKET_CAP
 from streamfilter.index.options import Memory
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme, Shingling
+from streamfilter.similarity.shape import Shape
 
 
 def problems_of(*settings):
@@ -145,9 +146,24 @@ class Facts(dict[str, bytes]):
 
 def test_a_policy_from_before_a_setting_existed_had_its_default():
     index = Facts()
-    assert note_policy(index, MatchPolicy()) == []
+    shape = Shape(16, 6)
+    assert note_policy(index, MatchPolicy(), shape) == []
     old = {"threshold": 0.8, "method": "exact", "max_candidates": 8, "short_text": "forward"}
     index.remember("policy", json.dumps(old).encode())
-    assert note_policy(index, MatchPolicy()) == []
-    assert note_policy(index, MatchPolicy(containment=0.9)) == ["containment: None -> 0.9"]
-    assert note_policy(index, MatchPolicy(containment=0.9)) == []
+    assert note_policy(index, MatchPolicy(), shape) == []
+    contained = MatchPolicy(containment=0.9)
+    assert note_policy(index, contained, shape) == ["containment: None -> 0.9"]
+    assert note_policy(index, contained, shape) == []
+
+
+def test_another_threshold_is_told_with_what_the_keys_that_stay_find_there():
+    index, shape = Facts(), Shape(16, 6)
+    assert note_policy(index, MatchPolicy(), shape) == []
+    looser, stricter = MatchPolicy(threshold=0.5), MatchPolicy(threshold=0.9)
+    assert note_policy(index, looser, shape) == [
+        "threshold: 0.8 -> 0.5",
+        "its keys, 16 x 6, find 0.222 of the pairs at 0.5",
+    ]
+    assert note_policy(index, stricter, shape)[1] == (
+        "its keys, 16 x 6, find 0.999 of the pairs at 0.9"
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter.cli import main
 from streamfilter.index.directory import MARKER_NAME
 from streamfilter.index.format import FORMAT
 from tests.filter.conftest import Desk
@@ -38,7 +39,27 @@ def test_an_index_of_other_hashes_is_refused_by_name_with_the_ways_out(
     told = capsys.readouterr().err
     assert told_as in told
     assert "does not fit the configuration" in told
-    for way in ("to the version of streamfilter", "1. rebuild", "2. new generation", "3. reset"):
+    for way in ("to the version of streamfilter", "1. new memory", "--state", "2. reset"):
         assert way in told
+    assert "changelog" not in told  # a run over files has none
     assert not desk.unique.exists()
     assert marker.read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    ("threshold", "found", "recall"), [(0.9, "0.999 at 0.9", 0.99), (0.5, "0.222 at 0.5", 0.222)]
+)
+def test_another_threshold_alone_says_what_the_keys_find_there_and_how_to_keep_them(
+    desk: Desk, capsys: pytest.CaptureFixture[str], threshold: float, found: str, recall: float
+) -> None:
+    source = write(desk.path / "in", lines_of(stories(10)))
+    assert desk.run(source, state="s") == 0
+    assert desk.run(source, state="s", threshold=threshold) == CONFIG
+    told = capsys.readouterr().err
+    assert "its keys, 16 x 6, find of the pairs" in told
+    assert found in told
+    assert "similarity.bands: 16 and similarity.rows: 6 keep it" in told
+    kept = ["similarity.bands=16", "similarity.rows=6", f"similarity.recall={recall}"]
+    kept = [f"--set={each}" for each in kept]
+    assert main([*desk.arguments(source, state="s", threshold=threshold), *kept]) == 0
+    assert f"threshold: 0.8 -> {threshold}" in capsys.readouterr().err
