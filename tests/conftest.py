@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from streamfilter.kafka.broker.jars import BrokerUnavailableError
 from streamfilter.kafka.broker.real import RealKafka
 from tests.support import needs
 from tests.support.forge import Forge
+from tests.support.lanes import arrange
 from tests.support.stage import Stage
 from tests.support.trials import Trials, add_options, trials_of
 
@@ -63,13 +64,18 @@ def alone(no_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what tests need, and leave out the long run unless it is asked for by name."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
+    """Mark what tests need, leave out the long run unless asked for by name, and order the rest."""
     needs.mark(items)
     if "long" not in config.getoption("-m"):
         config.hook.pytest_deselected(items=[each for each in items if needs.is_long(each)])
         items[:] = [each for each in items if not needs.is_long(each)]
+    yield  # here those that -m and -k leave out go
+    if workers := getattr(config, "workerinput", {}).get("workercount"):
+        items[:] = arrange(items, workers)
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ def similar(place: dict[str, int]) -> dict[tuple[int, int], float]:
         return {(max(a, b), min(a, b)): jaccard for a, b, jaccard in places}
 
 
+@pytest.mark.slow
 def test_the_last_quarter_of_the_news_meets_what_brute_force_finds_in_it_and_nothing_older(
     news: list[tuple[str, str, int]],
 ) -> None:

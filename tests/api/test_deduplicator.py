@@ -216,6 +216,7 @@ def remembered(texts, number):
 LEAST = "streamfilter.collection.identity.RETENTION_LEAST"
 
 
+@pytest.mark.slow
 def test_copies_of_one_text_are_found_whatever_the_full_buckets_of_the_past_hold(make):
     texts = make(retention_documents=2_000)
     for start in range(0, 4_000, 1_000):  # enough to fill a bucket, and some that it turns away
@@ -225,6 +226,7 @@ def test_copies_of_one_text_are_found_whatever_the_full_buckets_of_the_past_hold
     assert texts.is_duplicate("ok")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [1, 7, 60])
 def test_the_last_so_many_are_remembered_and_nothing_else_however_they_were_added(
     make, last, monkeypatch
@@ -249,6 +251,7 @@ def test_the_last_so_many_are_remembered_and_nothing_else_however_they_were_adde
         assert all(int(p.other[1:]) > 200 - last or p.other == "d0" for p in texts.all_duplicates())
 
 
+@pytest.mark.slow
 def test_windows_come_and_go_and_answers_are_those_of_one_that_never_forgot(make, monkeypatch):
     monkeypatch.setattr(LEAST, 1)
     monkeypatch.setattr("streamfilter.collection.identity.WINDOW_DOCUMENTS", 1)
@@ -269,6 +272,7 @@ def test_windows_come_and_go_and_answers_are_those_of_one_that_never_forgot(make
     assert len(texts) == 98  # the update was one more that came
 
 
+@pytest.mark.slow
 def test_a_directory_keeps_its_retention_and_its_size(tmp_path, monkeypatch):
     monkeypatch.setattr(LEAST, 1)
     monkeypatch.setattr("streamfilter.collection.identity.WINDOW_DOCUMENTS", 100)

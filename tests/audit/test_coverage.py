@@ -17,6 +17,7 @@ def check(row: dict, *, least: float) -> None:
     assert set(row["figures"]["recall_by_weights"]["says"]) == {"not known"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stream", "shape"),
     [("clusters", "10 x 10"), ("flood", "5 x 12"), ("templates", "5 x 12"),

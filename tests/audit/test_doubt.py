@@ -46,6 +46,7 @@ def judged(
     return np.array(told), np.array(wrong), np.array(originals)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="the corpora are not beside this checkout")
 @pytest.mark.parametrize("method", ["signature", pytest.param("sketch", marks=pytest.mark.long)])
 def test_the_doubt_of_verdicts_by_signatures_is_that_of_real_text(method):
@@ -66,6 +67,7 @@ def test_the_doubt_of_verdicts_by_signatures_is_that_of_real_text(method):
     assert abs(expected - wrong.sum()) <= 3 * np.sqrt((told * (1 - told)).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="the corpora are not beside this checkout")
 @pytest.mark.parametrize(
     ("name", "method"),

@@ -114,6 +114,7 @@ def test_jars_that_could_not_be_fetched_leave_no_half_filled_cache(monkeypatch, 
     assert list(cache.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_two_that_fetch_at_once_both_get_whole_jars(monkeypatch, tmp_path):
     slow = tmp_path / "path" / "mvn"
     slow.parent.mkdir()

@@ -340,6 +340,7 @@ def test_a_paragraph_names_all_the_files_that_are_touched_and_no_others(title):
     }
 
 
+@pytest.mark.slow
 def test_what_was_added_is_there(copy):
     assert SEEN.keys() == ADDITIONS.keys()
     run(copy, "-c", "".join(SEEN.values()))  # in one process: to start it costs more than they do

@@ -42,7 +42,7 @@ def pip_settings() -> dict[str, str]:
     return kept | ({"PIP_CACHE_DIR": cache.stdout.strip()} if cache.returncode == 0 else {})
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_what_is_built_installs_into_an_empty_environment_and_passes_the_demo(tmp_path):
     tree, dist, empty = tmp_path / "tree", tmp_path / "dist", tmp_path / "empty"
     shutil.copytree(ROOT, tree, ignore=LEFT_OUT)

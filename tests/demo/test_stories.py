@@ -69,6 +69,7 @@ def test_an_original_comes_before_its_disguises_and_is_none_itself(stream):
             assert origins[story.origin] is None
 
 
+@pytest.mark.slow
 def test_unrelated_stories_are_no_near_duplicates(stream, sets):
     family = {story.id: story.origin or story.id for story in stream}
     holders: dict[tuple[str, ...], list[str]] = {}

@@ -37,6 +37,8 @@ START_TIMEOUT_SECONDS = 400
 NEEDS_TIME = 0.2
 """Share of the expressions that may have no data within half a minute."""
 
+pytestmark = pytest.mark.slow(5)  # all look at one demo
+
 
 class Demo:
     """`python -m deploy.native`, as a user starts it."""

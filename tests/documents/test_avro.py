@@ -266,6 +266,7 @@ def schemas(draw: Any, depth: int = 3) -> Any:
     return {"type": "fixed", "name": name, "size": 3}
 
 
+@pytest.mark.slow
 @given(schemas(), st.data())
 @settings(max_examples=200, deadline=None)
 def test_what_is_read_is_what_another_implementation_reads(schema, data):

@@ -242,6 +242,7 @@ def test_a_fault_of_ours_is_a_dead_letter_with_its_own_code(
     assert reading == Malformed(ErrorCode.INTERNAL, "KeyError while reading")
 
 
+@pytest.mark.slow
 def test_whatever_looks_empty_is_empty_after_normalisation_too() -> None:
     normalise = Normaliser(Normalisation())
     for block in range(0, 0x110000, 0x1000):  # one by one it takes a minute

@@ -42,6 +42,7 @@ def test_any_bytes_give_a_reading(value: bytes) -> None:
             assert reading.code is not ErrorCode.INTERNAL, reading
 
 
+@pytest.mark.slow
 @given(values, st.booleans())
 @settings(max_examples=400, deadline=None)
 def test_a_reading_is_what_the_standard_library_finds(value: Any, ascii_only: bool) -> None:
@@ -84,6 +85,7 @@ def expected_reading(value: Any) -> tuple[str, str] | ErrorCode:
     return str(value["id"]), value["a"]["text"]
 
 
+@pytest.mark.slow
 @given(values, st.integers(1, 8))
 @settings(max_examples=300, deadline=None)
 def test_the_depth_of_valid_json_is_found_without_parsing_it(value: Any, limit: int) -> None:

@@ -133,6 +133,7 @@ values = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(values)
 @settings(max_examples=400, deadline=None)
 def test_the_fast_way_reads_what_the_slow_way_reads(value):

@@ -163,6 +163,7 @@ def evaluated(tmp_path, capsys, planted, *options):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_run_holds_the_planted_truth(tmp_path, capsys):
     print("seed 6")
     planted = customers(6, 600, shared_phones=150)

@@ -52,6 +52,7 @@ def test_brute_force_is_what_plain_sets_say():
     assert len(all_pairs(["", "a"], Sketcher(Scheme(16, 6), seed=bytes(16)), floor=0.1)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bands", "rows", "layout"), SHAPES)
 def test_the_measured_curve_is_the_theory_within_its_sampling_error(
     newswire, newswire_pairs, bands, rows, layout
@@ -195,6 +196,7 @@ def test_what_is_recommended_is_confirmed_by_a_run_with_it(capsys, tmp_path, sha
     assert not better or after <= 0.8 * before
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_template_s_pairs_holds_the_theory(tmp_path, capsys):
     # All pairs of a template share their luck with the hash functions: one seed tells one coin.
     rng = random.Random(10)

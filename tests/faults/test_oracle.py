@@ -29,6 +29,8 @@ RETENTION = Retention(time=150 * PACE)
 """Of half of the stories that come back."""
 OURS = "__streamfilter."
 
+pytestmark = pytest.mark.slow(1.5)  # all look at one run
+
 
 @dataclasses.dataclass
 class Run:

@@ -37,6 +37,7 @@ def rage(life: Life, nemesis: Nemesis, seconds: float) -> None:
     assert life.tally.findings == []
 
 
+@pytest.mark.slow(100)
 @pytest.mark.parametrize(
     "seconds", [STORM_SECONDS, pytest.param(STORM_SECONDS * LONGER, marks=pytest.mark.long)]
 )
@@ -55,6 +56,7 @@ def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
             time.sleep(SESSION_SECONDS + 1)  # static members stay in the group for so long
 
 
+@pytest.mark.slow(100)
 @pytest.mark.parametrize(
     "seconds", [SOAK_SECONDS, pytest.param(SOAK_SECONDS * LONGER, marks=pytest.mark.long)]
 )

@@ -132,6 +132,7 @@ def test_a_file_that_changed_under_its_index_is_refused(
     assert desk.outputs == before
 
 
+@pytest.mark.slow
 def test_other_data_on_standard_input_has_another_name(desk: Desk) -> None:
     lines = lines_of(stories(30))
     for name, chunk, code in (("monday", lines[:20], 0), ("monday", lines[20:], 78),
@@ -176,6 +177,7 @@ def test_a_state_without_its_table_of_sources_is_refused(desk: Desk, source: Pat
     assert desk.run(source, state="s") == 0
 
 
+@pytest.mark.slow
 def test_a_state_forgets_what_is_beyond_its_limit_and_the_limit_may_change_at_any_run(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,7 @@ def test_workers_change_no_output_and_no_index(
     assert desk.outputs == expected
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_cost_no_record(
     desk: Desk,
     source: Path,
@@ -76,6 +77,7 @@ def test_workers_that_are_killed_cost_no_record(
     assert capsys.readouterr().err.count("a worker failed: it was killed by signal 9") == 4
 
 
+@pytest.mark.slow
 def test_a_filter_that_is_killed_with_its_workers_is_run_again(
     desk: Desk, source: Path, expected: tuple[bytes, ...]
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_front_that_missed_writes_is_not_believed(state: Path) -> None:
     index.close()
 
 
+@pytest.mark.slow
 def test_keys_that_cannot_be_read_are_never_taken_for_absent(state: Path) -> None:
     index = opened(state)
     index.compact()

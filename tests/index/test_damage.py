@@ -109,6 +109,7 @@ def copy_with_log(path: Path, tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_torn_log_gives_an_older_prefix_and_its_progress_says_so(
     state: Path, tmp_path: Path, seed: int

@@ -206,6 +206,7 @@ def test_random_operations_leave_both_implementations_equal(tmp_path: Path, seed
     twins.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("front_bytes", [0, 1 << 20])
 @seeds(3)
 def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
@@ -226,6 +227,7 @@ def test_an_index_that_forgets_is_the_same_on_disk_whatever_happens_to_it(
     twins.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("front_bytes", [0, 256, 1 << 20])
 @seeds(2)
 def test_neither_a_crash_nor_a_full_front_hides_a_key(

@@ -145,6 +145,7 @@ def test_what_windows_hold_is_counted_once_if_whoever_wrote_them_did_not_say_it(
     index.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [1, 3])
 @pytest.mark.parametrize("batches", [37, 40, 63])
 def test_an_index_rebuilt_from_the_oldest_windows_beginning_is_the_same_to_the_byte(
@@ -189,6 +190,7 @@ def test_an_index_of_the_commit_before_gets_windows_without_being_rebuilt(tmp_pa
     index.close()
 
 
+@pytest.mark.slow
 def test_a_crash_before_a_window_was_dropped_or_had_begun_leaves_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +316,7 @@ def test_a_window_that_goes_waits_once_for_the_disk(tmp_path: Path) -> None:
     index.close()
 
 
+@pytest.mark.slow
 def test_a_window_with_every_write_leaves_no_heap_of_families(tmp_path: Path) -> None:
     index = opened(tmp_path / "state")
     for number in range(20):
@@ -374,6 +377,7 @@ def test_the_horizon_never_falls_and_windows_follow_each_other(make_index: MakeI
     assert list(index.dump()) == before
 
 
+@pytest.mark.slow
 def test_a_view_a_copy_and_an_inspection_see_all_windows_and_what_is_remembered(
     tmp_path: Path,
 ) -> None:
@@ -417,6 +421,7 @@ def test_a_view_a_copy_and_an_inspection_see_all_windows_and_what_is_remembered(
     assert (report.documents, report.batches) == (20 * SIZE, 20)
 
 
+@pytest.mark.slow
 def test_disk_and_front_are_bounded_over_ten_periods(tmp_path: Path) -> None:
     """Flat: what a period leaves is no more than what the second left."""
     memory = Memory(cache_bytes=4 * MIB, memtable_bytes=MIB, front_bytes=5 * 64 * 1024)

@@ -153,6 +153,7 @@ def test_an_index_says_how_large_it_becomes_once_its_retention_is_reached():
     assert isnan(told(Retention(time=100_000), next_ordinal=50))  # no record had a timestamp
 
 
+@pytest.mark.slow
 def test_a_scrape_never_sees_half_a_batch():
     metrics = Metrics()
     chooser = random.Random(7)

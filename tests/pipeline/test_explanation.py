@@ -98,6 +98,7 @@ def check_words(why: str, fate: Fate) -> None:
         assert "reaches verify.containment" in why
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(kind=st.sampled_from(list(SKETCHERS)), given_=POLICIES, seed=st.integers(0, 10**6))
 def test_explain_says_what_the_filter_does_verdict_evidence_and_reason(kind, given_, seed):
@@ -145,6 +146,7 @@ def check_search(index, sketches, policy, decision):
         assert confirmed[match.document_id].containment == match.containment
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(kind=st.sampled_from(list(SKETCHERS)), given_=POLICIES, seed=st.integers(0, 10**6))
 def test_compare_says_what_the_filter_does_with_two_texts(kind, given_, seed):

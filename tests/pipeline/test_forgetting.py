@@ -86,6 +86,7 @@ class Story(Ageing):
         return pairs
 
 
+@pytest.mark.slow
 def test_verdicts_with_tombstones_equal_the_sequential_model_whatever_the_batches():
     kinds, counted = set(), 0
     for seed in range(STORIES):

@@ -206,6 +206,7 @@ def test_sampled_tokens_are_no_whole_sets_and_say_so():
     assert 0 < found.p_false_positive < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["signature", "sketch"])
 def test_signatures_of_a_part_of_the_tokens_doubt_the_tokens_too(method):
     """Of 600 pairs 31 were wrong, and 13 were told: by the slots alone, as if all was kept."""

@@ -167,6 +167,7 @@ def flood(rng: random.Random, n: int) -> list[str]:
     return texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cap", "max_estimated"), [(1, 128), (2, 128), (8, 128), (8, 40), (8, 9), (2, 5), (1, 1)]
 )

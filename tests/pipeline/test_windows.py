@@ -54,6 +54,7 @@ class Story(Ageing):
 HOUR = 3_600_000
 
 
+@pytest.mark.slow
 def test_verdicts_with_windows_equal_the_sequential_model_whatever_the_batches():
     windows, kinds, forgotten = set(), set(), 0
     for seed in range(STORIES):

@@ -37,6 +37,7 @@ def texts_of(pairs: list[tuple[str, str]]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shingling", [Shingling(), Shingling("char", 16)])
 def test_texts_without_a_common_shingle_are_never_near_duplicates(shingling):
     texts = texts_of(PAIRS)

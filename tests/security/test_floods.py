@@ -117,6 +117,7 @@ def asked(monkeypatch) -> list[int]:
     return rows
 
 
+@pytest.mark.slow
 def test_copies_behind_variants_are_judged_twice_not_over_and_over(asked):
     """With guesses by estimates, which err near the threshold, these took 2,318 in ten rounds."""
     enemy, flood = Enemy(0), Flood(sketcher=SKETCHER)

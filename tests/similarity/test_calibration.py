@@ -85,6 +85,7 @@ def reliability(below, truths):
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "judged", [by_signature, by_small_signature, by_half_a_signature, by_sample]
 )

@@ -32,6 +32,7 @@ close to the bound."""
 SHARES = (Fraction(1, 2), Fraction(4, 5), Fraction(9, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", TRIALS)
 @pytest.mark.parametrize("jaccard", SHARES)
 def test_the_estimate_is_unbiased_and_no_noisier_than_minhash(size, jaccard):

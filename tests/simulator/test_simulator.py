@@ -15,9 +15,9 @@ from streamfilter.matching.retention import UNLIMITED
 from tests.simulator.story import Result, run
 from tests.simulator.world import World
 
-QUICK = 250
+QUICK = 100
 """Stories of the inner loop, the first ones, about 60 ms each."""
-SHELF, SHELVES = 1_000, 10
+SHELF, SHELVES = 1_150, 10
 """Stories of a test that come after them: one test in CI, ten in the long run;
 `python -m tests.simulator` runs any range."""
 IN_CI = 1
@@ -36,6 +36,7 @@ def test_all_is_well_in_the_first_stories():
     assert not failed, failed[0].text()
 
 
+@pytest.mark.slow
 def test_a_batch_that_would_forget_too_much_ends_before_it_does(monkeypatch):
     """Whoever is alive of an id, a tombstone forgets the oldest, whatever the batches."""
     events: Counter[str] = Counter()
@@ -52,7 +53,7 @@ def test_a_batch_that_would_forget_too_much_ends_before_it_does(monkeypatch):
 
     monkeypatch.setattr(forgetting, "FORGET_MAX", 1)
     monkeypatch.setattr(forgetting.Forgetting, "of", watched)
-    shapes = {seed: World(seed).shape for seed in range(QUICK)}
+    shapes = {seed: World(seed).shape for seed in range(250)}
     # Without a retention: the model does not know when those behind the horizon left the disk.
     seeds = [n for n, one in shapes.items() if one.forgets and one.retentions == (UNLIMITED,)]
     failed = Stories(seeds).failed
@@ -61,7 +62,7 @@ def test_a_batch_that_would_forget_too_much_ends_before_it_does(monkeypatch):
 
 
 def shelf(number: int) -> Any:
-    mark = pytest.mark.slow if number < IN_CI else pytest.mark.long
+    mark = pytest.mark.slow(70) if number < IN_CI else pytest.mark.long
     return pytest.param(QUICK + number * SHELF, marks=mark)
 
 
@@ -74,7 +75,7 @@ def test_nothing_is_lost_doubled_or_misjudged_in_any_story(first):
     assert stories.returns > 5, "a task that was lost comes back to the same process"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(15)
 @pytest.mark.parametrize("part", range(DAILY // TOGETHER))
 def test_nothing_is_lost_doubled_or_misjudged_in_the_stories_of_the_day(part):
     """A failure is a fault that no run has met yet, not chance: its seed fails on any other day."""
@@ -94,6 +95,7 @@ def test_a_seed_is_the_same_story_again():
         assert digest(run(seed, trace=True)) == digest(run(seed, trace=True))
 
 
+@pytest.mark.slow
 def test_a_seed_is_the_same_story_in_another_process():
     """Neither the order of sets nor what ran before may matter: a failing seed must come back."""
     seeds = range(3_010, 3_014)

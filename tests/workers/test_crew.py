@@ -44,6 +44,7 @@ def lives(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_batch_comes_back_whole_and_in_order(workers):
     with closing(Crew(workers)) as crew:
@@ -75,6 +76,7 @@ def test_a_worker_that_is_killed_or_stuck_costs_a_line_of_log(blow, caplog):
         assert worker.pid not in crew.pids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "why"),
     [
@@ -110,6 +112,7 @@ def test_workers_that_fail_are_given_up_and_no_text_is_lost(code, why, caplog):
         assert crew.pids == []
 
 
+@pytest.mark.slow
 def test_workers_of_which_one_fails_again_and_again_are_given_up(caplog):
     """It meets a part that it has no memory for, in each batch; the other part always succeeds."""
     code = (
@@ -131,6 +134,7 @@ def test_workers_of_which_one_fails_again_and_again_are_given_up(caplog):
         assert crew.pids == []
 
 
+@pytest.mark.slow
 def test_answers_make_mishaps_good(caplog):
     """Workers that are killed once a day are not given up after a week."""
     with closing(Crew(1)) as crew:

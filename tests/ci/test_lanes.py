@@ -1,0 +1,90 @@
+"""What each of xdist's workers begins with, and what is left to the end."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from xdist.scheduler import WorkStealingScheduling
+
+from tests.support.lanes import arrange, seconds
+
+
+def item(name, *marks):
+    """A test as far as its order asks for it."""
+    marked = {mark.name: mark for mark in (getattr(pytest.mark, name).mark for name in marks)}
+    return SimpleNamespace(
+        nodeid=name, iter_markers=lambda: iter(marked.values()), get_closest_marker=marked.get
+    )
+
+
+def some(file, count, *marks):
+    return [item(f"{file}::test_{number}", *marks) for number in range(count)]
+
+
+ITEMS = [
+    *some("a", 40), *some("b", 4, "slow"), *some("c", 3, "kafka"), *some("d", 30),
+    *some("e", 7, "kafka"), *some("f", 9, "slow"), *some("g", 2, "kafka"), *some("g", 2),
+    *some("h", 5, "tools"), *some("i", 6, "kafka"),
+]  # fmt: skip
+
+
+def files(items):
+    return list(dict.fromkeys(item.nodeid[0] for item in items))
+
+
+class Worker:
+    """What xdist's scheduler asks of one."""
+
+    shutting_down = False
+    gateway = SimpleNamespace(id="gw")
+
+    def send_runtest_some(self, indices):
+        self.given = indices
+
+
+def slices(items, workers):
+    """As xdist deals them out at first."""
+    config = SimpleNamespace(getvalue=lambda name: ["popen"] * workers)
+    scheduling = WorkStealingScheduling(config)
+    nodes = [Worker() for _ in range(workers)]
+    for node in nodes:
+        scheduling.add_node(node)
+    for node in nodes:
+        scheduling.add_node_collection(node, [item.nodeid for item in items])
+    scheduling.schedule()
+    return [[items[index] for index in node.given] for node in nodes]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 8, 200])
+def test_nothing_is_lost_or_doubled(workers):
+    assert sorted(map(id, arrange(ITEMS, workers))) == sorted(map(id, ITEMS))
+
+
+def test_each_worker_begins_with_what_takes_longest_and_one_in_four_never_waits():
+    lanes = slices(arrange(ITEMS, 4), 4)
+    assert [files(lane)[:3] for lane in lanes] == [
+        ["f", "b", "h"], ["e", "a"], ["i", "a", "d"], ["c", "g", "d"]
+    ]  # fmt: skip
+    for lane in lanes:
+        assert len(lane) == len(ITEMS) // 4
+        assert not any(map(seconds, lane[-5:])), "quick ones are what others take over"
+
+
+def test_a_file_that_is_not_all_quick_stays_together():
+    """Its fixtures may be a cluster."""
+    names = [item.nodeid[0] for item in arrange(ITEMS, 4)]
+    long = [name for name in names if name not in "ad"]
+    assert len([name for name, after in pairwise([*long, ""]) if name != after]) == len(set(long))
+
+
+def test_without_a_broker_all_work_and_with_nothing_else_all_wait():
+    working = [item for item in ITEMS if not item.get_closest_marker("kafka")]
+    assert [files(lane)[0] for lane in slices(arrange(working, 2), 2)] == ["f", "b"]
+    waiting = some("e", 7, "kafka") + some("c", 3, "kafka")
+    assert files(arrange(waiting, 2)) == ["e", "c"]
+
+
+def test_a_test_may_say_how_long_it_takes():
+    for own in (1, 70):
+        marks = [pytest.mark.kafka.mark, pytest.mark.slow(own).mark]
+        assert seconds(SimpleNamespace(iter_markers=marks.__iter__)) == own
