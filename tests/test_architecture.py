@@ -26,7 +26,7 @@ FLOOR_PLAN = {
     "matching entities similarity index process stories",
     "demo": "bench kafka engine evaluation documents process stories",
     "bench": "kafka engine files monitoring config documents matching similarity index process "
-    "stories",
+    "workers stories",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
     "kafka": "tasks engine evaluation assembly monitoring config documents matching similarity "
     "index process workers",

@@ -17,6 +17,7 @@ BENCHMARKS = {
     "index": "streamfilter.bench.indexing",
     "formats": "streamfilter.bench.reading",
     "filter": "streamfilter.bench.filtering",
+    "cores": "streamfilter.bench.scaling",
     "kafka": "streamfilter.bench.wire",
     "metrics": "streamfilter.bench.observing",
     "flood": "streamfilter.bench.flooding",

@@ -17,15 +17,15 @@ from functools import partial
 from pathlib import Path
 
 from streamfilter.bench import texts, truth
-from streamfilter.bench.machine import MIB, core, run_process
-from streamfilter.bench.measure import Measured, Seconds, rates, ratios
+from streamfilter.bench.machine import MIB, Ran, cores, run_process
+from streamfilter.bench.measure import Measured, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 
 BEGINNING = 20
 """One part in so many is run alone: what it takes more than its share is the start."""
 
-Run = Callable[[Path, Path, Path], tuple[Seconds, int]]
-"""(input, kept, withheld) -> what the process took, and its largest memory."""
+Run = Callable[[Path, Path, Path], Ran]
+"""(input, kept, withheld) -> what the process took."""
 
 NOISE = 0.01
 """Of a quick run next to nothing is left without the start, or less."""
@@ -65,16 +65,15 @@ class Contender:
 
     name: str
     run: Run
-    seconds: list[Seconds] = field(default_factory=list)
-    begun: list[Seconds] = field(default_factory=list)
+    whole: list[Ran] = field(default_factory=list)
+    begun: list[Ran] = field(default_factory=list)
     """The same for the input's beginning alone."""
-    memory: list[int] = field(default_factory=list)
     judged: truth.Judged | None = None
 
     @property
     def steady(self) -> list[float]:
         """Return the processor seconds of each turn without the beginning of its input."""
-        pairs = zip(self.seconds, self.begun, strict=True)
+        pairs = zip(self.whole, self.begun, strict=True)
         return [max(whole.cpu - beginning.cpu, NOISE * whole.cpu) for whole, beginning in pairs]
 
 
@@ -83,7 +82,7 @@ def run(options: Options) -> BenchResult:
     rows: list[Row] = []
     checks: list[Check] = []
     targets: list[Target] = []
-    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory, core(0):
+    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory, cores(0):
         for label, documents, wanted in _mixes(options):
             options.say(f"{label}: the truth")
             near = truth.neighbours([truth.shingles(text) for text in documents])
@@ -122,17 +121,17 @@ def _contenders(options: Options) -> list[Contender]:
     return found
 
 
-def filter_process(source: Path, kept: Path, withheld: Path) -> tuple[Seconds, int]:
-    """Run `streamfilter filter` with a fresh index on disk."""
+def filter_process(source: Path, kept: Path, withheld: Path, *more: str) -> Ran:
+    """Run `streamfilter filter` with a fresh index on disk, and *more* arguments."""
     state = source.with_name("state")
     shutil.rmtree(state, ignore_errors=True)
     return run_process([
         "-m", "streamfilter", "filter", str(source), "--state", str(state),
-        "--unique", str(kept), "--duplicates", str(withheld),
+        "--unique", str(kept), "--duplicates", str(withheld), *more,
     ])  # fmt: skip
 
 
-def _peer_process(name: str, source: Path, kept: Path, withheld: Path) -> tuple[Seconds, int]:
+def _peer_process(name: str, source: Path, kept: Path, withheld: Path) -> Ran:
     module = "streamfilter.bench.peers.loops"
     return run_process(["-m", module, name, str(source), str(kept), str(withheld)])
 
@@ -146,24 +145,29 @@ def measured(
     options: Options,
 ) -> list[Check]:
     """Run *contenders* in turns, judge what each did, and return the checks on ours."""
-    source, kept, withheld = (directory / name for name in ("in.jsonl", "kept", "withheld"))
-    lines = [_line(number, text) for number, text in enumerate(documents)]
-    source.write_bytes(b"".join(lines))
-    beginning = directory / "beginning.jsonl"
-    beginning.write_bytes(b"".join(lines[: len(lines) // BEGINNING]))
+    source, beginning = write_lines(documents, directory)
+    kept, withheld = directory / "kept", directory / "withheld"
+    lines = source.read_bytes().splitlines(keepends=True)
     checks: list[Check] = []
     for turn in range(options.repeat):
         for contender in contenders if turn % 2 == 0 else contenders[::-1]:
             options.say(f"{label}: {contender.name}, turn {turn + 1} of {options.repeat}")
-            contender.begun.append(contender.run(beginning, kept, withheld)[0])
-            seconds, memory = contender.run(source, kept, withheld)
-            contender.seconds.append(seconds)
-            contender.memory.append(memory)
+            contender.begun.append(contender.run(beginning, kept, withheld))
+            contender.whole.append(contender.run(source, kept, withheld))
             if contender.judged is None:
                 contender.judged = truth.judged(_kept(kept, len(documents)), near)
                 if contender is contenders[0]:
                     checks += _checks(label, lines, kept, withheld, contender.judged)
     return checks
+
+
+def write_lines(documents: Sequence[str], directory: Path) -> tuple[Path, Path]:
+    """Write *documents* as JSON Lines in *directory*; return the file, and one of its beginning."""
+    whole, beginning = directory / "in.jsonl", directory / "beginning.jsonl"
+    lines = [_line(number, text) for number, text in enumerate(documents)]
+    whole.write_bytes(b"".join(lines))
+    beginning.write_bytes(b"".join(lines[: len(lines) // BEGINNING]))
+    return whole, beginning
 
 
 def _line(number: int, text: str) -> bytes:
@@ -190,8 +194,8 @@ def _checks(
 
 
 def _row(label: str, contender: Contender, ours: Contender, count: int) -> Row:
-    judged, own = contender.judged, ours.seconds
-    wall, cpu = ([getattr(each, name) for each in contender.seconds] for name in ("wall", "cpu"))
+    judged, own = contender.judged, ours.whole
+    wall, cpu = ([getattr(each, name) for each in contender.whole] for name in ("wall", "cpu"))
     assert judged is not None
     rest = count - count // BEGINNING
     return {
@@ -203,7 +207,7 @@ def _row(label: str, contender: Contender, ours: Contender, count: int) -> Row:
         "ours is times as fast": ratios([each.wall for each in own], wall),
         "by cpu": ratios([each.cpu for each in own], cpu),
         "steady": ratios(ours.steady, contender.steady),
-        "peak MiB": max(contender.memory) / MIB,
+        "peak MiB": max(each.peak for each in contender.whole) / MIB,
         "expected": judged.expected,
         "recall": judged.recall,
         "withheld": judged.withheld,

@@ -15,12 +15,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import streamfilter
-from streamfilter.bench.measure import Seconds
 
 PACKAGES = (
     "numpy", "xxhash", "rocksdict", "confluent-kafka", "prometheus-client", "msgspec",
@@ -41,7 +41,7 @@ def machine() -> dict[str, Any]:
         "architecture": platform.machine(),
         "processor": field("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": os.cpu_count(),
-        "usable_cores": len(_usable()) or os.cpu_count(),
+        "usable_cores": len(usable()) or os.cpu_count(),
         "memory_kib": field("/proc/meminfo", "MemTotal").removesuffix(" kB"),
         "load_average": list(os.getloadavg()),
     }
@@ -100,8 +100,22 @@ def environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("STREAMFILTER_")}
 
 
-def run_process(arguments: Sequence[str]) -> tuple[Seconds, int]:
-    """Run ``python *arguments*``; return what it took, and its largest resident memory in bytes.
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a process took that has ended."""
+
+    wall: float
+    """Seconds by the clock."""
+    cpu: float
+    """Seconds of the processor, of its threads and of those that it started and waited for."""
+    own: float = 0.0
+    """Of these its own threads', as seen last before it ended; 0 where nobody tells."""
+    peak: int = 0
+    """Largest resident memory in bytes, its own; 0 where nobody tells."""
+
+
+def run_process(arguments: Sequence[str]) -> Ran:
+    """Run ``python *arguments*`` and return what it took.
 
     Raises:
         ProcessFailed: it did not end well.
@@ -112,7 +126,7 @@ def run_process(arguments: Sequence[str]) -> tuple[Seconds, int]:
             [sys.executable, *arguments], env=environment(), stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=said,
         )  # fmt: skip
-        with _peak(process.pid) as seen:
+        with _watched(process.pid) as seen:
             _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -120,21 +134,21 @@ def run_process(arguments: Sequence[str]) -> tuple[Seconds, int]:
             said.seek(0)
             end = said.read()[-2_000:].decode(errors="replace")
             raise ProcessFailed(f"{' '.join(arguments)} ended with {process.returncode}:\n{end}")
-    return Seconds(wall, usage.ru_utime + usage.ru_stime), max(seen)
+    return Ran(wall, usage.ru_utime + usage.ru_stime, *map(max, zip(*seen, strict=True)))
 
 
 @contextmanager
-def _peak(pid: int) -> Iterator[list[int]]:
-    """Yield what a watch sees of a process's largest resident memory (on Linux; elsewhere 0).
+def _watched(pid: int) -> Iterator[list[tuple[float, int]]]:
+    """Yield what a watch sees of a process: its processor seconds, its largest memory.
 
     Not from its resource usage: what a child inherits of ours before it starts its own program
-    counts there too.
+    counts there too, and what its own children used.
     """
-    seen, over = [0], threading.Event()
+    seen, over = [(0.0, 0)], threading.Event()
 
     def watch() -> None:
         while not over.wait(LOOK_SECONDS):
-            seen.append(memory_bytes("VmHWM", pid))
+            seen.append((processor_seconds(pid), memory_bytes("VmHWM", pid)))
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -144,21 +158,22 @@ def _peak(pid: int) -> Iterator[list[int]]:
 
 
 @contextmanager
-def core(number: int) -> Iterator[None]:
-    """Keep this process, and those it starts meanwhile, on one of its cores (on Linux).
+def cores(*numbers: int) -> Iterator[None]:
+    """Keep this process, and those it starts meanwhile, on some of its cores (on Linux).
 
-    *number* counts from the last core; with fewer of them, all share the first.
+    *numbers* count from the last core; with fewer of them, all share the first.
     """
-    if not (before := _usable()):
+    if not (before := usable()):
         yield
         return
-    os.sched_setaffinity(0, {sorted(before, reverse=True)[min(number, len(before) - 1)]})
+    ours = sorted(before, reverse=True)
+    os.sched_setaffinity(0, {ours[min(number, len(ours) - 1)] for number in numbers})
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
 
 
-def _usable() -> set[int]:
+def usable() -> set[int]:
     """Return the cores that we may use; none where nobody tells."""
     return os.sched_getaffinity(0) if sys.platform == "linux" else set()

@@ -44,15 +44,6 @@ class Measured:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Seconds:
-    """What one piece of work took."""
-
-    wall: float
-    cpu: float
-    """Of all threads of the process."""
-
-
 def rates(seconds: Sequence[float], amount: float) -> Measured:
     """Return *amount* a second, over several runs."""
     return Measured.of([amount / max(each, 1e-9) for each in seconds])

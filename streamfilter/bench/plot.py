@@ -29,6 +29,7 @@ def draw(answer: BenchResult, directory: Path) -> Iterator[Path]:
         "sketch": _throughput,
         "index": _costs,
         "filter": _filter,
+        "cores": _cores,
         "retention": _index_through_periods,
     }
     if answer.name not in drawings:
@@ -104,6 +105,24 @@ def _filter(axes: Any, rows: Sequence[Row]) -> None:
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set(xlabel="documents a second, whole process on one core")
+
+
+def _cores(axes: Any, rows: Sequence[Row]) -> None:
+    """Draw how many times as fast as one core so many are: what costs allow, what was measured."""
+    kinds = dict.fromkeys(row["texts"] for row in rows)
+    for texts, colour in zip(kinds, (BLUE, ORANGE), strict=False):
+        chosen = [row for row in rows if row["texts"] == texts]
+        places, allowed = (
+            [row["cores"] for row in chosen],
+            [row["times one core"] for row in chosen],
+        )
+        axes.plot(places, allowed, color=colour, marker=".", label=f"{texts}, allowed by its costs")
+        for row in chosen:
+            if isinstance(cell := row["measured"], Measured):
+                spread = [[cell.median - cell.low], [cell.high - cell.median]]
+                axes.errorbar(row["cores"], cell.median, spread, color=colour, marker="s",
+                              linestyle="", label=f"{texts}, measured")  # fmt: skip
+    _finish(axes, "cores", "times as fast as one", "One filter, with workers beside it")
 
 
 def _line(axes: Any, rows: Sequence[Row], x: str, y: str, label: str, look: str) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamfilter.bench import texts, truth
-from streamfilter.bench.machine import core
+from streamfilter.bench.machine import cores
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.bench.service import MeasuredRun, Route, record_of, said_by
@@ -37,12 +37,12 @@ def run(options: Options) -> BenchResult:
     checks: list[Check] = []
     trickle = restored = Measured(0, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory:
-        with core(0):
+        with cores(0):
             alone = Measured.of(_filter_rates(documents, Path(directory), options.repeat))
         rows: list[Row] = [{"brokers": "none", "program": "filter", "records/s": alone}]
         medians: dict[int, float] = {}
         for nodes in (1,) if options.quick else (1, 3):
-            with _brokers(nodes) as kafka, core(0):
+            with _brokers(nodes) as kafka, cores(0):
                 route = Route(kafka, Path(directory), documents)
                 ours, *turns = _turns(route, nodes, options)
                 medians[nodes] = ours.median
@@ -86,7 +86,7 @@ def _filter_rates(documents: list[str], directory: Path, repeat: int) -> list[fl
 @contextmanager
 def _brokers(nodes: int) -> Iterator[RealKafka]:
     """Start *nodes* brokers on the core that the client has not."""
-    with core(1):
+    with cores(1):
         kafka = RealKafka(nodes)
         kafka.start()
     try:

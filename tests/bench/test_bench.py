@@ -11,10 +11,19 @@ import numpy as np
 import pytest
 
 from streamfilter import cli
-from streamfilter.bench import catalogue, filtering, indexing, retaining, sketching, texts, truth
+from streamfilter.bench import (
+    catalogue,
+    filtering,
+    indexing,
+    retaining,
+    scaling,
+    sketching,
+    texts,
+    truth,
+)
 from streamfilter.bench.filtering import Contender
 from streamfilter.bench.indexing import keys_of
-from streamfilter.bench.measure import Seconds
+from streamfilter.bench.machine import Ran
 from streamfilter.bench.result import Options
 from streamfilter.files.formats import parquet
 from streamfilter.similarity.sketch import Sketcher, Sketches
@@ -142,7 +151,7 @@ def filter_that(spoil, tmp_path, mix):
         kept.write_bytes(b"".join(unique))
         records = [{"payload": line.decode().removesuffix("\n")} for line in copies]
         withheld.write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in records))
-        return Seconds(1.0, 1.0), 1
+        return Ran(1.0, 1.0)
 
     checks = filtering.measured("m", documents, near, [Contender("ours", run)], tmp_path, QUICK)
     return [check.name.removeprefix("m: ") for check in checks if not check.passed]
@@ -204,7 +213,7 @@ def test_the_start_of_a_program_is_not_what_it_costs_in_steady_state(tmp_path):
             lines = source.read_bytes().splitlines(keepends=True)
             kept.write_bytes(b"".join(lines))
             withheld.write_bytes(b"")
-            return Seconds(1.0, seconds + len(lines) / 1_000), 1
+            return Ran(1.0, seconds + len(lines) / 1_000)
 
         return run
 
@@ -213,3 +222,27 @@ def test_the_start_of_a_program_is_not_what_it_costs_in_steady_state(tmp_path):
     filtering.measured("m", documents, [{}] * 200, [slow, quick], tmp_path, QUICK)
     assert slow.steady == pytest.approx(quick.steady)
     assert slow.steady[0] == pytest.approx(0.19)
+
+
+@pytest.mark.parametrize(("spoilt", "failed"), [(0, []), (2, ["2 cores, workers: 2"])])
+def test_more_cores_must_write_what_one_writes(monkeypatch, spoilt, failed):
+    def run(crew, source, kept, withheld):
+        lines = source.read_bytes().splitlines(keepends=True)
+        kept.write_bytes(b"".join(lines[::-1] if crew.workers == spoilt > 0 else lines))
+        withheld.write_bytes(b"")
+        return Ran(len(lines) / crew.cores, len(lines), len(lines) / crew.cores)
+
+    monkeypatch.setattr(scaling.Crewed, "run", run)
+    monkeypatch.setattr(scaling, "enough", lambda: True)
+    (answer,) = catalogue.results(["cores"], QUICK)
+    text, wrong = "english 130 B", [check.name for check in answer.checks if not check.passed]
+    assert wrong == [f"{text}: {name} wrote what one core wrote" for name in failed]
+    measured = [row["measured"] for row in answer.tables[scaling.CURVES] if row["cores"] == 2]
+    assert [cell.median for cell in measured] == [2.0]
+
+
+def test_what_bounds_the_filter_is_told_for_any_number_of_cores():
+    costs = scaling.Costs(alone=100, own=20, workers=84)
+    assert [costs.on(count) for count in (1, 2, 4, 8)] == [100, 52, 26, 21]
+    assert [costs.bound(count) for count in (1, 2, 4, 8)] == ["the cores"] * 3 + ["the workers"]
+    assert scaling.Costs(100, own=40, workers=64).bound(16) == "the judging process"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from streamfilter.bench import texts
-from streamfilter.bench.machine import core, machine, versions
+from streamfilter.bench.machine import cores, machine, versions
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.service import MeasuredRun, Route
 from streamfilter.kafka.broker.real import RealKafka
@@ -68,7 +68,7 @@ def _in_turns(
     """Run both *rounds* times; every other round goes backwards."""
     trees = {"earlier": earlier, "now": HERE}
     runs: dict[str, list[MeasuredRun]] = {name: [] for name in trees}
-    with core(1):
+    with cores(1):
         kafka = RealKafka(1)
         kafka.start()
     try:
@@ -76,7 +76,7 @@ def _in_turns(
         for number in range(rounds):
             for name in list(trees)[:: 1 if number % 2 else -1]:
                 os.environ["PYTHONPATH"] = str(trees[name])
-                with core(0):
+                with cores(0):
                     runs[name].append(route.filter())
                 print(f"{number:3} {name:8}{runs[name][-1].rate:8,.0f} records/s", flush=True)
     finally:

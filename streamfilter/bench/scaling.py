@@ -1,0 +1,197 @@
+"""How much faster is the whole filter on more cores, and what would bound it on sixteen?
+
+`streamfilter filter --state` on one core, and on two with workers that sketch beside it: whole
+processes by the clock, in turns, every output held to that of one core. What the filter's own
+process costs a document, and what its workers cost, give the curve for more cores than there are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from streamfilter.bench.filtering import BEGINNING, NOISE, filter_process, write_lines
+from streamfilter.bench.machine import Ran, cores, usable
+from streamfilter.bench.measure import Measured, ratios
+from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
+from streamfilter.bench.texts import documents, mixed
+from streamfilter.workers.crew import AUTO_MAX
+
+TWO = 2
+CURVE = (1, TWO, 3, 4, 8, 16)
+"""Cores that the model is asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Texts of one kind, and how many times as fast two cores should be."""
+
+    language: str
+    size: int
+    """Bytes of a text."""
+    count: int
+    wanted: float
+
+    def __str__(self) -> str:
+        return f"{self.language} {self.size:,} B"
+
+
+CORPORA = (Corpus("arabic", 3_400, 20_000, 1.7), Corpus("english", 130, 100_000, 1.3))
+QUICK = 400
+"""Documents."""
+SEED = bytes(range(16))
+CURVES = "times one core: the most that measured costs allow"
+
+
+@dataclass(slots=True)
+class Crewed:
+    """The filter with so many workers on so many cores, and what it took in each turn."""
+
+    cores: int
+    workers: int
+    whole: list[Ran] = field(default_factory=list)
+    begun: list[Ran] = field(default_factory=list)
+    """The same for the input's beginning alone."""
+
+    def __str__(self) -> str:
+        return "one core" if self.cores == 1 else f"{self.cores} cores, workers: {self.workers}"
+
+    def run(self, source: Path, kept: Path, withheld: Path) -> Ran:
+        """Run it with the seed that all have, so that all must write the same."""
+        seed = source.with_name("seed")
+        seed.write_bytes(SEED)
+        with cores(*range(self.cores)):
+            return filter_process(
+                source, kept, withheld,
+                "--workers", str(self.workers), "--set", f"index.seed_file={seed}",
+            )  # fmt: skip
+
+    def steady(self, what: str) -> list[float]:
+        """Return seconds of each turn without the beginning of its input.
+
+        Args:
+            what: ``wall``, ``cpu`` of all processes or ``own``, that of the filter's itself.
+        """
+        pairs = [(getattr(a, what), getattr(b, what)) for a, b in zip(self.whole, self.begun,
+                                                                      strict=True)]  # fmt: skip
+        return [max(whole - begun, NOISE * whole) for whole, begun in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Processor time of a document, in microseconds."""
+
+    alone: float
+    """Of a filter without workers."""
+    own: float
+    """Of the filter's process that has workers: it reads, asks them, judges and writes."""
+    workers: float
+    """Of these together."""
+
+    def on(self, cores: int) -> float:
+        """Return the least time by the clock on *cores*, if nobody waits for anybody for nothing.
+
+        One process judges, in the order of the records; at most `AUTO_MAX` others sketch; and all
+        of the work has to be done by the cores that there are.
+        """
+        if cores == 1:
+            return self.alone
+        sketching = self.workers / min(cores, AUTO_MAX)
+        return max(self.own, sketching, (self.own + self.workers) / cores)
+
+    def bound(self, cores: int) -> str:
+        """Say which of the three that is."""
+        if cores == 1 or (self.own + self.workers) / cores >= self.on(cores):
+            return "the cores"
+        return "the judging process" if self.own >= self.on(cores) else "the workers"
+
+
+def run(options: Options) -> BenchResult:
+    """Run all corpora."""
+    measured: list[Row] = []
+    curve: list[Row] = []
+    checks: list[Check] = []
+    targets: list[Target] = []
+    with tempfile.TemporaryDirectory(prefix="streamfilter-bench-") as directory:
+        for corpus in CORPORA[-1:] if options.quick else CORPORA:
+            count = QUICK if options.quick else corpus.count
+            texts = mixed(documents(corpus.language, corpus.size, count, seed=3), share=0.3, seed=3)
+            crews = [Crewed(1, 0), Crewed(TWO, 1), Crewed(TWO, TWO)][: 3 if enough() else 1]
+            checks += _turns(corpus, texts, crews, Path(directory), options)
+            rest = count - count // BEGINNING
+            measured += [_row(corpus, each, crews[0], rest) for each in crews]
+            if enough():
+                gain = ratios(crews[-1].steady("wall"), crews[0].steady("wall"))
+                curve += _curve(corpus, costs_of(crews[0], crews[-1], rest), {TWO: gain})
+                targets.append(Target(f"{corpus}: times one core", gain.median, corpus.wanted))
+    return BenchResult(
+        {CURVES: curve, "whole processes by the clock": measured}, checks, targets,
+        settings={"duplicates": 0.3, "workers at most": AUTO_MAX},
+        notes=[
+            f"all without what the first {100 // BEGINNING} % of the same input take alone: starts",
+            "own: processor time of the filter's process; workers: of theirs together",
+            "the most: of one judging process, its workers and so many cores, if none ever waits",
+            *([] if enough() else ["there is one core here: nothing to compare"]),
+        ],
+    )  # fmt: skip
+
+
+def enough() -> bool:
+    """Return True if this machine has two cores for us."""
+    return len(usable()) >= TWO
+
+
+def _turns(
+    corpus: Corpus, texts: Sequence[str], crews: Sequence[Crewed], directory: Path, options: Options
+) -> Iterator[Check]:
+    """Run *crews* in turns and yield whether each wrote what the first one wrote."""
+    whole, beginning = write_lines(texts, directory)
+    wrote: dict[str, tuple[bytes, bytes]] = {}
+    for turn in range(options.repeat):
+        for crew in crews if turn % 2 == 0 else crews[::-1]:
+            options.say(f"{corpus}: {crew}, turn {turn + 1} of {options.repeat}")
+            outputs = directory / "kept", directory / "withheld"
+            crew.begun.append(crew.run(beginning, *outputs))
+            crew.whole.append(crew.run(whole, *outputs))
+            wrote.setdefault(str(crew), (outputs[0].read_bytes(), outputs[1].read_bytes()))
+    for crew in crews:
+        same = wrote[str(crew)] == wrote[str(crews[0])]
+        yield Check(f"{corpus}: {crew} wrote what one core wrote", same)
+
+
+def costs_of(alone: Crewed, crewed: Crewed, count: int) -> Costs:
+    """Return the medians of what a document costs of the *count* that were measured."""
+    own = Measured.of(crewed.steady("own")).median
+    together = Measured.of(crewed.steady("cpu")).median
+    without = Measured.of(alone.steady("cpu")).median
+    return Costs(*(each / count * 1e6 for each in (without, own, max(together - own, 0.0))))
+
+
+def _row(corpus: Corpus, crew: Crewed, alone: Crewed, count: int) -> Row:
+    def us(what: str) -> Measured:
+        return Measured.of([each / count * 1e6 for each in crew.steady(what)])
+
+    return {
+        "texts": str(corpus),
+        "filter": str(crew),
+        "us/doc": us("wall"),
+        "cpu us/doc": us("cpu"),
+        "own us/doc": us("own"),
+        "times one core": ratios(crew.steady("wall"), alone.steady("wall")),
+        "by whole runs": ratios([each.wall for each in crew.whole],
+                                [each.wall for each in alone.whole]),
+    }  # fmt: skip
+
+
+def _curve(corpus: Corpus, costs: Costs, measured: Mapping[int, Measured]) -> Iterator[Row]:
+    for count in CURVE:
+        yield {
+            "texts": str(corpus),
+            "cores": count,
+            "us/doc": costs.on(count),
+            "times one core": costs.alone / costs.on(count),
+            "measured": measured.get(count),
+            "bound by": costs.bound(count),
+        }
