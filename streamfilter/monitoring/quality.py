@@ -50,8 +50,14 @@ class Figure:
 
     @property
     def says(self) -> str:
-        """Return ``interval``, ``upper bound``, ``lower bound`` or ``not known``."""
+        """Return ``interval``, ``known``, ``upper bound``, ``lower bound`` or ``not known``.
+
+        Known is what was counted: of all that it speaks of, nothing was left out, and no chance
+        is in it. To call that an interval, of no width, would promise the same of what comes next.
+        """
         ends = self.lower is not None, self.upper is not None
+        if all(ends) and self.lower == self.upper:
+            return "known"
         words = {(True, True): "interval", (False, True): "upper bound"}
         return (words | {(True, False): "lower bound"}).get(ends, "not known")
 

@@ -172,7 +172,7 @@ def test_recall_by_similarity_is_of_the_true_similarity_where_verdicts_estimate_
             continue
         recall = (near & similar).sum() / similar.sum()
         assert told["lower"] == told["value"] == told["upper"] == pytest.approx(recall, abs=1e-6)
-    assert sum(row["recall"]["says"] == "interval" for row in rows) >= 2
+    assert sum(row["recall"]["says"] == "known" for row in rows) >= 2
 
 
 def test_where_shingles_are_sampled_the_audit_says_that_it_does_not_know():

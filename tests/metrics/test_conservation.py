@@ -303,12 +303,24 @@ def test_matches_are_weighted_by_the_curve_of_the_scheme_and_the_audit_shows_its
     assert series["streamfilter_audit_recall", ()] == 0.4  # 40 of 40 + 4,000 x 6/400
     lower, upper = (series[f"streamfilter_audit_recall_{end}", ()] for end in ("lower", "upper"))
     assert (round(lower, 3), round(upper, 3)) == (0.231, 0.645)
+    assert metrics.quality()["audit_recall"]["says"] == "interval"
     assert series["streamfilter_audit_missed_total", (("cause", "bands"),)] == 6
     assert series["streamfilter_audit_precision", ()] == 1
     promised = metrics.quality()["recall_by_weights"]
     assert promised["value"] == pytest.approx(met, abs=1e-6)
     assert promised["says"] == "not known"
     assert "full buckets" in promised["why"]
+
+
+def test_a_figure_of_arrivals_that_were_all_looked_at_is_a_count_and_no_interval():
+    quality = Quality()
+    quality.audited(a_round(near=11, unique=25, missed=0))
+    recall = quality.window().recall()
+    assert (recall.says, recall.lower, recall.upper) == ("known", 1, 1)
+    quality.audited(a_round(near=11, unique=25, missed=0, population=26))
+    recall = quality.window().recall()
+    assert (recall.says, recall.upper) == ("interval", 1)
+    assert recall.lower < 1
 
 
 @pytest.mark.parametrize(

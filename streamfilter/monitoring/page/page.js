@@ -112,6 +112,7 @@ function showReliability(rows) {
 }
 
 function ends(figure) {
+  if (figure.says === "known") return "all looked at";
   if (figure.says === "interval") return share(figure.lower) + " to " + share(figure.upper);
   if (figure.says === "upper bound") return "at most " + share(figure.upper);
   return figure.says === "lower bound" ? "at least " + share(figure.lower) : "not known";
@@ -119,7 +120,7 @@ function ends(figure) {
 
 function showQuality(quality) {
   at("quality").replaceChildren(...FIGURES.map(([name, meaning, blind]) => {
-    const found = quality[name], whole = found.says === "interval";
+    const found = quality[name], whole = found.lower !== null && found.upper !== null;
     return made("tr", {}, made("th", { scope: "row" }, meaning),
       made("td", { class: "number" }, found.value === null ? "–" : share(found.value)),
       made("td", { class: "number" }, ends(found)),
@@ -133,6 +134,7 @@ function showQuality(quality) {
     made("td", { class: "number" }, ends(row.recall)))));
   showReliability(quality.reliability);
   const lost = Object.entries(quality.audit_lost).filter(([, count]) => count > 0);
+  const arrivals = quality.audit_population.unique + quality.audit_population.near;
   const unknown = quality.audit_not_known, known = quality.audit_decided - unknown;
   at("lost").textContent = (unknown === 0 ? "" : `Not known of ${counted(unknown)} of the ` +
     `${counted(quality.audit_decided)} arrivals chosen, whose sets were cut or sampled. `) +
@@ -144,8 +146,8 @@ function showQuality(quality) {
       : `${counted(changes)} told since the start, ${share(score)} of the way to the next`}.`).join(" ");
   at("quality-note").textContent =
     "Recall: how many of the duplicates are found. Precision: how many of those found are duplicates. " +
-    `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random, against the whole index; ` +
-    "its intervals speak of the arrivals that they were chosen from, not of what comes next. " +
+    `The audit held ${counted(quality.audit_decided)} arrivals, chosen at random among ${counted(arrivals)}, against the whole index; ` +
+    "its figures speak of those, not of what comes next: where all were looked at, there is no interval. " +
     `Expected wrong verdicts: ${quality.wrong_expected}. Documents that full buckets hide, since the start: ` +
     `${counted(quality.faintly_listed_documents)}, ${counted(quality.unlisted_documents)} of them wholly.`;
 }
