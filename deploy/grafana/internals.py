@@ -15,6 +15,7 @@ from deploy.grafana.expressions import (
     summed,
 )
 from deploy.grafana.panels import Chart, Form, Query, Row
+from streamfilter.monitoring import colours
 
 
 def _each(name: str, legend: str = "{{instance}}") -> tuple[Query, ...]:
@@ -133,10 +134,10 @@ ROCKSDB = Row("RocksDB", (
            Query(summed(known("rocksdb_num_immutable_mem_table")), "buffers waiting"))),
     Chart("Writes stopped", "1 while RocksDB takes no writes: usually the disk is full.", "none",
           (Query(largest(series("rocksdb_is_write_stopped"), "instance"), "{{instance}}"),),
-          Form.NUMBER, limits=(("green", 0.0), ("red", 1.0))),
+          Form.NUMBER, limits=((colours.GREEN, 0.0), (colours.RED, 1.0))),
     Chart("Background errors", "Since the index was opened.", "short",
           (Query(largest(series("rocksdb_background_errors"), "instance"), "{{instance}}"),),
-          Form.NUMBER, limits=(("green", 0.0), ("red", 1.0))),
+          Form.NUMBER, limits=((colours.GREEN, 0.0), (colours.RED, 1.0))),
     Chart("The front lets through", "Share of never-written keys that reach RocksDB. Above some "
           "5 %: give memory.miss_filter more.", "percentunit",
           (Query(largest(series("rocksdb_front_pass_rate"), "instance"), "{{instance}}"),),

@@ -18,20 +18,17 @@ from deploy.grafana.expressions import (
     summed,
 )
 from deploy.grafana.panels import Chart, Form, Mark, Query, Row
+from streamfilter.monitoring import colours
 
 DUPLICATES = ('verdict=~"exact_duplicate|near_duplicate"',)
 JUDGED = ('outcome=~"confirmed|rejected"',)
-BY_VERDICT = {
-    "unique": "green", "near_duplicate": "blue", "exact_duplicate": "purple",
-    "passthrough": "text", "dropped": "orange", "rejected": "red",
-}  # fmt: skip
-"""As on the process's own page; dead letters are red everywhere. Names, not shades: Grafana has
-each for light and for dark."""
-BY_DESTINATION = {"unique": "green", "duplicates": "blue", "dead_letter": "red",
-                  "changelog": "text"}  # fmt: skip
+BY_VERDICT = {verdict.value: colour for verdict, colour in colours.BY_VERDICT.items()}
+"""Values, not Grafana's names: its orange cannot be seen on its light panels (2.6 to 1)."""
+BY_DESTINATION = {"unique": BY_VERDICT["unique"], "duplicates": BY_VERDICT["near_duplicate"],
+                  "dead_letter": BY_VERDICT["rejected"], "changelog": colours.GREY}  # fmt: skip
 RECALL_FLOOR = 0.9
 """Estimates lie between this and 1 as long as all is well: there a change is to be seen."""
-GOOD_FROM_90 = (("red", 0.0), ("orange", 0.9), ("green", 0.97))
+GOOD_FROM_90 = ((colours.RED, 0.0), (colours.AMBER, 0.9), (colours.GREEN, 0.97))
 
 
 def _quantiles(name: str) -> tuple[Query, ...]:
@@ -95,7 +92,7 @@ TRAFFIC = Row("Traffic", (
     Chart("Dead letters", "Records that could not be read, by code. Above "
           "limits.dead_letter_share the service pauses.", "cps",
           (Query(rate("dead_letters_total", "code"), "{{code}}"),), width=6,
-          colours={"": "red"}),
+          colours={"": colours.RED}),
     Chart("Not judged", "Records forwarded or withheld without a judgement, by reason: empty, "
           "short, tombstones; what tombstones forgot, and those of unknown ids.", "cps",
           (Query(rate("passthrough_total", "reason"), "forwarded: {{reason}}"),
@@ -222,7 +219,11 @@ DESCRIPTION = "Health, traffic by verdict, quality of the verdicts, latency and 
 ROWS = (HEALTH, TRAFFIC, QUALITY, LATENCY)
 
 MARKS = (
-    Mark("Restarts", f"changes({series('process_start_time_seconds')}[{RATE}]) > 0", "red"),
-    Mark("Takeovers", f"{steps('rebalances_total', 'instance', matching=(ASSIGNED,))} > 0", "blue"),
+    Mark("Restarts", f"changes({series('process_start_time_seconds')}[{RATE}]) > 0", colours.RED),
+    Mark(
+        "Takeovers",
+        f"{steps('rebalances_total', 'instance', matching=(ASSIGNED,))} > 0",
+        colours.BLUE,
+    ),
 )
 """A task that is assigned: at a start, and when another process takes over."""

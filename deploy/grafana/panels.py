@@ -19,6 +19,8 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import heatmap as heat
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
+from streamfilter.monitoring.colours import BLUE
+
 DATASOURCE = "streamfilter-prometheus"
 """The uid that deploy/grafana/provisioning gives the datasource."""
 
@@ -202,7 +204,7 @@ def _number(chart: Chart) -> stat.Panel:
     panel = stat.Panel().reduce_options(reduce).graph_mode(forms.BigValueGraphMode.NONE)
     panel.text_mode(forms.BigValueTextMode.NAME if names else forms.BigValueTextMode.AUTO)
     panel.color_mode(forms.BigValueColorMode.VALUE).no_value("–")
-    steps = [model.Threshold(value=None, color=chart.limits[0][0] if chart.limits else "blue")]
+    steps = [model.Threshold(value=None, color=chart.limits[0][0] if chart.limits else BLUE)]
     steps += [model.Threshold(value=value, color=color) for color, value in chart.limits[1:]]
     absolute = dashboard.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(steps)
     built: stat.Panel = _with_queries(

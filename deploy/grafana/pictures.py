@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import click
-import matplotlib
 import numpy as np
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from deploy.grafana.asking import Line, Source
 from deploy.grafana.reading import DIRECTORY, Panel, panels
 from deploy.grafana.units import written
+from streamfilter.monitoring.colours import BLUE, GREY, SERIES
 
 COLUMNS, INCHES_WIDE, INCHES_ROW = 24, 16.0, 0.34
 HEADING_ROWS = 1.3
 PIXELS_PER_INCH = 80
 LEGENDS_MAX = 8
-PALETTE = "tab10"
 
 Box = tuple[float, float, float, float]
 """x, y, width, height in shares of the figure."""
@@ -109,20 +110,36 @@ def _numbers(axes: Any, panel: Panel, lines: list[Line]) -> None:
         ]
     size = 20 if len(texts) <= 1 and max(map(len, texts), default=1) < 9 else 10
     axes.text(0.5, 0.42, "\n".join(texts) or "–", fontsize=size, ha="center", va="center",
-              color="#1f60c4", transform=axes.transAxes)  # fmt: skip
+              color=_number_colour(panel, known), transform=axes.transAxes)  # fmt: skip
+
+
+def _number_colour(panel: Panel, known: list[Line]) -> str:
+    """Return the colour that Grafana gives the number: of the highest limit that it reaches."""
+    if not known:
+        return GREY
+    value = 0.0 if panel.names else float(known[0].values[-1])
+    return [colour for colour, least in panel.limits or ((BLUE, -np.inf),) if value >= least][-1]
+
+
+def line_colours(panel: Panel, lines: list[Line]) -> list[str]:
+    """Return those that the dashboard gives; what it leaves to Grafana, in our series' order."""
+    given, free = panel.colours, cycle(SERIES)
+    if "" in given:  # one for all, in its shades
+        parts = np.array(to_rgb(given[""]))
+        return [to_hex(1 - (1 - parts) * share) for share in np.linspace(1, 0.4, len(lines))]
+    return [given.get(line.legend) or next(free) for line in lines]
 
 
 def _lines(axes: Any, panel: Panel, lines: list[Line]) -> None:
-    colours = matplotlib.colormaps[PALETTE]
+    colours = line_colours(panel, lines)
     if panel.stacked:
         times = np.unique(np.concatenate([line.times for line in lines]))
         layers = [np.interp(times, line.times, np.nan_to_num(line.values)) for line in lines]
         axes.stackplot(times, layers, labels=[line.legend for line in lines], alpha=0.75,
-                       colors=[colours(i % 10) for i in range(len(lines))])  # fmt: skip
+                       colors=colours)  # fmt: skip
     else:
-        for number, line in enumerate(lines):
-            axes.plot(line.times, line.values, lw=1.1, color=colours(number % 10),
-                      label=line.legend)  # fmt: skip
+        for colour, line in zip(colours, lines, strict=True):
+            axes.plot(line.times, line.values, lw=1.1, color=colour, label=line.legend)
     axes.set_ylim(bottom=0, top=None if panel.ceiling is None else panel.ceiling * 1.02)
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: written(value, panel.unit)))

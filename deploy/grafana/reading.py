@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ class Panel:
     """Shows the legend instead of the number."""
     ceiling: float | None
     decimals: int | None
+    colours: Mapping[str, str]
+    """By legend; "" is that of all others."""
+    limits: tuple[tuple[str, float], ...]
+    """(colour, from which value on), of a number."""
     place: tuple[int, int, int, int]
     """x, y, width, height."""
     targets: tuple[Target, ...]
@@ -74,12 +79,28 @@ def _panel(row: str, raw: Mapping[str, Any]) -> Panel:
         names=raw["options"].get("textMode") == "name",
         ceiling=defaults.get("max"),
         decimals=defaults.get("decimals"),
+        colours=_colours(raw["fieldConfig"]),
+        limits=tuple(
+            (step["color"], -math.inf if step["value"] is None else step["value"])
+            for step in defaults.get("thresholds", {}).get("steps", ())
+        ),
         place=(grid["x"], grid["y"], grid["w"], grid["h"]),
         targets=tuple(
             Target(t["expr"], t["legendFormat"], bool(t.get("instant"))) for t in raw["targets"]
         ),
         datasources=tuple(sources),
     )
+
+
+def _colours(field: Mapping[str, Any]) -> dict[str, str]:
+    found = {
+        each["matcher"]["options"]: fixed["value"]["fixedColor"]
+        for each in field["overrides"]
+        for fixed in each["properties"]
+        if fixed["id"] == "color"
+    }
+    whole = field["defaults"].get("color", {}).get("fixedColor")
+    return found | ({"": whole} if whole else {})
 
 
 def variables(expression: str) -> set[str]:

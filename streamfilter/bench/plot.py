@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Row
+from streamfilter.monitoring.colours import AMBER, BLUE, GREEN, GREY
 
-BLUE, ORANGE, GREEN, GREY = "#1f4e79", "#b5651d", "#3a7d44", "#b0b7bf"
 SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, and searchable
     "svg.hashsalt": "streamfilter",  # the same numbers, the same bytes
@@ -49,7 +49,7 @@ def picture(path: Path, drawing: Callable[[Any], None]) -> Path:
 
 def _throughput(axes: Any, rows: Sequence[Row]) -> None:
     """Draw megabytes a second by size of text, a line for each script and kind of shingle."""
-    for language, colour in (("english", BLUE), ("arabic", ORANGE), ("chinese", GREEN)):
+    for language, colour in (("english", BLUE), ("arabic", AMBER), ("chinese", GREEN)):
         for kind, line in (("word-3", "-"), ("char-5", "--")):
             chosen = [row for row in rows if (row["text"], row["kind"]) == (language, kind)]
             _line(axes, chosen, "bytes", "MB/s", f"{language}, {kind}", colour + line)
@@ -59,7 +59,7 @@ def _throughput(axes: Any, rows: Sequence[Row]) -> None:
 
 def _costs(axes: Any, rows: Sequence[Row]) -> None:
     """Draw microseconds a document by size of index."""
-    lines = (("probe (miss)", BLUE), ("probe, 30% again", GREEN), ("write", ORANGE))
+    lines = (("probe (miss)", BLUE), ("probe, 30% again", GREEN), ("write", AMBER))
     for column, colour in lines:
         _line(axes, rows, "documents", column, column, colour + "-")
     _finish(axes, "documents in the index", "µs a document", "16 bands on RocksDB, batches of 500")
@@ -71,7 +71,7 @@ def _index_through_periods(axes: Any, rows: Sequence[Row]) -> None:
         ("probe + write", BLUE, "probe + write, {:.0f} µs a document"),
         ("disk MB", GREEN, "disk, {:,.0f} MB"),
         ("resident MiB", GREY, "resident memory, {:,.0f} MiB"),
-        ("front pass rate", ORANGE, "keys that pass the front, {:.1e}"),
+        ("front pass rate", AMBER, "keys that pass the front, {:.1e}"),
     )
     through_periods(axes, rows, lines, title="An index that forgets")
 
@@ -110,7 +110,7 @@ def _filter(axes: Any, rows: Sequence[Row]) -> None:
 def _cores(axes: Any, rows: Sequence[Row]) -> None:
     """Draw how many times as fast as one core so many are: what costs allow, what was measured."""
     kinds = dict.fromkeys(row["texts"] for row in rows)
-    for texts, colour in zip(kinds, (BLUE, ORANGE), strict=False):
+    for texts, colour in zip(kinds, (BLUE, AMBER), strict=False):
         chosen = [row for row in rows if row["texts"] == texts]
         places, allowed = (
             [row["cores"] for row in chosen],

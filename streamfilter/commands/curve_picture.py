@@ -15,10 +15,10 @@ from xml.etree import ElementTree
 import click
 
 from streamfilter.files.outputs import write_whole
+from streamfilter.monitoring.colours import SERIES
 
 WIDTH, HEIGHT = 720, 460
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 44, 56
-COLOURS = ("#1f4e79", "#b5651d", "#3a7d44", "#7a3e9d")
 TICKS = 10
 
 Point = tuple[float, float]
@@ -123,7 +123,7 @@ def _legend(picture: ElementTree.Element, labels: Sequence[str]) -> None:
 
 
 def _colour(number: int) -> str:
-    return COLOURS[number % len(COLOURS)]
+    return SERIES[number % len(SERIES)]
 
 
 def _x(share: float) -> float:

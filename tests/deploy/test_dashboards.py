@@ -12,6 +12,7 @@ from deploy.grafana.__main__ import DIRECTORY, dashboards
 from deploy.grafana.panels import DATASOURCE
 from deploy.grafana.reading import VARIABLES, filled, panels, variables
 from streamfilter.model import Verdict
+from streamfilter.monitoring import colours
 from streamfilter.monitoring.catalogue import CATALOGUE, MetricKind
 from tests.deploy.promql import selectors
 from tests.support.texts import TEXTS
@@ -103,7 +104,7 @@ def drawn(title: str) -> dict:
 
 def test_a_verdict_has_one_colour_and_dead_letters_are_red():
     assert overview.BY_VERDICT.keys() == set(Verdict)
-    for title, colours in (
+    for title, meant in (
         ("Records by verdict", overview.BY_VERDICT),
         ("Share of each verdict", overview.BY_VERDICT),
         ("Records written", overview.BY_DESTINATION),
@@ -112,8 +113,9 @@ def test_a_verdict_has_one_colour_and_dead_letters_are_red():
             each["matcher"]["options"]: each["properties"][0]["value"]["fixedColor"]
             for each in drawn(title)["overrides"]
         }
-        assert found == colours
-    assert drawn("Dead letters")["defaults"]["color"] == {"mode": "shades", "fixedColor": "red"}
+        assert found == meant
+    shades = {"mode": "shades", "fixedColor": colours.RED}
+    assert drawn("Dead letters")["defaults"]["color"] == shades
 
 
 @pytest.mark.parametrize(
