@@ -14,22 +14,32 @@ from typing import Any, TypedDict
 import msgspec
 
 from streamfilter.documents.pointers import EACH, Path, Unreadable
+from streamfilter.documents.schemas import unframed
 from streamfilter.documents.selecting import Fields, TextSelection
 from streamfilter.documents.strict_json import check_depth, decode_utf8
+from streamfilter.model import Headers
 
+FORMATS = {"json": False, "json_schema": True}
+"""Those that are JSON, and whether a registry's frame is about it."""
 Read = Callable[[bytes], Fields]
 
 
-def shortcut(selection: TextSelection, *, depth: int) -> Callable[[bytes], Fields | None] | None:
+Shortcut = Callable[[bytes, Headers], Fields | None]
+
+
+def shortcut(selection: TextSelection, *, depth: int, framed: bool) -> Shortcut | None:
     """Return what reads text and id, or None for what must go the slow way; None if nothing can.
 
-    What is nested deeper than *depth* raises Unreadable.
+    What is nested deeper than *depth*, or has no frame though it should be *framed*, raises
+    Unreadable.
     """
     read = _fast(selection)
     if read is None:
         return None
 
-    def read_checked(value: bytes) -> Fields | None:
+    def read_checked(value: bytes, headers: Headers) -> Fields | None:
+        if framed:
+            value = unframed(value, headers)
         check_depth(value, depth)
         try:
             fields = read(value)

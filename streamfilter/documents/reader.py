@@ -8,11 +8,11 @@ reading, never an exception.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streamfilter.documents.decoding import Wanted, decoder_for
-from streamfilter.documents.fast_json import shortcut
+from streamfilter.documents.fast_json import FORMATS, Shortcut, shortcut
 from streamfilter.documents.pointers import WHOLE, Deleted, Path, Unreadable
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.rows import Row
@@ -125,13 +125,14 @@ class Reader:
         inside = None if self._id_beside is not None or format == "text" else id
         records, depth = format == "fields" or bool(fields), self.limits.depth
         self._select: TextSelection | FieldsReader
-        self._shortcut: Callable[[bytes], Fields | None] | None = None
+        self._shortcut: Shortcut | None = None
         if records:
             self._select = FieldsReader(fields, id_pointer=inside, held_out=held_out)
         else:
             texts = [WHOLE] if format == "text" else [text] if isinstance(text, str) else text
             self._select = selection = TextSelection(texts, inside)
-            self._shortcut = shortcut(selection, depth=depth) if format == "json" else None
+            if (framed_json := FORMATS.get(format)) is not None:
+                self._shortcut = shortcut(selection, depth=depth, framed=framed_json)
         wanted = Wanted(self._select.paths, depth, schemas, framed, message)
         self._decode = decoder_for("json" if format == "fields" else format, wanted)
 
@@ -195,7 +196,7 @@ class Reader:
     def _fields(self, value: bytes, headers: Headers) -> Fields:
         """Take text and id out of *value*, the fast way if it will do."""
         if self._shortcut is not None:
-            fields = self._shortcut(value)
+            fields = self._shortcut(value, headers)
             if fields is not None:
                 return fields
         return self._select(self._decode(value, headers))

@@ -99,6 +99,17 @@ def framed(value: bytes, headers: Headers) -> tuple[SchemaId, int]:
     return id_, at
 
 
+def unframed(value: bytes, headers: Headers) -> bytes:
+    """Return the content of a record in whose schema nobody is interested.
+
+    Raises:
+        Unreadable: it bears no schema's id.
+    """
+    if not headers and len(value) >= FRAME_BYTES and value[0] == 0:  # as most do
+        return value[FRAME_BYTES:]
+    return value[framed(value, headers)[1] :]
+
+
 def frame_of(value: bytes, headers: Headers) -> tuple[SchemaId, bytes | None, int]:
     """Return the id of a record's schema, and where what follows the id is.
 

@@ -29,6 +29,17 @@ def test_a_frame_is_put_aside_wherever_it_is():
     assert read(FRAME + bare, (), "input.id=null") == Document("in-0-1", "a\nb\nc")
 
 
+def test_the_parser_takes_out_what_is_named_as_it_does_of_bare_json(monkeypatch):
+    def parse_json(value: bytes) -> object:
+        raise AssertionError("the slow way")
+
+    monkeypatch.setattr("streamfilter.documents.formats.json.parse_json", parse_json)
+    assert read(FRAME + b'{"id":1,"title":"a"}') == Document("1", "a")
+    reader = reader_for(load_config((), {}, overrides=(FORMAT,)))
+    record = Record(Source("in", 0, 1), None, FRAME + b'{"id":1,"text":"a","x":[]}')
+    assert reader.read(record) == Document("1", "a")
+
+
 @pytest.mark.parametrize(
     ("value", "code"),
     [

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamfilter.documents.decoding import Decoder, Wanted
 from streamfilter.documents.formats import json
-from streamfilter.documents.schemas import framed
+from streamfilter.documents.schemas import unframed
 from streamfilter.model import Headers
 
 
@@ -15,6 +15,6 @@ def decoder(wanted: Wanted) -> Decoder:
     parse = json.decoder(wanted)
 
     def decode(value: bytes, headers: Headers) -> Any:
-        return parse(value[framed(value, headers)[1] :], headers)
+        return parse(unframed(value, headers), headers)
 
     return decode
