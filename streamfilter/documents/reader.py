@@ -1,8 +1,9 @@
 """Reading: from the bytes of a record to a document, or to the reason why it is none.
 
 A format makes a value of the bytes, `selecting` takes text and id out of it. JSON has a shortcut
-past the first step (`fast_json`), a row of a table has it behind it (`rows`). Any bytes give a
-reading, never an exception.
+past the first step (`fast_json`), a row of a table has it behind it (`rows`); rows side by side are
+read by their columns, if these hold nothing that needs a closer look. Any bytes give a reading,
+never an exception.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from streamfilter.documents.decoding import Wanted, decoder_for
 from streamfilter.documents.fast_json import FORMATS, Shortcut, shortcut
 from streamfilter.documents.pointers import WHOLE, Deleted, Path, Unreadable
 from streamfilter.documents.record_fields import FieldsReader
-from streamfilter.documents.rows import Row
+from streamfilter.documents.rows import Row, Rows
 from streamfilter.documents.schemas import Schemas, SchemasAway
 from streamfilter.documents.selecting import (
     ID_BYTES_MAX,
@@ -38,6 +39,8 @@ from streamfilter.model import (
     Verdict,
 )
 
+UTF8_BYTES_MAX = 4
+"""Of a character."""
 DEPTH_MAX = 512
 """Highest limit of nesting: half of Python's recursion limit, so that no parser reaches it."""
 
@@ -158,6 +161,42 @@ class Reader:
             raise  # trouble, but not the record's: it is read again
         except Exception as error:
             return Malformed(ErrorCode.INTERNAL, f"{type(error).__name__} while reading")
+
+    def read_all(self, records: Sequence[Record]) -> list[Reading]:
+        """Return what `read` does of each of *records*."""
+        by_columns = self._by_columns(records) if isinstance(records, Rows) else None
+        return [*map(self.read, records)] if by_columns is None else by_columns
+
+    def _by_columns(self, rows: Rows) -> list[Reading] | None:
+        """Return the readings of rows that hold texts and ids throughout, None of others.
+
+        What `_read` asks of each text and id is asked of the longest one.
+        """
+        columns, limits = rows.columns, self.limits
+        found = self._select.columns if isinstance(self._select, TextSelection) else None
+        if found is None or self._id_beside is not None:
+            return None
+        key, id_key = found
+        if columns.plain.get(key) is not str or not (id_key is None or id_key in columns.plain):
+            return None
+        texts = columns.named[key]
+        if id_key is None:
+            ids = [position_id(each.source) for each in rows]
+        else:
+            ids = [*map(str, columns.named[id_key])]
+        if (
+            columns.size > limits.document_bytes
+            or max(map(len, texts), default=0) > limits.text_characters
+            or max(map(len, ids), default=0) * UTF8_BYTES_MAX > ID_BYTES_MAX
+        ):
+            return None
+        if (empty := self._empty) is None:
+            return [*map(Document, ids, texts)]
+        seen = _VISIBLE.search
+        return [
+            empty if seen(text) is None else Document(id_, text)
+            for id_, text in zip(ids, texts, strict=True)
+        ]
 
     def _read(self, record: Record) -> Reading:
         if record.headers_error is not None:

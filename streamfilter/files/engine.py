@@ -115,7 +115,7 @@ class Engine:
 
     def _prepare(self, records: Sequence[Record], number: int) -> Prepared:
         """Read and sketch a batch: a function of its records."""
-        readings = [self.reader.read(record) for record in records]
+        readings = self.reader.read_all(records)
         return prepare(records, readings, self.sketcher, partition=number)
 
     def _step(self, number: int, stretch: Stretch, prepared: Callable[[], Prepared]) -> None:

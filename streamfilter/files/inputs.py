@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -15,8 +16,8 @@ from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config, ConfigError, Problem
 from streamfilter.documents.reader import Reader
 from streamfilter.files.lines import STDIN, InputFile
-from streamfilter.files.stretches import Input, records_of
-from streamfilter.model import Record
+from streamfilter.files.stretches import Input, some_of
+from streamfilter.model import Reading, Record
 from streamfilter.stops import ExitCode, Stop
 
 LINES = "lines"
@@ -71,10 +72,12 @@ def opened(
         yield inputs
 
 
-def records_in(
+def read_in(
     paths: Iterable[str], config: Config, *, advanced: Callable[[int], None] = lambda _: None
-) -> Iterator[Record]:
-    """Yield the records of files, one file after the other; *advanced* hears the bytes read.
+) -> Iterator[tuple[Record, Reading]]:
+    """Yield the records of files as they are read, one file after the other.
+
+    *advanced* hears how many more stored bytes have been read.
 
     Raises:
         Stop: one cannot be read.
@@ -82,7 +85,20 @@ def records_in(
     reader = reader_for(config)
     for path in paths:
         with closing(open_input(path, config, reader)) as input_:
-            yield from records_of(input_, advanced=advanced)
+            for records in some_of(input_, advanced=advanced):
+                yield from zip(records, reader.read_all(records), strict=True)
+
+
+def records_in(paths: Iterable[str], config: Config) -> Iterator[Record]:
+    """Yield the records of files, one file after the other.
+
+    Raises:
+        Stop: one cannot be read.
+    """
+    reader = reader_for(config)
+    for path in paths:
+        with closing(open_input(path, config, reader)) as input_:
+            yield from chain.from_iterable(some_of(input_))
 
 
 def for_files(config: Config, paths: Sequence[str]) -> Config:

@@ -10,7 +10,7 @@ from pathlib import Path
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.documents.rows import place_of
-from streamfilter.files.inputs import opened, records_in
+from streamfilter.files.inputs import opened, read_in
 from streamfilter.files.outputs import OutputFile
 from streamfilter.files.stretches import records_of
 from streamfilter.model import Document, Malformed, Record
@@ -60,9 +60,7 @@ def documents_of(
     Raises:
         BrokenInput: a line cannot be read, unless *rejected* takes it.
     """
-    reader = reader_for(config)
-    for record in records_in(inputs, config, advanced=advanced):
-        reading = reader.read(record)
+    for record, reading in read_in(inputs, config, advanced=advanced):
         if isinstance(reading, Document):
             yield reading.id, reading.text
         elif isinstance(reading, Malformed):

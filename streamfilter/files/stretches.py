@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from streamfilter.files.outputs import OutputFile, Writer
 from streamfilter.model import Record
 
 READ_RECORDS, READ_BYTES = 1_000, 1 << 22
-"""Read at a time by whoever wants one record after the other."""
+"""Read at a time by whoever does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +97,20 @@ def stretches_of(
         yield Stretch(records, start, end, blank, *read())
 
 
-def records_of(
+def some_of(
     input_: Input, *, advanced: Callable[[int], None] = lambda _: None
-) -> Iterator[Record]:
-    """Yield all records of an input; *advanced* hears how many more stored bytes have been read."""
+) -> Iterator[list[Record]]:
+    """Yield the records of an input, some at a time.
+
+    *advanced* hears how many more stored bytes have been read.
+    """
     read = 0
     for stretch in input_.stretches(documents=READ_RECORDS, size=READ_BYTES):
-        yield from stretch.records
+        yield stretch.records
         advanced(stretch.bytes_read - read)
         read = stretch.bytes_read
+
+
+def records_of(input_: Input) -> Iterator[Record]:
+    """Yield all records of an input, one after the other."""
+    return chain.from_iterable(some_of(input_))

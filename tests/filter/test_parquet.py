@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,9 @@ import pytest
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
+from streamfilter.documents.reader import Limits, Reader
 from streamfilter.files import inputs
+from streamfilter.files.formats.parquet import ParquetTable
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 
@@ -124,6 +127,58 @@ def test_a_column_of_another_type_is_told_row_by_row(
     )
     assert desk.run(path, text="/meta/body", dead_letter=False) == 65
     assert "missing_text: there is no /meta/body" in capsys.readouterr().err
+
+
+LONG = "é" * 600
+"""As an id too long in bytes, though not in characters."""
+COLUMNS: dict[str, tuple[list[Any], list[Any]]] = {
+    "plain": (["a", "b", "c"], ["one two", "three", "four é"]),
+    "numbers": ([1, -2, 3], ["one", "two", "three"]),
+    "blank": (["a", "b", "c"], ["one", "  ", "\u200b\n"]),
+    "without a text": (["a", "b", "c"], ["one", None, "three"]),
+    "without an id": (["a", None, "c"], ["one", "two", "three"]),
+    "long ids": (["a", "b" * 1_025, "c" * 1_024], ["one", "two", "three"]),
+    "ids of many bytes": (["a", LONG, "c"], ["one", "two", "three"]),
+    "long texts": (["a", "b", "c"], ["one", "two" * 40, "three"]),
+    "no text": (["a", "b", "c"], [1, 2, 3]),
+    "no ids": ([0.5, 1.5, 2.5], ["one", "two", "three"]),
+    "truths": ([True, False, True], ["one", "two", "three"]),
+    "no UTF-8": (["a", "b", "c"], [b"one", b"caf\xe9", b"three"]),
+    "large": (["a", "b", "c"], ["one", "two", "three " * 20]),
+    "none": ([], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("id_", ["/id", None])
+def test_columns_are_read_as_their_rows_are(tmp_path: Path, kind: str, id_: str | None) -> None:
+    ids, texts = COLUMNS[kind]
+    column = pa.array(texts, pa.string() if not texts else None)
+    text = column.view(pa.string()) if kind == "no UTF-8" else column
+    path = tmp_path / "in.parquet"
+    pq.write_table(
+        pa.table({"id": pa.array(ids, None if ids else pa.string()), "text": text}), path
+    )
+    size = 100 if kind == "large" else 10_000
+    reader = Reader(id=id_, limits=Limits(document_bytes=size, text_characters=100))
+    with closing(ParquetTable(str(path), reader, None)) as table:
+        found = [
+            (reader.read_all(stretch.records), [*map(reader.read, stretch.records)])
+            for stretch in table.stretches(documents=10, size=1 << 20)
+        ]
+    assert all(by_columns == by_rows for by_columns, by_rows in found)
+    assert [len(each) for each, _ in found] == ([3] if texts else [])
+
+
+def test_rows_of_plain_columns_are_not_looked_at_one_by_one(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"id": n, "text": each["text"]} for n, each in enumerate(stories(40))]
+    path = desk.path / "in.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    monkeypatch.setattr(Reader, "read", None)
+    assert desk.run(path) == 0
+    assert desk.run(path, id="none") == 0
 
 
 def damaged(data: bytes, kind: str) -> bytes:

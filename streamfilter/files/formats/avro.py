@@ -112,7 +112,7 @@ class AvroTable:
                     raise Broken("a record of no bytes")
                 self._rows_read += 1
                 source = Source(self.name, 0, self._rows_read)
-                yield Row(source, None, data[begun:at], named=named, trouble=trouble)
+                yield Row(source, data[begun:at], named=named, trouble=trouble)
             if at != len(data):
                 raise Broken(f"{len(data) - at} bytes are left behind a block's last record")
 

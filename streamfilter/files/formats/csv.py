@@ -128,10 +128,10 @@ class CsvTable:
             message = f"the row has {len(cells)} cells, the first one {len(self.header)}"
             trouble = Malformed(ErrorCode.SCHEMA_DECODE, message)
         if trouble is not None:
-            return Row(source, None, raw, trouble=trouble)
+            return Row(source, raw, trouble=trouble)
         named = {key: cells[at] for key, at in self._wanted.items()}
         broken = None if raw.isascii() else _no_utf_8(named)
-        return Row(source, None, raw, named=named, trouble=broken)
+        return Row(source, raw, named=named, trouble=broken)
 
     def writer(self, output: OutputFile) -> CsvWriter:
         """Return what writes rows, after the first one."""

@@ -11,9 +11,10 @@ that are stored once and mean many rows unpack to more than it says.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.reader import Reader
-from streamfilter.documents.rows import Row
+from streamfilter.documents.rows import Columns, Row, Rows
 from streamfilter.documents.selecting import check_size
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.lines import STDIN, InputFile
@@ -41,39 +42,47 @@ NO_VALUE = ...
 """In place of one that cannot be had."""
 _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 """How it is said where texts end, by their type."""
+_PLAIN = {pa.string(): str, pa.large_string(): str, pa.int32(): int, pa.int64(): int}
+"""What values of a column are, where no row has none."""
+_FLAT = {*_PLAIN, pa.float32(), pa.float64(), pa.bool_()}
+"""Of values that are had for little."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """What the rows of a batch share: their columns, and as values those that pointers name."""
+class BatchColumns(Columns):
+    """What the rows of a batch share."""
 
     batch: Any
-    named: Mapping[str, list[Any]]
     whole: bool
-    """Whether all of these values could be had."""
-    size: int
-    """In bytes, unpacked."""
+    """Whether all values of named columns could be had."""
+    cells: list[tuple[str, Callable[[int], Any]]]
+    """Each column's name, and what tells a row's value of it as JSON can; none before somebody
+    asks."""
+
+    def as_dict(self, at: int) -> dict[str, Any]:
+        """Return the row *at*, as JSON can tell it."""
+        if not self.cells:
+            for name, column in zip(self.batch.schema.names, self.batch.columns, strict=True):
+                values = self.named[name] if name in self.plain else _flat(column)
+                cell = partial(_cell, column) if values is None else values.__getitem__
+                self.cells.append((name, cell))
+        return {name: cell(at) for name, cell in self.cells}
 
 
 class ParquetRow(Row):
     """A row of a batch; what it holds is taken out of the columns when somebody asks for it."""
 
-    __slots__ = ("at", "rows")
-    rows: Rows
+    __slots__ = ("at", "columns")
+    columns: BatchColumns
     at: int
-    # What no row has is said once, for them all: to set it costs more than to read a column.
-    key = None
-    headers = ()
-    timestamp = -1
-    headers_error = None
     named = None
     trouble = None
 
-    def __init__(self, source: Source, rows: Rows, at: int) -> None:
+    def __init__(self, source: Source, columns: BatchColumns, at: int) -> None:
         """Set what is there: a frozen class has no shorter way."""
         put = object.__setattr__
         put(self, "source", source)
-        put(self, "rows", rows)
+        put(self, "columns", columns)
         put(self, "at", at)
 
     def content(self) -> Any:
@@ -82,24 +91,22 @@ class ParquetRow(Row):
         Raises:
             Unreadable: one of them cannot be had.
         """
-        rows, at = self.rows, self.at
-        named = {key: values[at] for key, values in rows.named.items()}
-        if not rows.whole and NO_VALUE in named.values():
+        columns, at = self.columns, self.at
+        named = {key: values[at] for key, values in columns.named.items()}
+        if not columns.whole and NO_VALUE in named.values():
             raise Unreadable(ErrorCode.BAD_UTF8, "a string is not UTF-8")
         return named
 
     def refuse_larger(self, limit: int) -> None:
         """Raise `Unreadable`, TOO_LARGE, if the row's columns have more than *limit* bytes."""
-        if self.rows.size > limit:  # no row is larger than its batch, which is measured once
-            size = self.rows.batch.slice(self.at, 1).nbytes
+        if self.columns.size > limit:  # no row is larger than its batch, which is measured once
+            size = self.columns.batch.slice(self.at, 1).nbytes
             check_size("the row", size, "bytes", limit)
 
     @property
     def value(self) -> bytes:
         """Return the whole row as JSON."""
-        row = self.rows.batch.slice(self.at, 1)
-        values = {name: _as_json(row.column(at)) for at, name in enumerate(row.schema.names)}
-        return envelope.encode(values)
+        return envelope.encode(self.columns.as_dict(self.at))
 
 
 class ParquetTable:
@@ -159,17 +166,20 @@ class ParquetTable:
         )
         return max(1, size // max(row, 1))
 
-    def _rows(self, batch: Any, start: int) -> list[Record]:
-        named = {}
+    def _rows(self, batch: Any, start: int) -> Rows:
+        named, plain = {}, {}
         for key, digest in zip(self._keys, self._digests, strict=True):
             column = batch.column(batch.schema.get_field_index(key))
             named[key] = _values(column)
             digest.add(column, named[key])
-        whole = not any(NO_VALUE in each for each in named.values())
-        rows = Rows(batch, named, whole, batch.nbytes)
-        return [
-            ParquetRow(Source(self.name, 0, start + at), rows, at) for at in range(batch.num_rows)
-        ]
+            if column.type in _PLAIN and not column.null_count:
+                plain[key] = _PLAIN[column.type]
+        broken = {key for key, values in named.items() if NO_VALUE in values}
+        plain = {key: kind for key, kind in plain.items() if key not in broken}
+        columns = BatchColumns(named, plain, batch.nbytes, batch, not broken, cells=[])
+        rows = range(batch.num_rows)
+        return Rows(columns, (ParquetRow(Source(self.name, 0, start + at), columns, at)
+                              for at in rows))  # fmt: skip
 
     def _digest(self) -> str:
         """Return a digest of what was read so far, however it lies in batches and groups."""
@@ -255,9 +265,9 @@ class RowGroups:
     def add(self, record: Record) -> None:
         """Write *record* as it came."""
         assert isinstance(record, ParquetRow)
-        if record.rows.batch is not self._batch:
+        if record.columns.batch is not self._batch:
             self._take()
-            self._batch = record.rows.batch
+            self._batch = record.columns.batch
         self._at.append(record.at)
 
     def _take(self) -> None:
@@ -330,8 +340,23 @@ def _value(cell: Any) -> Any:
         return NO_VALUE
 
 
-def _as_json(column: Any) -> Any:
-    """Return the only value of *column* as JSON can tell it."""
+def _flat(column: Any) -> Sequence[Any] | None:
+    """Return a column's values if JSON tells them as they are and none is large, else None.
+
+    All at once they take less time than three of them, each for itself.
+    """
+    if column.type not in _FLAT:
+        return None
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        return None
+    return values
+
+
+def _cell(column: Any, at: int) -> Any:
+    """Return the value *at* a place of *column* as JSON can tell it."""
+    column = column.slice(at, 1)
     try:
         (value,) = _values(column)
     except (ValueError, pa.ArrowException):  # nested times that Python has none of
