@@ -30,8 +30,8 @@ from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 DIRECTORY = "index"
 
 WAYS = """
-    ways out: go back to the settings it was built with (if scheme.algorithm differs: to the \
-version of streamfilter); or
+    ways out: go back to the settings it was built with (if format or scheme.algorithm differs: \
+to the version of streamfilter that made it); or
     1. new memory: name another directory (--state), and run it over all inputs once more
     2. reset: delete this directory; everything counts as new"""
 

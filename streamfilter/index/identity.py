@@ -27,8 +27,8 @@ SHOWN_AT = (0.5, 0.6, 0.7, 0.8, 0.9)
 """Similarities at which it is shown what the keys of an index find."""
 
 WAYS = """
-    ways out: go back to the settings it was built with (if scheme.algorithm differs: to the \
-version of streamfilter); or
+    ways out: go back to the settings it was built with (if format or scheme.algorithm differs: \
+to the version of streamfilter that made it); or
     1. rebuild: delete the index directory and restore it from the changelog (same scheme, seed \
 and index.bucket_cap only)
     2. new generation: give the new settings their own index.path and index.changelog, beside \

@@ -39,7 +39,12 @@ def test_an_index_of_other_hashes_is_refused_by_name_with_the_ways_out(
     told = capsys.readouterr().err
     assert told_as in told
     assert "does not fit the configuration" in told
-    for way in ("to the version of streamfilter", "1. new memory", "--state", "2. reset"):
+    for way in (
+        "if format or scheme.algorithm differs: to the version",
+        "1. new memory",
+        "--state",
+        "2. reset",
+    ):
         assert way in told
     assert "changelog" not in told  # a run over files has none
     assert not desk.unique.exists()

@@ -52,5 +52,6 @@ def test_on_a_phone_nothing_sticks_out_and_everything_can_be_read(site, mode, tm
     assert measured["faint"] == []
     inside, given = measured["width"]
     assert inside == given == 390
+    assert measured["where"].endswith("--describe --members --group news names it")  # who works
     shades = [int(part) for part in re.findall(r"\d+", measured["ground"])[:3]]
     assert all(shade < 64 for shade in shades) if mode == "dark" else min(shades) > 192
