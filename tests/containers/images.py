@@ -1,8 +1,8 @@
 """The images of compose.yaml, made without a registry of images.
 
-The base is Debian by debootstrap, with Debian's own Python in the place of the image that the
-Dockerfile names; what others make has stand-ins (`stand-ins.Containerfile`). What takes minutes
-(the base, the packages) stays in the engine's storage for the next run.
+The base is Debian by debootstrap, slim by the rules of the image that the Dockerfile names, with
+Debian's own Python in its place; what others make has stand-ins (`stand-ins.Containerfile`). What
+takes minutes (the base, the packages) stays in the engine's storage for the next run.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from streamfilter.kafka.broker.jars import kafka_jars
 from tests.containers.engine import Engine
 
 HERE = Path(__file__).parent
-BASE = "localhost/debian-with-python"
+BASE = "localhost/debian-slim-with-python"
 PACKAGES = ("python3", "python3-venv", "python-is-python3", "ca-certificates")
 PIPS_OWN = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 STAND_INS = ("kafka", "prometheus", "alertmanager")
 DEBOOTSTRAP_TIMEOUT_SECONDS = 1200
-NOT_FILES = ("./proc/*", "./sys/*", "./dev/*", "./var/cache/apt/archives/*.deb")
+FOR_PERSONS = ("doc", "info", "lintian", "locale", "man")
+NOT_FILES = ("./proc/*", "./sys/*", "./dev/*", "./var/cache/apt/*", "./var/lib/apt/lists/*",
+             *(f"./usr/share/{each}/*" for each in FOR_PERSONS))  # fmt: skip
+"""As in Debian's slim images: what only a person reads, and what apt fetches again."""
 
 
 def make(engine: Engine) -> None:
