@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from streamfilter.config.configuration import Config
@@ -70,16 +71,30 @@ def decoder_of_all(config: Config) -> Decoder:
 
 def _schemas_for(config: Config) -> Schemas | None:
     """Return where schemas come from: a registry, or a file in its place."""
-    path, registry = config.input.schema_file, config.input.registry
+    path = config.input.schema_file
+    if path is None:
+        return registry_for(config)
     try:
-        if path is not None:
-            return OneSchema(Schema(config.input.format.upper(), path.read_text("utf-8-sig")))
-        return None if registry.url is None else Registry(_access(registry, registry.url))
+        return OneSchema(Schema(config.input.format.upper(), path.read_text("utf-8-sig")))
     except (OSError, UnicodeDecodeError) as error:
-        what = registry.ca_file if path is None else path
-        key = "registry.ca_file" if path is None else "schema_file"
-        problem = Problem(f"input.{key}", f"cannot read {what}: {error}", "name the file")
-        raise ConfigError([problem]) from None
+        raise _no_file("schema_file", path, error) from None
+
+
+def registry_for(config: Config) -> Registry | None:
+    """Return the schema registry that *config* names, None if it names none.
+
+    Raises:
+        ConfigError: the file of its authority cannot be read.
+    """
+    given = config.input.registry
+    try:
+        return None if given.url is None else Registry(_access(given, given.url))
+    except OSError as error:
+        raise _no_file("registry.ca_file", given.ca_file, error) from None
+
+
+def _no_file(key: str, path: Path | None, error: Exception) -> ConfigError:
+    return ConfigError([Problem(f"input.{key}", f"cannot read {path}: {error}", "name the file")])
 
 
 def _access(given: RegistrySection, url: str) -> Access:

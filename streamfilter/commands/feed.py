@@ -14,9 +14,11 @@ from pathlib import Path
 
 import click
 
+from streamfilter.assembly import registry_for
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
 from streamfilter.demo.wire import AVRO_SCHEMA, Encode, as_avro, as_json
+from streamfilter.documents.registry import subject_of
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode, Temporary
@@ -98,16 +100,10 @@ def _paced(
 
 def encoding(config: Config) -> Encode:
     """Return what makes values of stories; of Avro, once the registry knows their schema."""
-    url = config.input.registry.url
-    if config.input.format != "avro" or url is None:
+    registry = registry_for(config) if config.input.format == "avro" else None
+    if registry is None:
         return as_json
-    from streamfilter.documents.registry import subject_of
-    from streamfilter.kafka.broker.registry import register
-
-    try:
-        return as_avro(register(url, subject_of(config.input.topic), "AVRO", AVRO_SCHEMA))
-    except OSError as error:
-        raise Temporary(f"the registry at {url} does not take a schema: {error}") from error
+    return as_avro(registry.register(subject_of(config.input.topic), "AVRO", AVRO_SCHEMA))
 
 
 def record_value(story: Story, number: int, encode: Encode = as_json) -> bytes | None:

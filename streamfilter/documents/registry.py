@@ -13,10 +13,10 @@ import ssl
 import time
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import Any
+from typing import Any, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
@@ -33,6 +33,11 @@ UNKNOWN_SECONDS = 30.0
 SLOW_SECONDS = 1.0
 BYTES_MAX = 16 << 20
 REFERENCES_MAX = 100
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+
+T = TypeVar("T")
+Reference = tuple[str, str, int]
+"""Name in the schema that refers to it, subject, and version."""
 
 
 def subject_of(topic: str) -> str:
@@ -122,9 +127,26 @@ class Registry:
             SchemasAway: the registry does not answer.
         """
         try:
-            return self._whole(self._get(f"subjects/{quote(subject, safe='')}/versions/latest"))
+            return self._whole(self._get(f"{_versions_of(subject)}/latest"))
         except _NotFound:
             return None
+
+    def register(
+        self, subject: str, kind: str, text: str, references: Sequence[Reference] = ()
+    ) -> int:
+        """Add a schema to a *subject*, if it is not there, and return its id.
+
+        Raises:
+            SchemasAway: the registry does not answer, or does not take it.
+        """
+        body: dict[str, Any] = {"schemaType": kind, "schema": text}
+        if references:
+            names = "name", "subject", "version"
+            body["references"] = [dict(zip(names, each, strict=True)) for each in references]
+        try:
+            return self._asked(_versions_of(subject), _id_in, body=body)
+        except _NotFound:
+            raise SchemasAway(f"{self._access.url} takes no schema of {subject}") from None
 
     def _whole(self, answer: dict[str, Any]) -> Schema:
         """Return the schema of an *answer*, with what it refers to."""
@@ -135,7 +157,7 @@ class Registry:
     def _follow(self, answer: dict[str, Any], found: dict[str, str], asked: set[str]) -> None:
         """Add to *found* what *answer* refers to, that which others need first."""
         for each in answer.get("references") or ():
-            path = f"subjects/{quote(str(each['subject']), safe='')}/versions/{each['version']}"
+            path = f"{_versions_of(str(each['subject']))}/{each['version']}"
             if path in asked:
                 continue
             asked.add(path)
@@ -146,12 +168,23 @@ class Registry:
             found[str(each["name"])] = needed["schema"]
 
     def _get(self, path: str) -> dict[str, Any]:
+        return self._asked(path, _checked)
+
+    def _asked(
+        self,
+        path: str,
+        understood: Callable[[bytes], T],
+        *,
+        body: object = None,
+    ) -> T:
+        """Return an answer as it is *understood*."""
         url = f"{self._access.url.rstrip('/')}/{path}"
-        request = Request(url, headers={"Accept": "application/vnd.schemaregistry.v1+json"})
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(url, data, {"Accept": MEDIA_TYPE, "Content-Type": MEDIA_TYPE})
         if self._access.authorization is not None:
             request.add_unredirected_header("Authorization", self._access.authorization)
         try:
-            return _checked(self._read(request))
+            return understood(self._read(request))
         except HTTPError as error:
             with error:
                 if error.code == 404 and _code_of(error) in UNKNOWN_CODES:
@@ -178,6 +211,17 @@ def _checked(data: bytes) -> dict[str, Any]:
     if not (isinstance(answer, dict) and isinstance(answer.get("schema"), str)):
         raise ValueError("the answer holds no schema")
     return answer
+
+
+def _id_in(data: bytes) -> int:
+    answer = json.loads(data)
+    if not (isinstance(answer, dict) and isinstance(answer.get("id"), int)):
+        raise ValueError("the answer holds no schema's id")
+    return int(answer["id"])
+
+
+def _versions_of(subject: str) -> str:
+    return f"subjects/{quote(subject, safe='')}/versions"
 
 
 def _code_of(error: HTTPError) -> object:

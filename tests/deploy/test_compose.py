@@ -11,8 +11,8 @@ from deploy.composition import AVRO, COMPOSE, OURS, services
 from streamfilter.commands.feed import encoding, record_value
 from streamfilter.config.configuration import load_config
 from streamfilter.documents.reader import Reader
+from streamfilter.documents.registry import Registry
 from streamfilter.documents.schemas import Schema
-from streamfilter.kafka.broker import registry
 from streamfilter.kafka.broker.registry import API
 from streamfilter.model import Document, Record, Source
 from streamfilter.stories.stream import stories
@@ -155,11 +155,11 @@ def test_kafka_is_found_by_its_advertised_address():
 def test_with_avro_all_of_ours_ask_the_registry_and_read_what_is_fed(monkeypatch):
     known = {}
 
-    def add(url, subject, kind, text):
+    def add(_, subject, kind, text):
         known[7] = Schema(kind, text)
         return 7
 
-    monkeypatch.setattr(registry, "register", add)
+    monkeypatch.setattr(Registry, "register", add)
     both = services(avro=True)
     (port,) = both["registry"].published
     for name in MINE:

@@ -12,7 +12,9 @@ from uuid import UUID
 
 import pytest
 
+from streamfilter.commands.feed import encoding
 from streamfilter.config.configuration import load_config, read_config
+from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.registry import Access, Registry
 from streamfilter.documents.schemas import Schema, SchemasAway
@@ -23,8 +25,12 @@ UNKNOWN = (404, {"error_code": 40403, "message": "Schema not found"})
 GUID = UUID("0f3a1b52-1111-4222-8333-123456789abc")
 
 
+STORY = {"id": "a", "text": "one"}
+
+
 class Handler(BaseHTTPRequestHandler):
     answers: ClassVar[dict[str, Any]] = {}
+    given: ClassVar[list[Any]] = []
     asked: ClassVar[list[tuple[str, str | None]]] = []
     wait: ClassVar[threading.Event] = threading.Event()
 
@@ -43,6 +49,10 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def do_POST(self) -> None:
+        self.given.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.do_GET()
+
     def log_message(self, *_: Any) -> None:
         pass
 
@@ -50,6 +60,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def url() -> Iterator[str]:
     Handler.answers, Handler.asked, Handler.wait = {}, [], threading.Event()
+    Handler.given = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -91,6 +102,24 @@ def test_what_the_registry_does_not_know_is_the_records_fault_and_asked_again_af
     Handler.answers["/schemas/ids/9"] = (200, SCHEMA)
     now = 31.0
     assert registry.schema(9).text == SCHEMA["schema"]
+
+
+def test_feed_adds_its_schema_as_whom_the_configuration_says(url):
+    path = "/subjects/news%2F1-value/versions"
+    settings = ("input.format=avro", f"input.registry.url={url}", "input.topic=news")
+    settings += ("input.registry.user=me", "input.registry.password=secret")
+    config = load_config((), {}, settings)
+    Handler.answers["/subjects/news-value/versions"] = (200, {"id": 5})
+    assert encoding(config)(**STORY) == as_avro(5)(**STORY)
+    assert Handler.asked[-1][1] == "Basic bWU6c2VjcmV0"
+    assert Handler.given[-1] == {"schemaType": "AVRO", "schema": AVRO_SCHEMA}
+    del Handler.answers["/subjects/news-value/versions"]
+    with pytest.raises(SchemasAway, match="takes no schema of news-value"):
+        encoding(config)
+    Handler.answers[path] = (200, {"id": 6})
+    references = [("B", "b", 2)]
+    assert Registry(Access(url)).register("news/1-value", "AVRO", '"B"', references) == 6
+    assert Handler.given[-1]["references"] == [{"name": "B", "subject": "b", "version": 2}]
 
 
 @pytest.mark.parametrize(

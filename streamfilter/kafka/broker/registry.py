@@ -10,14 +10,14 @@ processor time) and holds 0.3 GB.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.parse import quote
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
+from streamfilter.documents.registry import Access, Reference, Registry
 from streamfilter.kafka.broker.jars import find_java, registry_jars
 from streamfilter.kafka.broker.node import free_ports
 from streamfilter.kafka.broker.owned import Owned, Restarted
@@ -70,9 +70,12 @@ class RealRegistry(Owned, Restarted):
         self.run(command)
         self.wait_until(self._answers, time.monotonic() + READY_TIMEOUT_SECONDS)
 
-    def register(self, subject: str, kind: str, text: str) -> int:
+    def register(
+        self, subject: str, kind: str, text: str, references: Sequence[Reference] = ()
+    ) -> int:
         """Add a schema to a subject, and return its id."""
-        return register(self.url, subject, kind, text)
+        registry = Registry(Access(self.url, seconds=ANSWER_TIMEOUT_SECONDS))
+        return registry.register(subject, kind, text, references)
 
     def close(self) -> None:
         """Kill it, and delete what it was told."""
@@ -88,16 +91,3 @@ class RealRegistry(Owned, Restarted):
         except OSError:
             pass
         return False
-
-
-def register(url: str, subject: str, kind: str, text: str) -> int:
-    """Add a schema to a *subject* of the registry at *url*, and return its id.
-
-    Raises:
-        OSError: it does not answer, or does not take it.
-    """
-    body = json.dumps({"schemaType": kind, "schema": text}).encode()
-    path = f"{url.rstrip('/')}/subjects/{quote(subject, safe='')}/versions"
-    request = Request(path, body, {"Content-Type": "application/vnd.schemaregistry.v1+json"})
-    with urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS) as answer:
-        return int(json.load(answer)["id"])
