@@ -4,6 +4,11 @@ What it says is kept. What it says is unknown is asked for again only after a wh
 records cost no request each. Everything else is no answer (unreachable, slow, 5xx, 401, a page of
 a proxy): it raises `SchemasAway`, and nobody calls a record broken for it. So does an answer that
 was slow to come: it is kept, but whoever has many to ask for must not stand still for all of them.
+
+A registry that holds nothing at all knows no schema either, but that says nothing of a record: it
+keeps its schemas in memory and was started again, or lost its store, or is another one. So it is
+away, until something is in it. Residue: one that came back empty and was then told some schemas is
+believed, whatever became of the others.
 """
 
 from __future__ import annotations
@@ -33,6 +38,10 @@ UNKNOWN_SECONDS = 30.0
 SLOW_SECONDS = 1.0
 BYTES_MAX = 16 << 20
 REFERENCES_MAX = 100
+SUBJECTS_BYTES = 1 << 10
+"""Of the list of subjects: more of it says no better whether there are any."""
+REFUSALS = (401, 403, 404, 405)
+"""Statuses of what is not for us, or not there, and will not be by itself."""
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 T = TypeVar("T")
@@ -71,6 +80,10 @@ class _NotFound(Exception):
     """The registry knows no such thing."""
 
 
+class _Refused(SchemasAway):
+    """It will not say."""
+
+
 class _NoRedirects(HTTPRedirectHandler):
     """Our credentials are for this registry alone."""
 
@@ -98,7 +111,7 @@ class Registry:
 
         Raises:
             Unreadable: SCHEMA_UNKNOWN, the registry knows none.
-            SchemasAway: it does not answer, or was slow to.
+            SchemasAway: it does not answer, or was slow to, or holds nothing at all.
         """
         known = self._kept.get(id)
         if known is not None:
@@ -108,6 +121,7 @@ class Registry:
             try:
                 found = self._fetched(id)
             except _NotFound:
+                self._refuse_if_empty(id)
                 _keep(self._unknown, id, self._clock() + UNKNOWN_SECONDS)
             else:
                 _keep(self._kept, id, found)
@@ -115,6 +129,19 @@ class Registry:
                     raise SchemasAway(f"{self._access.url} took {seconds:.1f} s for schema {id}")
                 return found
         raise Unreadable(ErrorCode.SCHEMA_UNKNOWN, f"the registry knows no schema {id}")
+
+    def _refuse_if_empty(self, id: SchemaId) -> None:
+        """Raise `SchemasAway` if the registry, which does not know schema *id*, knows nothing.
+
+        Where nobody may ask what it knows, what it says of one schema is believed.
+        """
+        try:
+            empty = self._asked("subjects?limit=1", _lists_nothing, enough=SUBJECTS_BYTES)
+        except (_NotFound, _Refused):
+            return
+        if empty:
+            url = self._access.url
+            raise SchemasAway(f"{url} is empty: it knows no schema {id}, and no subject at all")
 
     def _fetched(self, id: SchemaId) -> Schema:
         kind = "guids" if isinstance(id, UUID) else "ids"
@@ -176,30 +203,34 @@ class Registry:
         understood: Callable[[bytes], T],
         *,
         body: object = None,
+        enough: int = BYTES_MAX + 1,
     ) -> T:
-        """Return an answer as it is *understood*."""
+        """Return an answer as it is *understood*, of which *enough* bytes are as good as all."""
         url = f"{self._access.url.rstrip('/')}/{path}"
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(url, data, {"Accept": MEDIA_TYPE, "Content-Type": MEDIA_TYPE})
+        request = Request(url, headers={"Accept": MEDIA_TYPE})
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", MEDIA_TYPE)
         if self._access.authorization is not None:
             request.add_unredirected_header("Authorization", self._access.authorization)
         try:
-            return understood(self._read(request))
+            return understood(self._read(request, enough))
         except HTTPError as error:
             with error:
                 if error.code == 404 and _code_of(error) in UNKNOWN_CODES:
                     raise _NotFound from None
-            raise SchemasAway(f"{url}: HTTP {error.code} {error.reason}") from None
+            away = _Refused if error.code in REFUSALS else SchemasAway
+            raise away(f"{url}: HTTP {error.code} {error.reason}") from None
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise SchemasAway(f"{url}: {type(reason).__name__} {reason}") from None
 
-    def _read(self, request: Request) -> bytes:
-        """Return the answer, if all of it comes in time and is of a size that a schema has."""
+    def _read(self, request: Request, enough: int) -> bytes:
+        """Return the answer, if *enough* of it comes in time and is of a size that a schema has."""
         deadline = time.monotonic() + self._access.seconds
         with self._open(request, timeout=self._access.seconds) as response:
             data = bytearray()
-            while part := response.read1(1 << 16):
+            while len(data) < enough and (part := response.read1(1 << 16)):
                 data += part
                 if len(data) > BYTES_MAX or time.monotonic() > deadline:
                     raise ValueError(f"no end after {len(data)} bytes")
@@ -211,6 +242,13 @@ def _checked(data: bytes) -> dict[str, Any]:
     if not (isinstance(answer, dict) and isinstance(answer.get("schema"), str)):
         raise ValueError("the answer holds no schema")
     return answer
+
+
+def _lists_nothing(data: bytes) -> bool:
+    content = b"".join(data.split())
+    if not content.startswith(b"["):
+        raise ValueError("the answer is no list")
+    return content == b"[]"
 
 
 def _id_in(data: bytes) -> int:

@@ -25,6 +25,7 @@ UNKNOWN = (404, {"error_code": 40403, "message": "Schema not found"})
 GUID = UUID("0f3a1b52-1111-4222-8333-123456789abc")
 
 
+SUBJECTS = "/subjects?limit=1"
 STORY = {"id": "a", "text": "one"}
 
 
@@ -59,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    Handler.answers, Handler.asked, Handler.wait = {}, [], threading.Event()
+    Handler.answers, Handler.asked, Handler.wait = {SUBJECTS: (200, ["a"])}, [], threading.Event()
     Handler.given = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -98,10 +99,35 @@ def test_what_the_registry_does_not_know_is_the_records_fault_and_asked_again_af
         with pytest.raises(Unreadable) as caught:
             registry.schema(9)
         assert caught.value.reading.code is ErrorCode.SCHEMA_UNKNOWN
-    assert len(Handler.asked) == 1
+    assert [path for path, _ in Handler.asked] == ["/schemas/ids/9", SUBJECTS]
     Handler.answers["/schemas/ids/9"] = (200, SCHEMA)
     now = 31.0
     assert registry.schema(9).text == SCHEMA["schema"]
+
+
+def test_a_registry_that_came_back_empty_is_away_until_something_is_in_it(url):
+    registry = Registry(Access(url))
+    Handler.answers["/schemas/ids/7"] = (200, SCHEMA)
+    assert registry.schema(7)
+    Handler.answers = {SUBJECTS: (200, b"[ ]\n")}
+    for _ in range(2):
+        with pytest.raises(SchemasAway, match=f"{url} is empty: it knows no schema 9"):
+            registry.schema(9)
+    assert registry.schema(7), "what was asked for before it ended is known still"
+    Handler.answers = {SUBJECTS: (200, ["a"]), "/schemas/ids/9": (200, SCHEMA)}
+    assert registry.schema(9)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [((403, {}), Unreadable), ((404, b"<html>"), Unreadable), ((405, {}), Unreadable),
+     ((200, ["s" * 90] * 90_000), Unreadable), ((503, {}), SchemasAway),
+     ((200, b"<html>"), SchemasAway)],
+)  # fmt: skip
+def test_who_may_not_ask_what_it_knows_believes_what_it_says_of_one_schema(url, answer, error):
+    Handler.answers = {SUBJECTS: answer}
+    with pytest.raises(error):
+        Registry(Access(url)).schema(9)
 
 
 def test_feed_adds_its_schema_as_whom_the_configuration_says(url):
