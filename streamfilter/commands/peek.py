@@ -8,11 +8,11 @@ read by a consumer that joins no group and commits nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -22,7 +22,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.proposal import Proposal, propose, propose_from
 from streamfilter.documents.rows import Row
-from streamfilter.documents.schemas import SchemasAway
+from streamfilter.documents.schemas import SchemasAway, SchemasLate
 from streamfilter.model import Document, Malformed, Reading, Record, Unjudged
 from streamfilter.process import standard
 from streamfilter.process.logs import MASKER
@@ -30,6 +30,7 @@ from streamfilter.stops import ExitCode
 
 SHOWN_CHARACTERS = 90
 RECORDS_MAX = 1_000
+T = TypeVar("T")
 
 EPILOG = """\b
 Examples:
@@ -164,15 +165,23 @@ def look(config: Config, records: Sequence[Record]) -> list[Seen]:
     for record in records:
         root = None
         try:
-            reading: Reading | SchemasAway = read(record)
+            reading: Reading | SchemasAway = _patiently(read, record)
             if record.value is not None and not isinstance(reading, SchemasAway):
-                root = decode(record.value, record.headers)
+                root = _patiently(decode, record.value, record.headers)
         except SchemasAway as away:
             reading = away
         except Unreadable:
             pass  # the reading says so
         found.append(Seen(record, reading, root))
     return found
+
+
+def _patiently(read: Callable[..., T], *given: Any) -> T:
+    """Return what *read* makes of *given*, however late a registry's answer was: nobody waits."""
+    try:
+        return read(*given)
+    except SchemasLate:
+        return read(*given)
 
 
 def proposed(config: Config, seen: Sequence[Seen]) -> Proposal | None:

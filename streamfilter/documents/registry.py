@@ -28,7 +28,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 from uuid import UUID
 
 from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.schemas import KEPT_MAX, Schema, SchemaId, SchemasAway
+from streamfilter.documents.schemas import KEPT_MAX, Schema, SchemaId, SchemasAway, SchemasLate
 from streamfilter.model import ErrorCode
 
 UNKNOWN_CODES = (40401, 40402, 40403)
@@ -126,7 +126,7 @@ class Registry:
             else:
                 _keep(self._kept, id, found)
                 if (seconds := self._clock() - begun) > SLOW_SECONDS:
-                    raise SchemasAway(f"{self._access.url} took {seconds:.1f} s for schema {id}")
+                    raise SchemasLate(f"{self._access.url} took {seconds:.1f} s for schema {id}")
                 return found
         raise Unreadable(ErrorCode.SCHEMA_UNKNOWN, f"the registry knows no schema {id}")
 

@@ -63,6 +63,10 @@ class SchemasAway(Temporary):
     """Nobody could say what a schema is: no fault of the record, so it waits."""
 
 
+class SchemasLate(SchemasAway):
+    """The answer was slow to come, but is there now: whoever asks again gets it."""
+
+
 class Schemas(Protocol):
     """Where schemas come from."""
 

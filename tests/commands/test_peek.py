@@ -7,10 +7,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streamfilter import cli
+from streamfilter.documents import registry
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
 from tests.documents.test_avro import frame
 from tests.documents.test_protobuf import ARTICLE, written
+from tests.documents.test_registry import Handler, url  # noqa: F401
 
+REGISTRY = "input.registry.url="
 WORDS = "the old mill by the river was sold"
 ROWS = [
     {"id": "a-1", "text": f"{WORDS} \x1b[2J\u202e"}, {"id": "a-2", "body": WORDS},
@@ -132,8 +135,16 @@ def test_values_of_a_schema_are_decoded_as_a_whole_and_without_one_it_is_said(
     assert 'text  "a störy" 2 words' in peek(capsys, *of_topic(broker, "framed", *schema))
 
 
+def test_a_registry_that_is_slow_to_answer_is_waited_for(broker, capsys, url, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(registry, "SLOW_SECONDS", -1.0)
+    Handler.answers["/schemas/ids/7"] = (200, {"schema": ARTICLE, "schemaType": "PROTOBUF"})
+    said = peek(capsys, *of_topic(broker, "framed", "input.format=protobuf", REGISTRY + url))
+    assert 'text  "a störy" 2 words' in said
+    assert "waits" not in said
+
+
 def test_a_registry_that_does_not_answer_lets_records_wait(broker, capsys):
-    away = ("input.format=protobuf", "input.registry.url=http://127.0.0.1:1")
+    away = ("input.format=protobuf", REGISTRY + "http://127.0.0.1:1")
     said = peek(capsys, *of_topic(broker, "framed", *away))
     assert "framed 0 @ 39: waits" in said
     assert "refused" in said
