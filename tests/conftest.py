@@ -115,8 +115,7 @@ def make_stage(kafka: RealKafka, forge: Forge, tmp_path: Path) -> Iterator[Calla
     def make(*, partitions: int = 1) -> Stage:
         directory = tmp_path / f"stage-{len(stages)}"
         directory.mkdir()
-        stages.append(Stage(kafka.bootstrap, directory, partitions=partitions))
-        stages[-1].launch = forge.launch
+        stages.append(Stage(kafka.bootstrap, directory, partitions=partitions, launch=forge.launch))
         return stages[-1]
 
     yield make

@@ -72,8 +72,7 @@ class Chain:
         """A fault that has not happened by then is missed."""
         self.state = "a"
         """The index directory of the processes to come."""
-        self.stage = Stage(place.direct, directory, partitions=PARTITIONS)
-        self.stage.launch = place.launch
+        self.stage = Stage(place.direct, directory, partitions=PARTITIONS, launch=place.launch)
         self.stage.configuration()  # writes the seed
         story = Story(random.Random(rng.random()), PARTITIONS)
         self.feeder = Feeder(place.direct, self.stage.input, story, rate=DRIP)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.faults.disks import Disks
@@ -83,6 +84,7 @@ class Life:
         forgets: bool = False,
         retention: Retention = UNLIMITED,
         sketchers: int = 0,
+        launch: Callable[..., Child] = Child,
     ) -> None:
         """Make the topics, begin to feed, and find workers; `tend` starts them.
 
@@ -103,6 +105,7 @@ class Life:
             retention: how much is remembered; half of the stories come back later than that.
             sketchers: worker processes of each filter. Texts are so long then, and batches so full,
                 that there is something to do for them.
+            launch: how a filter is started.
         """
         self.kafka, self.rng, self.scope, self.batch = kafka, rng, scope, batch
         self.limited, self.forgets, self.retention = limited, forgets, retention
@@ -114,7 +117,7 @@ class Life:
         """When all brokers can be expected to be back."""
         self.bootstrap = kafka.bootstrap_proxied if proxies else kafka.bootstrap
         self.tally = Tally()
-        self.stage = Stage(kafka.bootstrap, directory, partitions=partitions)
+        self.stage = Stage(kafka.bootstrap, directory, partitions=partitions, launch=launch)
         self.disks = Disks(directory, workers if limited else 0)
         if limited:
             alter_topic(kafka.bootstrap, self.stage.input, ANY_TIME)

@@ -14,6 +14,7 @@ from streamfilter.kafka.broker.real import RealKafka
 from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, PRODUCE, Proxy, Weather
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
+from tests.support.forge import Forge
 from tests.support.stage import Stage
 
 SEED = 20_261_122
@@ -88,9 +89,11 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def life(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def life(
+    kafka: RealKafka, forge: Forge, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
     with RealKafka() as own, Proxy.of(own.nodes[0]) as proxy:
-        stage = Stage(own.bootstrap, tmp_path_factory.mktemp("seen"))
+        stage = Stage(own.bootstrap, tmp_path_factory.mktemp("seen"), launch=forge.launch)
         common = {"bootstrap.servers": own.bootstrap_proxied}
         settings = {**SETTINGS, "kafka": {**SETTINGS["kafka"], "common": common}}
         try:

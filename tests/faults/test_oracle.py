@@ -21,6 +21,7 @@ from tests.faults.recording import Recording, Watcher, record_run
 from tests.faults.story import Story
 from tests.kafka.test_standby import scraped
 from tests.simulator.history import windows_at
+from tests.support.forge import Forge
 from tests.support.stage import Stage
 
 SEED, RECORDS = 20_261_124, 600
@@ -45,9 +46,10 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(kafka: RealKafka, forge: Forge, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """A run in which one process was killed and another went on, with a reader beside it."""
-    stage = Stage(kafka.bootstrap, tmp_path_factory.mktemp("recorded"), partitions=2)
+    directory = tmp_path_factory.mktemp("recorded")
+    stage = Stage(kafka.bootstrap, directory, partitions=2, launch=forge.launch)
     watcher = Watcher(stage, kafka.bootstrap, tasks=1)
     settings = {
         "batch": {"documents": 25},

@@ -24,6 +24,7 @@ from streamfilter.kafka.broker.real import RealKafka
 from tests.kafka.story import records, texts
 from tests.kafka.test_standby import scraped
 from tests.support.filter_process import FilterProcess
+from tests.support.forge import Forge
 from tests.support.secure import (
     Authority,
     Right,
@@ -121,8 +122,8 @@ def secured(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def stage(secured: Secured, tmp_path: Path) -> Iterator[Stage]:
-    stage = Stage(secured.bootstrap, tmp_path)
+def stage(secured: Secured, forge: Forge, tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(secured.bootstrap, tmp_path, launch=forge.launch)
     yield stage
     stage.close()
 

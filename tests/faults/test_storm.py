@@ -14,6 +14,7 @@ from tests.faults.nemesis import PROCESS_FAULTS, Nemesis
 from tests.faults.proxy import Proxy
 from tests.faults.tally import ROWS
 from tests.long.kills import faults_for
+from tests.support.forge import Forge
 
 STORM_SECONDS, SOAK_SECONDS = 5.0, 25.0
 """Of each of four protocols, and of the soak: what is judged is what came of it, however much."""
@@ -42,11 +43,11 @@ def rage(life: Life, nemesis: Nemesis, seconds: float) -> None:
     "seconds", [STORM_SECONDS, pytest.param(STORM_SECONDS * LONGER, marks=pytest.mark.long)]
 )
 def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
-    quick_kafka: RealKafka, tmp_path: Path, seconds: float
+    quick_kafka: RealKafka, forge: Forge, tmp_path: Path, seconds: float
 ) -> None:
     rng = random.Random(SEED)
     partition_scope = {"scope": "partition", "partitions": 4, "workers": 3}
-    with Life(quick_kafka, tmp_path, rng, **partition_scope) as life:
+    with Life(quick_kafka, tmp_path, rng, launch=forge.launch, **partition_scope) as life:
         for protocol in rng.sample(list(PROTOCOLS), len(PROTOCOLS)):
             print(f"protocol {protocol}")
             life.protocol = protocol
@@ -61,11 +62,12 @@ def test_a_storm_of_joins_leaves_and_kills_under_every_protocol(
     "seconds", [SOAK_SECONDS, pytest.param(SOAK_SECONDS * LONGER, marks=pytest.mark.long)]
 )
 def test_a_soak_on_three_nodes_with_every_fault_at_once(
-    kafka: RealKafka, tmp_path: Path, seconds: float
+    kafka: RealKafka, forge: Forge, tmp_path: Path, seconds: float
 ) -> None:
     rng = random.Random(SEED)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(RealKafka(nodes=3, properties=SHORT_CLOCKS))
         proxies = [stack.enter_context(Proxy.of(node)) for node in cluster.nodes]
-        life = stack.enter_context(Life(cluster, tmp_path, rng, proxies=proxies))
+        life = Life(cluster, tmp_path, rng, proxies=proxies, launch=forge.launch)
+        stack.enter_context(life)
         rage(life, Nemesis(life, faults_for(life, set(ROWS)), armed_share=0.4), seconds)

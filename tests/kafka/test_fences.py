@@ -17,6 +17,7 @@ from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.killpoints import VARIABLE
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess
+from tests.support.forge import Forge
 from tests.support.stage import Stage
 from tests.support.topics import end_offsets
 
@@ -45,10 +46,11 @@ def finish(stage: Stage, process: FilterProcess) -> dict[str, tuple[str, str | N
 
 @pytest.fixture(scope="module")
 def undisturbed(
-    kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory
+    kafka: RealKafka, forge: Forge, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[str, str | None]]:
     """The verdicts of one process on the story, with nothing in its way."""
-    stage = Stage(kafka.bootstrap, tmp_path_factory.mktemp("undisturbed"))
+    directory = tmp_path_factory.mktemp("undisturbed")
+    stage = Stage(kafka.bootstrap, directory, launch=forge.launch)
     try:
         stage.produce(records(texts(random.Random(SEED), 300)))
         return finish(stage, stage.start(**SETTINGS))

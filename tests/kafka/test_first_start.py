@@ -15,6 +15,7 @@ from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.questions import OffsetSpec, list_offsets
 from streamfilter.kafka.serving import MISSING_SECONDS, patient_look
 from tests.kafka.story import records
+from tests.support.forge import Forge
 from tests.support.stage import Stage
 from tests.support.topics import create_topics
 
@@ -83,9 +84,9 @@ def sparse(kafka: RealKafka) -> Iterator[RealKafka]:
 
 
 def test_a_cluster_with_too_few_brokers_yet_is_waited_for_and_ends_as_temporary(
-    sparse: RealKafka, tmp_path: Path
+    sparse: RealKafka, forge: Forge, tmp_path: Path
 ) -> None:
-    stage = Stage(sparse.bootstrap, tmp_path, replication=1)
+    stage = Stage(sparse.bootstrap, tmp_path, replication=1, launch=forge.launch)
     try:
         process = stage.start(kafka={"start_timeout": "15s"})
         process.wait_for_state("starting")

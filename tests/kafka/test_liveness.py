@@ -11,6 +11,7 @@ from streamfilter.kafka.broker.real import RealKafka
 from tests.kafka.story import records, texts, verdicts
 from tests.support.faulty import FaultyProcess
 from tests.support.filter_process import START_TIMEOUT_SECONDS, FilterProcess
+from tests.support.forge import Forge
 from tests.support.stage import Stage
 
 SEED = 20_261_130
@@ -84,9 +85,9 @@ def owner_of(pair: list[FilterProcess]) -> FilterProcess:
 
 
 def test_a_broker_that_answers_nothing_is_waited_for_and_nobody_is_killed(
-    tmp_path: Path, own: RealKafka
+    tmp_path: Path, own: RealKafka, forge: Forge
 ) -> None:
-    stage = Stage(own.bootstrap, tmp_path)
+    stage = Stage(own.bootstrap, tmp_path, launch=forge.launch)
     try:
         pair = [stage.start(state=name, **SETTINGS) for name in ("one", "another")]
         stage.produce(records(texts(random.Random(SEED + 1), 1_500)))
@@ -115,9 +116,9 @@ def test_a_broker_that_answers_nothing_is_waited_for_and_nobody_is_killed(
 @pytest.mark.long
 @pytest.mark.parametrize("after", [0, 4])
 def test_who_is_told_to_stop_while_no_broker_answers_ends_well(
-    tmp_path: Path, own: RealKafka, after: int
+    tmp_path: Path, own: RealKafka, forge: Forge, after: int
 ) -> None:
-    stage = Stage(own.bootstrap, tmp_path)
+    stage = Stage(own.bootstrap, tmp_path, launch=forge.launch)
     try:
         pair = [stage.start(state=name) for name in ("one", "another")]
         owner_of(pair)

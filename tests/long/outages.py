@@ -143,8 +143,8 @@ def lives_on(cluster: Cluster, count: int, seed: str, forge: Forge) -> Iterator[
                 scope=rng.choice(("topic", "partition")),
                 rate=RATE,
                 proxies=cluster.proxies,
+                launch=forge.launch,
             )
-            life.stage.launch = forge.launch
             lives.append(stack.enter_context(life))
         cluster.stages[:] = [life.stage for life in lives]
         yield lives

@@ -100,10 +100,9 @@ def storm(kafka: RealKafka, forge: Forge, seconds: float, seed: str, protocol: s
         tempfile.TemporaryDirectory(prefix="streamfilter-storm-") as directory,
         Life(
             kafka, Path(directory), rng, workers=WORKERS_MAX, partitions=TASKS, rate=RATE,
-            scope="partition", protocol=protocol,
+            scope="partition", protocol=protocol, launch=forge.launch,
         ) as life,
     ):  # fmt: skip
-        life.stage.launch = forge.launch
         storm = Storm(life)
         storm.rage(seconds)
         life.checkpoint()

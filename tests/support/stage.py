@@ -27,7 +27,13 @@ class Stage:
     """Four topics with random names, and the filters that run between them."""
 
     def __init__(
-        self, bootstrap: str, directory: Path, *, partitions: int = 1, replication: int = -1
+        self,
+        bootstrap: str,
+        directory: Path,
+        *,
+        partitions: int = 1,
+        replication: int = -1,
+        launch: Callable[..., Child] = Child,
     ) -> None:
         self.bootstrap = bootstrap
         self.directory = directory
@@ -39,7 +45,7 @@ class Stage:
         self.changelog = f"{self.group}.changelog"
         """Created by the filter, not here."""
         self.processes: list[FilterProcess] = []
-        self.launch: Callable[..., Child] = Child
+        self.launch = launch
         """How a filter is started; `forge.Forge.launch` forks it."""
         create_topics(
             bootstrap,
