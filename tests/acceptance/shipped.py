@@ -14,7 +14,7 @@ import math
 import re
 import sysconfig
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +26,8 @@ WORDS_MIN = 12
 """Shorter ones ("Return the name.") are no text to speak of."""
 LICENCE_CHARACTERS_MAX = 20_000
 """Some hold the licences of all that is in a package."""
+BLOCKS = {"body", "handlers", "orelse", "finalbody", "cases"}
+"""Where statements have statements."""
 OTHERS = {"site-packages", "test", "tests"}
 FLOOR = 0.5
 """Least similarity of a pair of the truth."""
@@ -77,11 +79,21 @@ def _docstrings_of(path: Path, name: str) -> Iterator[tuple[str, str]]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, UnicodeDecodeError):
         return  # the standard library has some, for its own tests
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node) or ""
             if len(text.split()) >= WORDS_MIN:
                 yield f"{name}:{getattr(node, 'lineno', 0)}", text
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield what `ast.walk` yields, in its order, but for expressions: most of all nodes."""
+    todo = deque[ast.AST]([tree])
+    while todo:
+        yield (node := todo.popleft())
+        for name in node._fields:
+            if name in BLOCKS:
+                todo += getattr(node, name)
 
 
 def _licences() -> Iterator[tuple[str, str]]:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from deploy.grafana.asking import Line, Source
-from deploy.grafana.pictures import picture
 from deploy.grafana.reading import DIRECTORY, panels
 from deploy.grafana.units import written
 
@@ -24,6 +23,8 @@ class Recorded(Source):
 
 @pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.json")), ids=lambda path: path.stem)
 def test_every_panel_is_in_the_picture(path):
+    from deploy.grafana.pictures import picture  # a second for matplotlib, of each worker
+
     figure = picture(path, Recorded("", 60, time.time(), 1))
     said = [text.get_text() for text in figure.texts]
     assert {panel.title for panel in panels(path)} <= set(said)
