@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from streamfilter.kafka.broker.jars import BrokerUnavailableError
 from streamfilter.kafka.broker.real import RealKafka
-from tests.support import needs
+from tests.support import classes, needs
 from tests.support.forge import Forge
 from tests.support.lanes import arrange
 from tests.support.stage import Stage
@@ -28,9 +28,7 @@ settings.register_profile("patient", deadline=None, derandomize=True)
 if settings.get_current_profile_name() != "ci":
     settings.load_profile("patient")
 
-# A test's broker lives for minutes: half of its processor time would go into the second compiler,
-# and half a second into the threads of a collector that is made for many processors.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault(classes.VARIABLE, classes.options())
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
@@ -90,6 +88,7 @@ def kafka() -> Iterator[RealKafka]:
 
     A test that kills or pauses a node starts its own.
     """
+    classes.record()
     try:
         broker = RealKafka()
     except BrokerUnavailableError as missing:

@@ -1,0 +1,37 @@
+"""The classes that a broker's JVM need not read again; without them it starts all the same."""
+
+import subprocess
+
+import pytest
+
+from streamfilter.kafka.broker.jars import find_java, kafka_jars
+from tests.support import classes
+
+
+def said(*arguments):
+    done = subprocess.run([find_java(), *arguments], capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def said_by_kafka():
+    """Without settings it says how it is used, and ends."""
+    return said("-cp", f"{kafka_jars()}/*", "kafka.Kafka")
+
+
+def test_recorded_classes_are_taken_by_brokers_and_nobody_else_hears_of_them(kafka, monkeypatch):
+    if not classes.fit(classes.archive()):
+        pytest.skip("who records them is at it still")
+    monkeypatch.setenv(classes.VARIABLE, classes.options() + " -Xlog:class+load")
+    assert "kafka.Kafka source: shared objects file (top)" in said_by_kafka()
+    monkeypatch.setenv(classes.VARIABLE, classes.options())
+    assert "cds" not in said("-version")
+
+
+@pytest.mark.parametrize("left", [b"", b"of another Java" * 1_000, None])
+def test_what_does_not_fit_is_passed_over(kafka, monkeypatch, tmp_path, left):
+    monkeypatch.setattr(classes, "archive", lambda: tmp_path / "classes")
+    if left is not None:
+        classes.archive().write_bytes(left)
+    assert not classes.fit(classes.archive())
+    monkeypatch.setenv(classes.VARIABLE, classes.options())
+    assert said_by_kafka().startswith(("NOTE: Picked up", "USAGE"))
