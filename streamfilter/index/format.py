@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from streamfilter.index.errors import FormatError
 from streamfilter.index.protocol import Documents
-from streamfilter.similarity.columns import I64, U8, Contents, Flags, Samples
+from streamfilter.similarity.columns import I64, U8, U32, Contents, Flags, Samples
 
 FORMAT = 2
 """Version of everything an index keeps on disk and in the changelog."""
@@ -163,9 +163,9 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
     ends = id_ends.tolist()
     tokens = np.frombuffer(
         b"".join([value[end:] for value, end in zip(values, ends, strict=True)]), "<u4"
-    )
+    ).astype(np.uint32)
     starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    _check_rising(tokens.astype(np.int64), starts, "token sample")
+    _check_rising(tokens, starts, "token sample")
     seconds = fixed["seconds"].astype(np.int64)
     return Documents(
         ordinals=np.asarray(ordinals, dtype=np.int64),
@@ -177,7 +177,7 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
         contents=Contents(
             fingerprints=np.ascontiguousarray(fixed["fingerprint"]),
             signatures=np.ascontiguousarray(fixed["signature"]),
-            samples=Samples(tokens.astype(np.uint32), starts, fixed["set_size"].astype(np.int64)),
+            samples=Samples(tokens, starts, fixed["set_size"].astype(np.int64)),
             payloads=payloads,
         ),
     )
@@ -216,11 +216,12 @@ def _check_lengths(lengths: I64, expected: I64, sampled: I64, fixed: NDArray[np.
         raise FormatError("a document's token sample does not go with the size of its set")
 
 
-def _check_rising(values: I64, starts: I64, what: str) -> None:
+def _check_rising(values: I64 | U32, starts: I64, what: str) -> None:
     """Refuse groups that do not rise strictly; ``starts`` also holds the end of the last."""
-    begins = np.zeros(len(values) + 1, np.bool_)
-    begins[starts] = True
-    if not begins[1:-1][np.diff(values) <= 0].all():
+    fine = np.ones(len(values) + 1, np.bool_)
+    np.greater(values[1:], values[:-1], out=fine[1:-1])
+    fine[starts] = True
+    if not fine.all():
         raise FormatError(f"a {what} is not in rising order")
 
 
