@@ -43,21 +43,24 @@ def decide(
     pairs = outcome.candidates
     kept = np.flatnonzero(outcome.confirmed & stands)
     order = kept[np.lexsort((pairs.ordinals[kept], -outcome.similarity[kept], pairs.rows[kept]))]
-    left_out = {*pairs.rows[outcome.skipped & stands].tolist(), *np.flatnonzero(skipped).tolist()}
     matches = _matches(outcome, order, describe)
     begins = np.flatnonzero(np.diff(pairs.rows[order], prepend=-1))
     best = order[begins]
-    ends = [*begins[1:].tolist(), len(order)]
-    for row, proof, begin, end in zip(
-        pairs.rows[best].tolist(), outcome.proofs(best), begins.tolist(), ends, strict=False
+    left_out = np.zeros(int(pairs.rows.max(initial=-1)) + 1, np.bool_)
+    left_out[: len(skipped)] |= skipped[: len(left_out)]
+    left_out[pairs.rows[outcome.skipped & stands]] = True
+    rows = pairs.rows[best]
+    cuts = left_out[rows].tolist()
+    begin_end = zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=False)
+    for row, proof, cut, (begin, end) in zip(
+        rows.tolist(), outcome.proofs(best), cuts, begin_end, strict=True
     ):
-        found = tuple(matches[begin:end])
         fate, method, p_false_positive = proof
+        found = tuple(matches[begin:end])
         if fate is Fate.SAME_TEXT:
             yield row, Decision(Verdict.EXACT_DUPLICATE, found, method)
         else:
-            truncated = row in left_out
-            yield row, Decision(Verdict.NEAR_DUPLICATE, found, method, truncated, p_false_positive)
+            yield row, Decision(Verdict.NEAR_DUPLICATE, found, method, cut, p_false_positive)
 
 
 def _matches(outcome: Outcome, order: NDArray[np.int64], describe: Describe) -> list[Match]:

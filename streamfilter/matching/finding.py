@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 
 import numpy as np
 
@@ -209,21 +210,27 @@ class Outcome:
     def proofs(self, pairs: I64) -> list[tuple[Fate, str, float]]:
         """Return of each of the confirmed *pairs* its fate, method and probability of being wrong.
 
-        As `finding` has them, but from whole columns: most pairs are exact, and of those there is
-        nothing to calculate.
+        As `finding` has them, but from whole columns: pairs differ in three flags, and most are
+        exact, so of those there is nothing to calculate.
         """
         wanted = np.broadcast_to(self.wanted, len(self.whole))[pairs]
-        columns = (self.equal_text[pairs], self.similarity[pairs] >= wanted, self.whole[pairs])
+        same, enough = self.equal_text[pairs], self.similarity[pairs] >= wanted
+        whole = self.whole[pairs]
+        proofs = self._exact_or_not
+        found = [proofs[kind] for kind in (4 * same + 2 * enough + whole).tolist()]
+        for place in np.flatnonzero(~whole).tolist():
+            doubt = self.finding(int(pairs[place])).p_false_positive
+            found[place] = (*found[place][:2], doubt)
+        return found
+
+    @property
+    def _exact_or_not(self) -> list[tuple[Fate, str, float]]:
+        """Return what is to be told of a match by three flags: same text, enough alike, exact."""
         return [
-            (
-                fate := _fate_of_match(same=same, enough=enough),
-                method_of(self.policy, fate, exact=exact),
-                0.0 if exact else self.finding(pair).p_false_positive,
-            )
-            for same, enough, exact, pair in zip(
-                *(column.tolist() for column in columns), pairs.tolist(), strict=True
-            )
-        ]
+            (fate := _fate_of_match(same=same, enough=enough),
+             method_of(self.policy, fate, exact=exact), 0.0)
+            for same, enough, exact in product((False, True), repeat=3)
+        ]  # fmt: skip
 
     def _wanted(self, pair: int) -> float:
         return float(self.wanted[pair] if isinstance(self.wanted, np.ndarray) else self.wanted)
