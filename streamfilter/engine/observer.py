@@ -97,7 +97,8 @@ class Observer:
     def moved(self, moved: Moved, applied: Applied) -> None:
         """Count a batch, after its commit and its write."""
         judgement, records = moved.decided.judgement, moved.decided.prepared.records
-        self._stamps |= {str(each.source.partition): each.timestamp for each in records}
+        latest = {each.source.partition: each.timestamp for each in records}
+        self._stamps |= {str(partition): stamp for partition, stamp in latest.items()}
         report = BatchReport.of(
             moved.decided.outcomes,
             counts=[judgement.counts] if judgement else (),
@@ -126,8 +127,10 @@ class Observer:
         self._metrics.audited(found)
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
-        counts = Counter(self._destinations.role_of(out.topic) for out in moved.leaving)
-        return {**counts, "changelog": len(moved.changelog)}
+        counts = Counter[str](changelog=len(moved.changelog))
+        for topic, records in Counter(out.topic for out in moved.leaving).items():
+            counts[self._destinations.role_of(topic)] += records
+        return counts
 
     def _ages(self, records: Sequence[Record]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         stamps = np.array([r.timestamp for r in records if r.timestamp > 0], np.float64)
