@@ -285,12 +285,13 @@ class Looking:
 def draw(run: Path, path: Path) -> None:
     """Draw, as a file at *path*, what a bystander took in each period of a saved *run*."""
     from streamfilter.bench import plot  # of the extra
+    from streamfilter.monitoring.colours import AMBER, BLUE, GREEN, GREY
 
     lines = (
-        ("bystander disk_mib", plot.GREEN, "disk, {:.0f} MiB"),
-        ("bystander resident_mib", plot.GREY, "resident memory, {:.0f} MiB"),
-        ("bystander changelog_mib", plot.ORANGE, "changelog on all brokers, {:.1f} MiB"),
-        ("bystander changelog_records", plot.BLUE, "changelog, {:,.0f} offsets"),
+        ("bystander disk_mib", GREEN, "disk, {:.0f} MiB"),
+        ("bystander resident_mib", GREY, "resident memory, {:.0f} MiB"),
+        ("bystander changelog_mib", AMBER, "changelog on all brokers, {:.1f} MiB"),
+        ("bystander changelog_records", BLUE, "changelog, {:,.0f} offsets"),
     )
     _, *rows = json.loads(run.read_text())["by_period"]
     title = "A filter that forgets, while brokers fail"
