@@ -18,7 +18,7 @@ from pathlib import Path
 
 from streamfilter.bench import texts, truth
 from streamfilter.bench.machine import MIB, Ran, cores, run_process
-from streamfilter.bench.measure import Measured, rates, ratios
+from streamfilter.bench.measure import Measured, in_turns, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 
 BEGINNING = 20
@@ -70,11 +70,15 @@ class Contender:
     """The same for the input's beginning alone."""
     judged: truth.Judged | None = None
 
-    @property
-    def steady(self) -> list[float]:
-        """Return the processor seconds of each turn without the beginning of its input."""
-        pairs = zip(self.whole, self.begun, strict=True)
-        return [max(whole.cpu - beginning.cpu, NOISE * whole.cpu) for whole, beginning in pairs]
+    def took(self, what: str) -> list[float]:
+        """Return seconds of each turn: ``wall``, ``cpu`` of all its processes, or ``own``."""
+        return [getattr(each, what) for each in self.whole]
+
+    def steady(self, what: str) -> list[float]:
+        """Return the same without what the beginning of the input took alone."""
+        begun = [getattr(each, what) for each in self.begun]
+        pairs = zip(self.took(what), begun, strict=True)
+        return [max(whole - beginning, NOISE * whole) for whole, beginning in pairs]
 
 
 def run(options: Options) -> BenchResult:
@@ -145,33 +149,42 @@ def measured(
     options: Options,
 ) -> list[Check]:
     """Run *contenders* in turns, judge what each did, and return the checks on ours."""
-    source, beginning = write_lines(documents, directory)
-    kept, withheld = directory / "kept", directory / "withheld"
-    lines = source.read_bytes().splitlines(keepends=True)
+    lines = as_lines(documents)
+    kept, withheld = outputs = directory / "kept", directory / "withheld"
     checks: list[Check] = []
-    for turn in range(options.repeat):
-        for contender in contenders if turn % 2 == 0 else contenders[::-1]:
-            options.say(f"{label}: {contender.name}, turn {turn + 1} of {options.repeat}")
-            contender.begun.append(contender.run(beginning, kept, withheld))
-            contender.whole.append(contender.run(source, kept, withheld))
-            if contender.judged is None:
-                contender.judged = truth.judged(_kept(kept, len(documents)), near)
-                if contender is contenders[0]:
-                    checks += _checks(label, lines, kept, withheld, contender.judged)
+    for contender in running(label, contenders, lines, outputs, options):
+        if contender.judged is None:
+            contender.judged = truth.judged(_kept(kept, len(documents)), near)
+            if contender is contenders[0]:
+                checks += _checks(label, lines, kept, withheld, contender.judged)
     return checks
 
 
-def write_lines(documents: Sequence[str], directory: Path) -> tuple[Path, Path]:
-    """Write *documents* as JSON Lines in *directory*; return the file, and one of its beginning."""
-    whole, beginning = directory / "in.jsonl", directory / "beginning.jsonl"
-    lines = [_line(number, text) for number, text in enumerate(documents)]
+def as_lines(documents: Sequence[str]) -> list[bytes]:
+    """Return *documents* as lines of JSON, with their numbers for ids."""
+    values = ({"id": str(number), "text": text} for number, text in enumerate(documents))
+    return [json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in values]
+
+
+def running(
+    label: str,
+    contenders: Sequence[Contender],
+    lines: Sequence[bytes],
+    outputs: tuple[Path, Path],
+    options: Options,
+) -> Iterator[Contender]:
+    """Run *contenders* in turns on *lines* and on their beginning; yield who has just ended.
+
+    *outputs* are what it kept and what it withheld of all lines, until the next one runs.
+    """
+    whole, beginning = (outputs[0].with_name(name) for name in ("in.jsonl", "beginning.jsonl"))
     whole.write_bytes(b"".join(lines))
     beginning.write_bytes(b"".join(lines[: len(lines) // BEGINNING]))
-    return whole, beginning
-
-
-def _line(number: int, text: str) -> bytes:
-    return json.dumps({"id": str(number), "text": text}, ensure_ascii=False).encode() + b"\n"
+    for turn, contender in in_turns(contenders, repeat=options.repeat):
+        options.say(f"{label}: {contender.name}, turn {turn + 1} of {options.repeat}")
+        contender.begun.append(contender.run(beginning, *outputs))
+        contender.whole.append(contender.run(whole, *outputs))
+        yield contender
 
 
 def _kept(path: Path, count: int) -> list[bool]:
@@ -194,8 +207,7 @@ def _checks(
 
 
 def _row(label: str, contender: Contender, ours: Contender, count: int) -> Row:
-    judged, own = contender.judged, ours.whole
-    wall, cpu = ([getattr(each, name) for each in contender.whole] for name in ("wall", "cpu"))
+    judged, wall, cpu = contender.judged, contender.took("wall"), contender.took("cpu")
     assert judged is not None
     rest = count - count // BEGINNING
     return {
@@ -203,10 +215,10 @@ def _row(label: str, contender: Contender, ours: Contender, count: int) -> Row:
         "program": contender.name,
         "docs/s": rates(wall, count),
         "cpu us/doc": Measured.of([each / count * 1e6 for each in cpu]),
-        "steady us/doc": Measured.of([each / rest * 1e6 for each in contender.steady]),
-        "ours is times as fast": ratios([each.wall for each in own], wall),
-        "by cpu": ratios([each.cpu for each in own], cpu),
-        "steady": ratios(ours.steady, contender.steady),
+        "steady us/doc": Measured.of([each / rest * 1e6 for each in contender.steady("cpu")]),
+        "ours is times as fast": ratios(ours.took("wall"), wall),
+        "by cpu": ratios(ours.took("cpu"), cpu),
+        "steady": ratios(ours.steady("cpu"), contender.steady("cpu")),
         "peak MiB": max(each.peak for each in contender.whole) / MIB,
         "expected": judged.expected,
         "recall": judged.recall,
@@ -220,5 +232,5 @@ def _targets(
 ) -> Iterator[Target]:
     for each in contenders:
         if each.name in wanted:
-            ratio = ratios(contenders[0].steady, each.steady)
+            ratio = ratios(contenders[0].steady("cpu"), each.steady("cpu"))
             yield Target(f"{label}: times {each.name}", ratio.median, wanted[each.name])

@@ -11,8 +11,11 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +58,32 @@ def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Measured:
     return Measured.of([their / max(our, 1e-9) for our, their in pairs])
 
 
+def in_turns(contenders: Sequence[T], *, repeat: int) -> Iterator[tuple[int, T]]:
+    """Yield (turn, contender), each of *contenders* once in each of *repeat* turns.
+
+    Every other turn goes backwards, so that nobody always follows the same neighbour.
+    """
+    for turn in range(repeat):
+        for contender in contenders if turn % 2 == 0 else contenders[::-1]:
+            yield turn, contender
+
+
 def interleaved(
     contenders: Mapping[str, Callable[[], object]], *, repeat: int
 ) -> dict[str, list[float]]:
     """Run every contender once in each of *repeat* turns; return their processor seconds.
 
-    A turn before them does not count. Every other one goes backwards, so that nobody always
-    follows the same neighbour.
+    A turn before them does not count.
     """
     found: dict[str, list[float]] = {name: [] for name in contenders}
     for work in contenders.values():
         work()
     gc.collect()
     gc.freeze()  # the collector passes over what lives already: the texts are not ours
-    for turn in range(repeat):
-        for name in list(contenders)[:: -1 if turn % 2 else 1]:
-            gc.collect()
-            started = time.process_time()
-            contenders[name]()
-            found[name].append(time.process_time() - started)
+    for _, name in in_turns(list(contenders), repeat=repeat):
+        gc.collect()
+        started = time.process_time()
+        contenders[name]()
+        found[name].append(time.process_time() - started)
     gc.unfreeze()
     return found

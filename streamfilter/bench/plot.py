@@ -112,11 +112,8 @@ def _cores(axes: Any, rows: Sequence[Row]) -> None:
     kinds = dict.fromkeys(row["texts"] for row in rows)
     for texts, colour in zip(kinds, (BLUE, AMBER), strict=False):
         chosen = [row for row in rows if row["texts"] == texts]
-        places, allowed = (
-            [row["cores"] for row in chosen],
-            [row["times one core"] for row in chosen],
-        )
-        axes.plot(places, allowed, color=colour, marker=".", label=f"{texts}, allowed by its costs")
+        axes.plot([row["cores"] for row in chosen], [row["times one core"] for row in chosen],
+                  color=colour, marker=".", label=f"{texts}, allowed by its costs")  # fmt: skip
         for row in chosen:
             if isinstance(cell := row["measured"], Measured):
                 spread = [[cell.median - cell.low], [cell.high - cell.median]]

@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 
-from streamfilter.bench.filtering import BEGINNING, NOISE, filter_process, write_lines
+from streamfilter.bench.filtering import (
+    BEGINNING,
+    Contender,
+    as_lines,
+    filter_process,
+    running,
+)
 from streamfilter.bench.machine import Ran, cores, usable
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
@@ -45,38 +53,27 @@ SEED = bytes(range(16))
 CURVES = "times one core: the most that measured costs allow"
 
 
-@dataclass(slots=True)
-class Crewed:
-    """The filter with so many workers on so many cores, and what it took in each turn."""
+def filter_on(count: int, workers: int, source: Path, kept: Path, withheld: Path) -> Ran:
+    """Run the filter on *count* cores with *workers*, and with the seed that all have.
 
-    cores: int
-    workers: int
-    whole: list[Ran] = field(default_factory=list)
-    begun: list[Ran] = field(default_factory=list)
-    """The same for the input's beginning alone."""
+    So all must write the same.
+    """
+    seed = source.with_name("seed")
+    seed.write_bytes(SEED)
+    crew = "--workers", str(workers), "--set", f"index.seed_file={seed}"
+    with cores(*range(count)):
+        return filter_process(source, kept, withheld, *crew)
 
-    def __str__(self) -> str:
-        return "one core" if self.cores == 1 else f"{self.cores} cores, workers: {self.workers}"
 
-    def run(self, source: Path, kept: Path, withheld: Path) -> Ran:
-        """Run it with the seed that all have, so that all must write the same."""
-        seed = source.with_name("seed")
-        seed.write_bytes(SEED)
-        with cores(*range(self.cores)):
-            return filter_process(
-                source, kept, withheld,
-                "--workers", str(self.workers), "--set", f"index.seed_file={seed}",
-            )  # fmt: skip
-
-    def steady(self, what: str) -> list[float]:
-        """Return seconds of each turn without the beginning of its input.
-
-        Args:
-            what: ``wall``, ``cpu`` of all processes or ``own``, that of the filter's itself.
-        """
-        pairs = [(getattr(a, what), getattr(b, what)) for a, b in zip(self.whole, self.begun,
-                                                                      strict=True)]  # fmt: skip
-        return [max(whole - begun, NOISE * whole) for whole, begun in pairs]
+def _crews() -> list[Contender]:
+    """Return the filter as it is measured: alone on a core, and with workers if there are two."""
+    crews = [Contender("one core", partial(filter_on, 1, 0))]
+    if enough():
+        crews += [
+            Contender(f"{TWO} cores, workers: {workers}", partial(filter_on, TWO, workers))
+            for workers in (1, TWO)
+        ]
+    return crews
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +115,8 @@ def run(options: Options) -> BenchResult:
         for corpus in CORPORA[-1:] if options.quick else CORPORA:
             count = QUICK if options.quick else corpus.count
             texts = mixed(documents(corpus.language, corpus.size, count, seed=3), share=0.3, seed=3)
-            crews = [Crewed(1, 0), Crewed(TWO, 1), Crewed(TWO, TWO)][: 3 if enough() else 1]
-            checks += _turns(corpus, texts, crews, Path(directory), options)
+            crews = _crews()
+            checks += _same(corpus, texts, crews, Path(directory), options)
             rest = count - count // BEGINNING
             measured += [_row(corpus, each, crews[0], rest) for each in crews]
             if enough():
@@ -143,25 +140,25 @@ def enough() -> bool:
     return len(usable()) >= TWO
 
 
-def _turns(
-    corpus: Corpus, texts: Sequence[str], crews: Sequence[Crewed], directory: Path, options: Options
+def _same(
+    corpus: Corpus,
+    texts: Sequence[str],
+    crews: Sequence[Contender],
+    directory: Path,
+    options: Options,
 ) -> Iterator[Check]:
-    """Run *crews* in turns and yield whether each wrote what the first one wrote."""
-    whole, beginning = write_lines(texts, directory)
-    wrote: dict[str, tuple[bytes, bytes]] = {}
-    for turn in range(options.repeat):
-        for crew in crews if turn % 2 == 0 else crews[::-1]:
-            options.say(f"{corpus}: {crew}, turn {turn + 1} of {options.repeat}")
-            outputs = directory / "kept", directory / "withheld"
-            crew.begun.append(crew.run(beginning, *outputs))
-            crew.whole.append(crew.run(whole, *outputs))
-            wrote.setdefault(str(crew), (outputs[0].read_bytes(), outputs[1].read_bytes()))
-    for crew in crews:
-        same = wrote[str(crew)] == wrote[str(crews[0])]
-        yield Check(f"{corpus}: {crew} wrote what one core wrote", same)
+    """Run *crews* in turns and yield whether each always wrote what the first one wrote."""
+    outputs = directory / "kept", directory / "withheld"
+    wrote: dict[str, set[bytes]] = {crew.name: set() for crew in crews}
+    for crew in running(str(corpus), crews, as_lines(texts), outputs, options):
+        wrote[crew.name] |= {b"".join(blake2b(each.read_bytes()).digest() for each in outputs)}
+    first = wrote[crews[0].name]
+    for name, found in wrote.items():
+        same = len(found) == 1 and found == first
+        yield Check(f"{corpus}: {name} wrote what one core wrote", same)
 
 
-def costs_of(alone: Crewed, crewed: Crewed, count: int) -> Costs:
+def costs_of(alone: Contender, crewed: Contender, count: int) -> Costs:
     """Return the medians of what a document costs of the *count* that were measured."""
     own = Measured.of(crewed.steady("own")).median
     together = Measured.of(crewed.steady("cpu")).median
@@ -169,20 +166,19 @@ def costs_of(alone: Crewed, crewed: Crewed, count: int) -> Costs:
     return Costs(*(each / count * 1e6 for each in (without, own, max(together - own, 0.0))))
 
 
-def _row(corpus: Corpus, crew: Crewed, alone: Crewed, count: int) -> Row:
+def _row(corpus: Corpus, crew: Contender, alone: Contender, count: int) -> Row:
     def us(what: str) -> Measured:
         return Measured.of([each / count * 1e6 for each in crew.steady(what)])
 
     return {
         "texts": str(corpus),
-        "filter": str(crew),
+        "filter": crew.name,
         "us/doc": us("wall"),
         "cpu us/doc": us("cpu"),
         "own us/doc": us("own"),
         "times one core": ratios(crew.steady("wall"), alone.steady("wall")),
-        "by whole runs": ratios([each.wall for each in crew.whole],
-                                [each.wall for each in alone.whole]),
-    }  # fmt: skip
+        "by whole runs": ratios(crew.took("wall"), alone.took("wall")),
+    }
 
 
 def _curve(corpus: Corpus, costs: Costs, measured: Mapping[int, Measured]) -> Iterator[Row]:

@@ -220,19 +220,19 @@ def test_the_start_of_a_program_is_not_what_it_costs_in_steady_state(tmp_path):
     documents = [f"{number} words of no other text {number}" for number in range(200)]
     slow, quick = Contender("slow", starting_in(0.5)), Contender("quick", starting_in(0.1))
     filtering.measured("m", documents, [{}] * 200, [slow, quick], tmp_path, QUICK)
-    assert slow.steady == pytest.approx(quick.steady)
-    assert slow.steady[0] == pytest.approx(0.19)
+    assert slow.steady("cpu") == pytest.approx(quick.steady("cpu"))
+    assert slow.steady("cpu")[0] == pytest.approx(0.19)
 
 
 @pytest.mark.parametrize(("spoilt", "failed"), [(0, []), (2, ["2 cores, workers: 2"])])
 def test_more_cores_must_write_what_one_writes(monkeypatch, spoilt, failed):
-    def run(crew, source, kept, withheld):
+    def run(cores, workers, source, kept, withheld):
         lines = source.read_bytes().splitlines(keepends=True)
-        kept.write_bytes(b"".join(lines[::-1] if crew.workers == spoilt > 0 else lines))
+        kept.write_bytes(b"".join(lines[::-1] if workers == spoilt > 0 else lines))
         withheld.write_bytes(b"")
-        return Ran(len(lines) / crew.cores, len(lines), len(lines) / crew.cores)
+        return Ran(len(lines) / cores, len(lines), len(lines) / cores)
 
-    monkeypatch.setattr(scaling.Crewed, "run", run)
+    monkeypatch.setattr(scaling, "filter_on", run)
     monkeypatch.setattr(scaling, "enough", lambda: True)
     (answer,) = catalogue.results(["cores"], QUICK)
     text, wrong = "english 130 B", [check.name for check in answer.checks if not check.passed]
