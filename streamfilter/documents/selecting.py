@@ -64,10 +64,9 @@ class TextSelection:
         self._only = self.texts[0] if len(texts) == 1 and EACH not in self.texts[0] else None
         self._key = _only_key(self._only)
         self._id_key = _only_key(self.id)
-        self.columns = None if self._key is None else (self._key, self._id_key)
+        id_at_hand = self.id is None or self._id_key is not None
+        self.columns = (self._key, self._id_key) if self._key is not None and id_at_hand else None
         """The keys of the text and of the id, if there is one; None if either is looked for."""
-        if self.id is not None and self._id_key is None:
-            self.columns = None
 
     def __call__(self, root: Any) -> Fields:
         """Return text and id.

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +15,7 @@ from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config, ConfigError, Problem
 from streamfilter.documents.reader import Reader
 from streamfilter.files.lines import STDIN, InputFile
-from streamfilter.files.stretches import Input, some_of
+from streamfilter.files.stretches import Input, records_of, some_of
 from streamfilter.model import Reading, Record
 from streamfilter.stops import ExitCode, Stop
 
@@ -98,7 +97,7 @@ def records_in(paths: Iterable[str], config: Config) -> Iterator[Record]:
     reader = reader_for(config)
     for path in paths:
         with closing(open_input(path, config, reader)) as input_:
-            yield from chain.from_iterable(some_of(input_))
+            yield from records_of(input_)
 
 
 def for_files(config: Config, paths: Sequence[str]) -> Config:

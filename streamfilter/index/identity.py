@@ -20,6 +20,7 @@ from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import FORMAT
 from streamfilter.model import SEED_BYTES
 from streamfilter.similarity.shape import Shape
+from streamfilter.similarity.sketchers import scheme_of
 
 ID_BYTES = 16
 
@@ -223,11 +224,9 @@ def _kept_keys(have: Identity, names: tuple[str, ...]) -> list[str]:
     """
     if not set(names) <= {"scheme.bands", "scheme.rows"}:
         return []
-    known = json.loads(have.scheme)
-    bands, rows = known["bands"], known["rows"]
-    shape = Shape(bands, rows, known["slots"], known.get("layout", "bands"))
+    shape = Shape.of(scheme_of(have.scheme))
     found = ", ".join(f"{shape.cut(at)} at {at}" for at in SHOWN_AT)
     return [
         f"its keys, {shape}, find of the pairs {found}; where that is enough at the threshold, "
-        f"similarity.bands: {bands} and similarity.rows: {rows} keep it"
+        f"similarity.bands: {shape.bands} and similarity.rows: {shape.rows} keep it"
     ]

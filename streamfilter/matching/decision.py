@@ -16,8 +16,6 @@ from streamfilter.matching.finding import Fate, Outcome
 from streamfilter.model import Decision, Match, Reason, Source, Verdict
 from streamfilter.similarity.columns import Flags
 
-NOBODY: Flags = np.zeros(0, np.bool_)
-
 Describe = Callable[[NDArray[np.int64]], Sequence[tuple[str, Source]]]
 """Ordinals of confirmed candidates → the id of each, and where it came from."""
 
@@ -34,11 +32,11 @@ def decide(
     stands: NDArray[np.bool_],
     *,
     describe: Describe,
-    skipped: Flags = NOBODY,
+    skipped: Flags,
 ) -> Iterator[tuple[int, Decision]]:
     """Yield (row, decision) for each duplicate among the pairs that *stand*.
 
-    *skipped* tells of each row whether candidates were left out before.
+    *skipped* (n,) tells of each row whether candidates were left out before.
     """
     pairs = outcome.candidates
     kept = np.flatnonzero(outcome.confirmed & stands)
@@ -46,15 +44,11 @@ def decide(
     matches = _matches(outcome, order, describe)
     begins = np.flatnonzero(np.diff(pairs.rows[order], prepend=-1))
     best = order[begins]
-    left_out = np.zeros(int(pairs.rows.max(initial=-1)) + 1, np.bool_)
-    left_out[: len(skipped)] |= skipped[: len(left_out)]
+    left_out = skipped.copy()
     left_out[pairs.rows[outcome.skipped & stands]] = True
-    rows = pairs.rows[best]
-    cuts = left_out[rows].tolist()
-    begin_end = zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=False)
-    for row, proof, cut, (begin, end) in zip(
-        rows.tolist(), outcome.proofs(best), cuts, begin_end, strict=True
-    ):
+    rows, ends = pairs.rows[best], [*begins[1:].tolist(), len(order)]
+    best_of = zip(rows.tolist(), outcome.proofs(best), left_out[rows].tolist(), strict=True)
+    for (row, proof, cut), begin, end in zip(best_of, begins.tolist(), ends, strict=False):
         fate, method, p_false_positive = proof
         found = tuple(matches[begin:end])
         if fate is Fate.SAME_TEXT:

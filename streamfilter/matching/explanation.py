@@ -102,7 +102,8 @@ def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
         return described(stored, np.searchsorted(stored.ordinals, ordinals), locate)
 
     stands = np.ones(len(outcome.candidates), np.bool_)
-    return dict(decide(outcome, stands, describe=describe)).get(0, UNIQUE)
+    skipped = np.zeros(1, np.bool_)
+    return dict(decide(outcome, stands, describe=describe, skipped=skipped)).get(0, UNIQUE)
 
 
 def _met_in(buckets: Buckets, remembered: range) -> tuple[list[tuple[int, int]], ...]:

@@ -163,6 +163,7 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
         decide(
             outcome, np.array([True, True, True, True]),
             describe=lambda found: [(f"doc{o}", Source("t", 0, int(o))) for o in found],
+            skipped=np.zeros(2, bool),
         )
     )  # fmt: skip
     assert [m.document_id for m in found[0].matches] == ["doc2", "doc5", "doc8"]
@@ -174,6 +175,7 @@ def test_decide_takes_the_most_similar_then_the_oldest_and_ignores_what_does_not
             outcome,
             rows == 0,
             describe=lambda found: [("x", Source("", 0, int(o))) for o in found],
+            skipped=np.zeros(2, bool),
         )
     )
     assert list(only) == [0]
