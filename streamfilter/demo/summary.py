@@ -128,11 +128,12 @@ def _pair(outcome: OutputRecord, stories: dict[str, Story]) -> Iterator[str]:
 
 
 def _around(original: Story, copy: Story) -> tuple[str, str]:
-    """Return both texts from a little before their first difference on."""
+    """Return both texts from a little before their first difference on; whole if there is none."""
     left, right = original.text.split(), copy.text.split()
     matcher = SequenceMatcher(None, left, right, autojunk=False)
-    first = next(op for op in matcher.get_opcodes() if op[0] != "equal")
-    starts = (max(0, first[1] - CONTEXT_WORDS), max(0, first[3] - CONTEXT_WORDS))
+    differences = (op for op in matcher.get_opcodes() if op[0] != "equal")
+    _, at_left, _, at_right, _ = next(differences, ("equal", 0, 0, 0, 0))
+    starts = (max(0, at_left - CONTEXT_WORDS), max(0, at_right - CONTEXT_WORDS))
     shown = [
         ("… " if start else "") + " ".join(words[start : start + EXAMPLE_WORDS])
         for start, words in zip(starts, (left, right), strict=True)

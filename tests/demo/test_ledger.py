@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from streamfilter.demo.ledger import INPUT, Ledger
-from streamfilter.demo.summary import judged, summary
+from streamfilter.demo.summary import EXAMPLES, judged, summary
 from streamfilter.engine.outgoing import PREFIX
 from streamfilter.model import Record, Source
 from streamfilter.stories.stream import stories
@@ -63,6 +63,15 @@ def test_a_doubled_record_is_said(ledger):
 def test_a_story_matched_with_itself_is_said(ledger):
     ledger.receive(duplicate(ledger, COUNT - 1, COUNT - 1))
     assert "1 matched with themselves" in told(ledger)
+
+
+def test_a_story_without_a_difference_to_its_match_is_shown_all_the_same(ledger):
+    """Of a kind of which an example is shown: else the report of the fault itself would fail."""
+    kinds = [sent.story.kind for sent in ledger.sent]
+    number = next(number for number, kind in enumerate(kinds) if kind in EXAMPLES)
+    ledger.receive(duplicate(ledger, number, number))
+    assert "1 matched with themselves" in told(ledger)
+    assert f"is a near-duplicate of {ledger.sent[number].story.id}" in told(ledger)
 
 
 def test_duplicates_that_were_forwarded_cost_recall(ledger):

@@ -21,6 +21,7 @@ from streamfilter.index.opening import open_index
 from tests.index.conftest import SMALL
 from tests.index.samples import SLOTS, as_a_kill_leaves_it, identity
 from tests.index.test_crash import CAP, batch, opened
+from tests.support.old_version import unpack
 
 FORMATS = Path(__file__).parent / "formats"
 BATCHES = 6
@@ -34,7 +35,7 @@ def state(tmp_path: Path) -> Path:
 
 def unpacked(number: int, path: Path) -> Path:
     with tarfile.open(FORMATS / f"{number}.tar.gz") as stored:
-        stored.extractall(path, filter="data")
+        unpack(stored, path)
     (path / "state").chmod(0o700)
     return path / "state"
 

@@ -33,13 +33,20 @@ def old_version(directory: Path, commit: str) -> dict[str, str]:
     if done.returncode:
         _missing(commit, done.stderr.decode(errors="replace").strip())
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(directory, filter="data")
+        unpack(archive, directory)
     # Not installed any more, perhaps: the old version brings what it took from it.
     (directory / "pydantic_settings.py").write_text(SETTINGS_LIBRARY)
     # Safe path: else `-m` finds the present version in the working directory first.
     environment = {"PYTHONPATH": str(directory), "PYTHONSAFEPATH": "1"}
     _refuse_the_present_one(directory, environment)
     return environment
+
+
+def unpack(archive: tarfile.TarFile, directory: Path) -> None:
+    """Unpack an archive of our own, as data where this Python knows of filters (from 3.11.4 on)."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extraction_filter = tarfile.data_filter
+    archive.extractall(directory)
 
 
 def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
