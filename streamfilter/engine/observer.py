@@ -246,7 +246,7 @@ class Observer:
 
     def owning(self, tasks: Sequence[str], partitions: int) -> None:
         """Show which tasks are ours."""
-        self._health.report(tasks=tuple(tasks))
+        self._health.report(tasks=tuple(tasks), owners={})
         self._partitions = partitions
         self._show_partitions(self._health.status.state)
 
@@ -259,6 +259,12 @@ class Observer:
         """Show how far a standby's index is, and how much of the changelog it has still to read."""
         self.restoring(remaining)
         self._hold(index)
+
+    def followed(self, task: str, by: str) -> None:
+        """Show *by* whom the *task* is worked on that we stand by for, once it is known."""
+        owners = self._health.status.owners
+        if by and owners.get(task) != by:
+            self._health.report(owners={**owners, task: by})
 
     def identified(self, index_id: str, scheme: str) -> None:
         """Show whose index is open."""

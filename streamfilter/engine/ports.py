@@ -140,6 +140,8 @@ class Entry:
 
     offset: int
     value: bytes
+    by: str = ""
+    """The process that wrote it, where the record tells."""
 
 
 class ChangelogReader(Protocol):

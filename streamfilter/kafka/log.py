@@ -51,7 +51,7 @@ from streamfilter.kafka.questions import (
     remembered_input,
     start_positions,
 )
-from streamfilter.kafka.reader import KafkaChangelogReader, gets_a_record, record_of
+from streamfilter.kafka.reader import KafkaChangelogReader, by_us, gets_a_record, record_of
 from streamfilter.kafka.trimming import Cut
 from streamfilter.model import Positions, Record
 
@@ -243,7 +243,9 @@ class KafkaLog:
         """Add changelog records to the transaction."""
         topic, task = self._place.changelog, self._place.task
         for number, value in enumerate(values, 1):
-            self._produce(topic, {"value": value, "partition": task}, last=number == len(values))
+            last = number == len(values)
+            signed = {"headers": by_us()} if last else {}
+            self._produce(topic, {"value": value, "partition": task, **signed}, last=last)
 
     def _produce(self, topic: str, arguments: dict[str, Any], *, last: bool = False) -> None:
         producer = self._open

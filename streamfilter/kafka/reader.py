@@ -18,6 +18,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Messa
 from streamfilter.engine.ports import Denied, Entry, OutcomeUnknown, Retriable
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.model import Headers, Record, Source
+from streamfilter.process.instance import instance
 
 
 def record_of(message: Message) -> Record:
@@ -54,6 +55,9 @@ def _bytes(value: bytes | str | None) -> bytes | None:
 
 
 UNREAD_SECONDS = 5.0
+BY = "streamfilter-by"
+"""Header of the last record of each of a changelog's transactions: the process that wrote it."""
+BY_BYTES_MAX = 256
 
 
 class KafkaChangelogReader:
@@ -90,7 +94,8 @@ class KafkaChangelogReader:
                 self._notice(error, offset)
             elif offset is not None and offset < self._end:
                 value = message.value()
-                entries.append(Entry(offset, value if isinstance(value, bytes) else b""))
+                value = value if isinstance(value, bytes) else b""
+                entries.append(Entry(offset, value, _by(message)))
                 self._position = offset + 1
             else:
                 self._position = self._end
@@ -109,6 +114,18 @@ class KafkaChangelogReader:
         """Close the consumer."""
         with kafka_errors(self._what):
             self._consumer.close()
+
+
+def by_us() -> list[tuple[str, str | bytes | None]]:
+    """Return the headers of a changelog record that say that this process wrote it."""
+    return [(BY, instance())]
+
+
+def _by(message: Message) -> str:
+    """Return who wrote *message*, as far as a header can be believed: it is shown, not used."""
+    headers, _ = _headers(message)
+    name = dict(headers).get(BY) or b""
+    return name[:BY_BYTES_MAX].decode(errors="replace")
 
 
 def gets_a_record(new_consumer: Callable[[], Consumer], spots: list[TopicPartition]) -> bool:

@@ -92,6 +92,7 @@ class Pages:
             "group": self.shown.group,
             "instance": instance(),
             "tasks": list(status.tasks),
+            "owners": dict(status.owners),
             "positions": dict(status.positions),
             "lag": dict(status.lag),
             "verdicts": self.metrics.verdicts(),

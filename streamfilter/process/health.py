@@ -54,6 +54,8 @@ class Status:
     index_id: str = ""
     tasks: tuple[str, ...] = ()
     """Names of the tasks this process owns."""
+    owners: Mapping[str, str] = field(default_factory=dict)
+    """Who wrote last for each task that this process stands by for, by the task's name."""
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to judge, by ``topic/partition``."""
     lag: Mapping[str, int] = field(default_factory=dict)
@@ -70,6 +72,7 @@ class StatusUpdate(TypedDict, total=False):
     scheme: str
     index_id: str
     tasks: tuple[str, ...]
+    owners: Mapping[str, str]
     positions: Mapping[str, int]
     lag: Mapping[str, int]
     documents: int

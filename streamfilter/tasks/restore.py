@@ -90,6 +90,8 @@ class Replay:
         self._next = progress.next_batch if progress.changelog_offset >= 0 else None
         """Number of the batch that must come next; None: any, the changelog may be trimmed."""
         self._horizon = progress.horizon
+        self.by = ""
+        """The process that wrote what was read last, where it is told."""
 
     @property
     def position(self) -> int:
@@ -142,6 +144,7 @@ class Replay:
             yield from self._write()
 
     def _take(self, entry: Entry) -> None:
+        self.by = entry.by or self.by
         try:
             if self._unchecked:
                 self._check(entry)

@@ -109,6 +109,7 @@ class Standby:
             for waiting in replay.follow():
                 remaining = max(0, bounds.end - replay.position)
                 self._observer.tailing(index, remaining)
+                self._observer.followed(self._plan.label, replay.by)
                 self.busy = remaining > 0 and not waiting
                 yield State.PAUSED_DISK if waiting else State.STANDBY, waiting
                 if self._clock.monotonic() >= look_at:

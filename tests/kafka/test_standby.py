@@ -53,6 +53,8 @@ def test_a_standby_has_read_everything_before_it_takes_over_and_judges_as_one_pr
     worker, waiting = one_and_another(stage)
     stage.drain(worker)
     wait_until_abreast(worker, waiting)
+    assert worker.status()["owners"] == {}
+    assert list(waiting.status()["owners"].values()) == [worker.status()["instance"]]
     assert worker.terminate() == 0
     stage.produce(thirds[1])
     stage.drain(waiting)
@@ -60,6 +62,7 @@ def test_a_standby_has_read_everything_before_it_takes_over_and_judges_as_one_pr
     assert restored(waiting)[0] <= 3, waiting.told("had not read the changelog before")
     third = stage.start(state="third", **SETTINGS)
     wait_until_abreast(waiting, third)
+    assert list(third.status()["owners"].values()) == [waiting.status()["instance"]]
     waiting.kill()
     stage.produce(thirds[2])
     stage.drain(third)

@@ -236,8 +236,9 @@ function show(status) {
   at("state").textContent = status.state;
   at("state").className = "state " + (status.ready && status.live ? "good" : "bad");
   at("detail").textContent = status.detail;
+  const owners = [...new Set(Object.values(status.owners ?? {}))].join(", ");
   at("where").textContent = `topic ${status.topic} · group ${status.group} · ${status.instance}` + (status.state === "standby"
-    ? `; another process of the group works, kafka-consumer-groups.sh --describe --members --group ${status.group} names it` : "");
+    ? `; ${owners || "another process of the group"} works` : "");
   at("about").textContent = `version ${status.version}, up ${Math.round(status.uptime_seconds)} s`;
   showTraffic(status);
   showQuality(status.quality);
