@@ -40,14 +40,14 @@ FLOOR_PLAN = {
     "config": "similarity",
     # the library: what `from streamfilter import Deduplicator` gives
     "collection": "documents matching similarity index",
+    # reading and sketching in other processes
+    "workers": "documents similarity",
     "documents": "similarity",
     # the filter: true with Kafka replaced by a text file
     "matching": "entities similarity index",
     "entities": "similarity index",
     # the memory, which keeps the columns that the mathematics makes
     "index": "similarity",
-    # sketching in other processes
-    "workers": "similarity",
     "similarity": "",
     # what needs nothing of ours but the nouns
     "process": "",

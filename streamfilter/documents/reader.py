@@ -8,9 +8,11 @@ never an exception.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from streamfilter.documents.decoding import Wanted, decoder_for
 from streamfilter.documents.fast_json import FORMATS, Shortcut, shortcut
@@ -38,7 +40,11 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
+from streamfilter.similarity.sketch import Drawn, Sketcher
 
+PLAIN = frozenset({"json", "text"})
+"""Formats whose values are read without schemas, frames and headers."""
+_NOWHERE = Source("", 0, 0)
 UTF8_BYTES_MAX = 4
 """Of a character."""
 DEPTH_MAX = 512
@@ -74,6 +80,35 @@ def is_blank(text: str) -> bool:
 def position_id(source: Source) -> str:
     """Return the id of a record that brings none: ``topic-partition-offset``."""
     return f"{source.topic}-{source.partition}-{source.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All that it takes to read values of a format that needs nothing beside them."""
+
+    format: str
+    texts: tuple[str, ...]
+    id: str | None
+    """Where it is in the value; None: it is not."""
+    limits: Limits
+    empty_text: str
+
+    def as_json(self) -> str:
+        """Return it as text, to be sent."""
+        return json.dumps(asdict(self))
+
+
+def reader_of(recipe: str) -> Reader:
+    """Return what reads values as `Recipe.as_json` says in *recipe*."""
+    values: dict[str, Any] = json.loads(recipe)
+    limits = Limits(**values["limits"])
+    return Reader(
+        values["format"],
+        text=values["texts"],
+        id=values["id"],
+        limits=limits,
+        empty_text=values["empty_text"],
+    )
 
 
 class Reader:
@@ -136,6 +171,12 @@ class Reader:
             self._select = selection = TextSelection(texts, inside)
             if (framed_json := FORMATS.get(format)) is not None:
                 self._shortcut = shortcut(selection, depth=depth, framed=framed_json)
+        self._named = inside is not None
+        """Whether the id stands in the value."""
+        self._recipe: str | None = None
+        if not records and format in PLAIN:
+            recipe = Recipe(format, tuple(texts), inside, self.limits, empty_text)
+            self._recipe = recipe.as_json()
         wanted = Wanted(self._select.paths, depth, schemas, framed, message)
         self._decode = decoder_for("json" if format == "fields" else format, wanted)
 
@@ -166,6 +207,51 @@ class Reader:
         """Return what `read` does of each of *records*."""
         by_columns = self._by_columns(records) if isinstance(records, Rows) else None
         return [*map(self.read, records)] if by_columns is None else by_columns
+
+    def read_elsewhere(
+        self, records: Sequence[Record], sketcher: Sketcher
+    ) -> tuple[list[Reading], Drawn | None]:
+        """Return what `read_all` does; and sketches, if there is someone who read and made them.
+
+        Whoever it is has nothing but the values, and gives nothing but plain documents: their ids
+        where a value has one, and no text. All others are read here.
+        """
+        recipe = None if records and isinstance(records[0], Row) else self._recipe
+        drawn = sketcher.drawn(recipe, [each.value for each in records])
+        if drawn is None:
+            return self.read_all(records), None
+        readings: list[Reading | None] = [None] * len(records)
+        if drawn.ids:
+            for row, id_ in zip(drawn.rows.tolist(), drawn.ids, strict=True):
+                readings[row] = Document(id_, "")
+        else:
+            for row in drawn.rows.tolist():
+                readings[row] = self._of_elsewhere(records[row])
+        return [
+            self.read(record) if known is None or record.headers_error is not None else known
+            for record, known in zip(records, readings, strict=True)
+        ], drawn
+
+    def _of_elsewhere(self, record: Record) -> Reading:
+        """Return the document whose text was read elsewhere, with its id from beside the value."""
+        try:
+            return Document(self._name(record, None), "")
+        except Unreadable as trouble:
+            return trouble.reading
+
+    def plain(self, values: Sequence[bytes | None]) -> tuple[list[int], list[str], list[str]]:
+        """Return which of *values* hold a document, their ids where these are inside, and texts."""
+        rows, ids, texts = [], [], []
+        for row, value in enumerate(values):
+            if value is None:
+                continue
+            reading = self.read(Record(_NOWHERE, None, value))
+            if isinstance(reading, Document):
+                rows.append(row)
+                texts.append(reading.text)
+                if self._named:
+                    ids.append(reading.id)
+        return rows, ids, texts
 
     def _by_columns(self, rows: Rows) -> list[Reading] | None:
         """Return the readings of rows that hold texts and ids throughout, None of others.
@@ -213,11 +299,15 @@ class Reader:
         check_size("the text", len(text), "characters", self.limits.text_characters)
         if self._empty is not None and is_blank(text):
             return self._empty
+        return Document(self._name(record, id_), text)
+
+    def _name(self, record: Record, id_: str | int | None) -> str:
+        """Return the id of a document: *id_* as its value has it, or from beside."""
         if self._id_beside is not None:
             id_ = self._id_beside(record)
         name = position_id(record.source) if id_ is None else str(id_)
         check_size("the id", len(name.encode()), "bytes", ID_BYTES_MAX)
-        return Document(name, text)
+        return name
 
     def _without_value(self, record: Record) -> Reading:
         """Return what a tombstone asks for: to forget the id that its key is, as text."""

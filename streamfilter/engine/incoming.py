@@ -21,7 +21,7 @@ from streamfilter.engine.ports import Clock
 from streamfilter.engine.refusals import Refusals
 from streamfilter.matching.batch import Prepared, prepare
 from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record
-from streamfilter.similarity.sketch import Sketcher
+from streamfilter.similarity.sketch import Drawn, Sketcher
 
 SHADOW_ALLOWANCE = 4 * 1024
 """Room for our headers on a unique record in shadow mode: two ids of 1,024 bytes and names."""
@@ -40,15 +40,16 @@ class Incoming:
     def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
         """Read and sketch *records*; what cannot be read, forwarded or remembered is Malformed."""
         watch = Stopwatch(clock)
-        readings = self.read(records)
+        readings, drawn = self.reader.read_elsewhere(records, sketcher)
+        readings = self.forwardable(records, readings)
         watch.lap("read")
-        prepared = self._fitting(records, readings, sketcher)
+        prepared = self._fitting(records, readings, sketcher, drawn)
         watch.lap("sketch")
         return replace(prepared, seconds=watch.seconds)
 
-    def read(self, records: Sequence[Record]) -> list[Reading]:
+    def forwardable(self, records: Sequence[Record], readings: Sequence[Reading]) -> list[Reading]:
         """Return what each record is; also one that no topic would take is Malformed."""
-        readings = [self._forwardable(record, self.reader.read(record)) for record in records]
+        readings = [*map(self._forwardable, records, readings)]
         if refused := self.refusals.known:
             for row, record in enumerate(records):
                 if why := refused.get((record.source.partition, record.source.offset)):
@@ -75,20 +76,24 @@ class Incoming:
         return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
 
     def _fitting(
-        self, records: Sequence[Record], readings: list[Reading], sketcher: Sketcher
+        self,
+        records: Sequence[Record],
+        readings: list[Reading],
+        sketcher: Sketcher,
+        drawn: Drawn | None,
     ) -> Prepared:
         """Sketch the documents; one that the changelog cannot take becomes Malformed.
 
         Of a text it holds a sample, but of a record with fields all that is compared.
         """
-        first = prepare(records, readings, sketcher)
+        first = prepare(records, readings, sketcher, drawn=drawn)
         if first.sketches is None:
             return first
         sizes = remembered_bytes(first.batch.ids, first.sketches)
         for row, size in zip(first.rows, sizes, strict=True):
             readings[row] = self._memorable(readings[row], BATCH_OVERHEAD + size)
         fits = all(isinstance(readings[row], Document) for row in first.rows)
-        return first if fits else prepare(records, readings, sketcher)
+        return first if fits else prepare(records, readings, sketcher, drawn=drawn)
 
     def _memorable(self, reading: Reading, size: int) -> Reading:
         """Return *reading*, or TOO_LARGE if the changelog takes no record of *size* bytes."""

@@ -115,8 +115,8 @@ class Engine:
 
     def _prepare(self, records: Sequence[Record], number: int) -> Prepared:
         """Read and sketch a batch: a function of its records."""
-        readings = self.reader.read_all(records)
-        return prepare(records, readings, self.sketcher, partition=number)
+        readings, drawn = self.reader.read_elsewhere(records, self.sketcher)
+        return prepare(records, readings, self.sketcher, partition=number, drawn=drawn)
 
     def _step(self, number: int, stretch: Stretch, prepared: Callable[[], Prepared]) -> None:
         """Move one batch: first what was judged before, then what is new, each in line order."""

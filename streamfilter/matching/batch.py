@@ -8,7 +8,7 @@ over; what is done about an outcome is the caller's.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +28,7 @@ from streamfilter.model import (
     Unjudged,
 )
 from streamfilter.similarity.columns import I64
-from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.similarity.sketch import Drawn, Sketcher, Sketches
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,7 @@ def prepare(
     sketcher: Sketcher,
     *,
     partition: int | None = None,
+    drawn: Drawn | None = None,
 ) -> Prepared:
     """Sketch the documents of a batch: nothing after this sees text.
 
@@ -109,8 +110,12 @@ def prepare(
         sketcher: of the index's scheme and seed.
         partition: the number by which the index knows the input of all *records*; None: each
             record's own partition.
+        drawn: what was sketched already, of readings without a text.
     """
-    sketches = _sketch(readings, sketcher)
+    if drawn is None:
+        sketches = _sketch(readings, sketcher.sketch, sketcher)
+    else:
+        sketches = _completed(drawn, readings, sketcher)
     rows = [row for row, reading in enumerate(readings) if isinstance(reading, Document)]
     documents = [records[row] for row in rows]
     batch = Batch(
@@ -129,8 +134,32 @@ def _partitions(documents: Sequence[Record], partition: int | None) -> I64:
     return np.array([each.source.partition for each in documents], np.int64)
 
 
-def _sketch(readings: list[Reading], sketcher: Sketcher) -> Sketches | None:
-    """Sketch the documents; one that breaks the sketcher becomes Malformed in *readings*.
+def _completed(drawn: Drawn, readings: list[Reading], sketcher: Sketcher) -> Sketches | None:
+    """Sketch the documents that are not among those *drawn*, and return all, in their order."""
+    there = [isinstance(each, Document) for each in readings]
+    kept = np.flatnonzero(np.array(there, np.bool_)[drawn.rows])
+    if len(kept) == len(drawn.rows) == sum(there):
+        return drawn.sketches if len(kept) else None
+    known = set(drawn.rows.tolist())
+    rows = [row for row, document in enumerate(there) if document and row not in known]
+    others = [readings[row] for row in rows]
+    # Here: whoever did not sketch them before would most likely fail again.
+    sketches = _sketch(others, sketcher.alone, sketcher)
+    for row, reading in zip(rows, others, strict=True):
+        readings[row] = reading
+    if sketches is None:
+        return drawn.sketches.at(kept) if len(kept) else None
+    rows = [row for row in rows if isinstance(readings[row], Document)]
+    order = np.argsort(np.concatenate((drawn.rows[kept], np.array(rows, np.int64))))
+    return Sketches.joined([drawn.sketches.at(kept), sketches]).at(order)
+
+
+def _sketch(
+    readings: list[Reading], make: Callable[[Sequence[str]], Sketches], sketcher: Sketcher
+) -> Sketches | None:
+    """Let *make* sketch the documents, as *sketcher* does.
+
+    One that breaks the sketcher becomes Malformed in *readings*.
 
     A text that raises would raise again after every restart. The machine's trouble is not the
     text's: that rises.
@@ -139,7 +168,7 @@ def _sketch(readings: list[Reading], sketcher: Sketcher) -> Sketches | None:
     if not texts:
         return None
     try:
-        return sketcher.sketch(texts)
+        return make(texts)
     except (MemoryError, OSError):
         raise
     except Exception:
@@ -149,7 +178,7 @@ def _sketch(readings: list[Reading], sketcher: Sketcher) -> Sketches | None:
         for row in broken:
             message = "the text cannot be sketched; please report it"
             readings[row] = Malformed(ErrorCode.INTERNAL, message, stage="sketch")
-        return _sketch(readings, sketcher)
+        return _sketch(readings, make, sketcher)
 
 
 def _breaks(reading: Reading, sketcher: Sketcher) -> bool:

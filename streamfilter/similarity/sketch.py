@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from streamfilter.similarity.bands import Bander
-from streamfilter.similarity.columns import I64, U8, U32, U64, Contents, Flags, Samples
+from streamfilter.similarity.columns import I64, U8, U32, U64, Contents, Flags, Rows, Samples
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.records import RecordSketcher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
@@ -54,6 +54,10 @@ class Sketches:
         """Return the documents of all *parts*, at least one, one after the other."""
         contents = Contents.joined([part.contents for part in parts])
         return cls(contents, np.concatenate([part.keys for part in parts]))
+
+    def at(self, rows: Rows) -> Sketches:
+        """Return the documents in *rows*, in the order given."""
+        return Sketches(self.contents.at(rows), self.keys[rows])
 
     def to_bytes(self) -> bytes:
         """Serialise, so that another process can judge what this one sketched."""
@@ -97,11 +101,43 @@ class Sketches:
         return cls(Contents(fingerprints, signatures, Samples(sample, starts, set_sizes)), keys)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What of a batch of values was read and sketched elsewhere: its plain documents."""
+
+    rows: I64
+    """(n,) which of the values these are, rising."""
+    ids: Sequence[str]
+    """As the values have them; empty where a document's id is not in its value."""
+    sketches: Sketches
+
+    @classmethod
+    def joined(cls, parts: Sequence[Drawn], starts: Sequence[int]) -> Drawn:
+        """Return what all *parts*, at least one, have; part i began with value ``starts[i]``."""
+        rows = [part.rows + start for part, start in zip(parts, starts, strict=True)]
+        ids = [id_ for part in parts for id_ in part.ids]
+        sketches = Sketches.joined([part.sketches for part in parts])
+        return cls(np.concatenate(rows), ids, sketches)
+
+
 class Spread(Protocol):
     """Makes sketches elsewhere: the same ones, in the order of the texts."""
 
     def __call__(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
         """Return what `Sketcher.alone` does."""
+        ...
+
+    def read(self, sketcher: Sketcher, recipe: str, values: Sequence[bytes | None]) -> Drawn | None:
+        """Return what plain documents there are in *values*, and their sketches.
+
+        What is not among them, and all if the answer is None, is to be read by who asks.
+
+        Args:
+            sketcher: what they are sketched like.
+            recipe: how they are read, as who reads understands it.
+            values: of the records; None: one has none.
+        """
+        ...
 
 
 class Sketcher:
@@ -134,6 +170,12 @@ class Sketcher:
         if self._spread is None or self.records is not None:
             return self.alone(texts)
         return self._spread(self, texts)
+
+    def drawn(self, recipe: str | None, values: Sequence[bytes | None]) -> Drawn | None:
+        """Return what is read of *values* by *recipe*, and sketched, elsewhere; None: nothing."""
+        if self._spread is None or self.records is not None or recipe is None:
+            return None
+        return self._spread.read(self, recipe, values)
 
     def alone(self, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts*, made here."""

@@ -1,1 +1,1 @@
-"""Sketching in other processes, on the other cores: a function of the texts and of nothing else."""
+"""Reading and sketching in other processes, on the other cores: a function of the values alone."""

@@ -1,18 +1,20 @@
-"""A crew of workers: spreads the sketching of a batch over processes, in the order of its texts.
+"""A crew of workers: spreads reading and sketching a batch over processes, in its order.
 
-Sketches are a function of scheme, seed and text, and no text changes another's. So it makes no
-difference who makes them: a batch is cut into parts, one for each worker, and put together again.
-What is worth it is decided here; who does it, and what if he does not, is the workforce's.
+Sketches are a function of scheme, seed and text, a text is one of its value and of how that is
+read, and no value changes another's. So it makes no difference who makes them: a batch is cut into
+parts, one for each worker, and put together again. What is worth it is decided here; who does it,
+and what if he does not, is the workforce's.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.similarity.sketch import Drawn, Sketcher, Sketches
+from streamfilter.workers.frames import Answer, Question, Texts, Values
 
 if TYPE_CHECKING:
     from streamfilter.workers.workforce import Workforce
@@ -63,12 +65,32 @@ class Crew:
     def __call__(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts*, as `Sketcher.alone` makes them."""
         lengths = [len(text) for text in texts]
+        self._seen += sum(lengths)
         parts = self._parts(lengths)
         if not parts:
             return sketcher.alone(texts)
+        asked = self._asked(Texts(*sketcher.recipe, texts[part]) for part in parts)
+        answers = zip(asked, parts, strict=True)
+        found = ((result(), texts[part]) for result, part in answers)
+        return Sketches.joined(
+            [each if isinstance(each, Sketches) else sketcher.alone(own) for each, own in found]
+        )
+
+    def read(self, sketcher: Sketcher, recipe: str, values: Sequence[bytes | None]) -> Drawn | None:
+        """Return the plain documents in *values*, sketched: of those parts that were answered."""
+        lengths = [0 if value is None else len(value) for value in values]
+        parts = self._parts(lengths)
+        if not parts:
+            return None
+        asked = self._asked(Values(*sketcher.recipe, recipe, values[part]) for part in parts)
+        answers = zip(asked, parts, strict=True)
+        found = [(result(), part.start) for result, part in answers]
+        drawn = [(each, start) for each, start in found if isinstance(each, Drawn)]
+        return Drawn.joined(*zip(*drawn, strict=True)) if drawn else None
+
+    def _asked(self, questions: Iterable[Question]) -> list[Callable[[], Answer | None]]:
         workforce = self._started()
-        asked = [workforce.begin(sketcher, texts[part]) for part in cut(lengths, parts)]
-        return Sketches.joined([result() for result in asked])
+        return [workforce.begin(each) for each in questions]
 
     @property
     def pids(self) -> list[int]:
@@ -82,16 +104,16 @@ class Crew:
         if workforce is not None:
             workforce.close()
 
-    def _parts(self, lengths: Sequence[int]) -> int:
-        """Return into how many parts texts of these *lengths* are worth cutting; 0: not at all."""
+    def _parts(self, lengths: Sequence[int]) -> list[slice]:
+        """Return the parts into which texts or values of these *lengths* are worth cutting."""
         total = sum(lengths)
-        if self._reluctant:
-            self._seen += total
-            if self._seen < AUTO_CHARACTERS or total < AUTO_MEAN_MIN * len(lengths):
-                return 0
+        few = self._seen < AUTO_CHARACTERS or total < AUTO_MEAN_MIN * len(lengths)
+        if self._reluctant and few:
+            return []
         if self._workforce is not None and self._workforce.given_up:
-            return 0
-        return min(self.workers, total // PART_CHARACTERS_MIN, len(lengths))
+            return []
+        parts = min(self.workers, total // PART_CHARACTERS_MIN, len(lengths))
+        return cut(lengths, parts) if parts else []
 
     def _started(self) -> Workforce:
         from streamfilter.workers.workforce import Workforce  # most runs are short, and start none

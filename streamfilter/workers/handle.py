@@ -9,7 +9,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.workers import frames
 
 COMMAND = (sys.executable, "-P", "-m", "streamfilter.workers.worker")
@@ -56,8 +55,8 @@ class Handle:
         """Return the number of its process."""
         return self._process.pid
 
-    def ask(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts*.
+    def ask(self, question: frames.Question) -> frames.Answer:
+        """Return the answer to *question*.
 
         Raises:
             Mishap: it died, was killed or answered something else; it is no use any more.
@@ -73,7 +72,7 @@ class Handle:
             self.close()
             raise Mishap("the system gave no thread") from error
         try:
-            frames.write(process.stdin, frames.encode_question(*sketcher.recipe, texts))
+            frames.write(process.stdin, frames.encode_question(question))
             answer = frames.decode_answer(frames.read(process.stdout))
         except (OSError, EOFError) as error:
             raise Mishap(self._end()) from error
@@ -83,7 +82,7 @@ class Handle:
             impatience.cancel()
         if isinstance(answer, str):
             raise Mishap(f"it met {answer}")
-        if len(answer) != len(texts):
+        if not question.answered_by(answer):
             raise Mishap("it answered something else")
         return answer
 

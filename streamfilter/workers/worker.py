@@ -1,4 +1,4 @@
-"""A worker: sketches what comes in at standard input until that ends. It holds nothing.
+"""A worker: reads and sketches what comes in at standard input until that ends. It holds nothing.
 
 It opens no file and knows no index. Whoever asks says by which scheme and seed, so one worker
 serves all tasks of a process. What goes wrong is answered and never fatal: the one who asked
@@ -14,7 +14,10 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import IO
 
-from streamfilter.similarity.sketch import Sketcher, Sketches
+import numpy as np
+
+from streamfilter.documents.reader import reader_of
+from streamfilter.similarity.sketch import Drawn, Sketcher
 from streamfilter.similarity.sketchers import sketcher_of
 from streamfilter.workers import frames
 
@@ -39,19 +42,30 @@ def main() -> None:
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
     """Answer each question with its sketches, or with the name of what went wrong."""
-    sketcher_by = lru_cache(SCHEMES_MAX)(_sketcher)
     while True:
-        scheme, seed, texts = frames.decode_question(frames.read(questions))
-        answer: Sketches | str
+        question = frames.decode_question(frames.read(questions))
+        answer: frames.Answer
         try:
-            answer = sketcher_by(scheme, seed).alone(texts)
+            answer = _answered(question)
         except Exception as error:
             answer = type(error).__name__  # its message may quote a text
         frames.write(answers, frames.encode_answer(answer))
 
 
+def _answered(question: frames.Question) -> frames.Answer:
+    sketcher = _sketcher(question.scheme, question.seed)
+    if isinstance(question, frames.Texts):
+        return sketcher.alone(question.texts)
+    rows, ids, texts = _reader(question.recipe).plain(question.values)
+    return Drawn(np.array(rows, np.int64), ids, sketcher.alone(texts))
+
+
+@lru_cache(SCHEMES_MAX)
 def _sketcher(scheme: str, seed: bytes) -> Sketcher:
     return sketcher_of(scheme, seed=seed)
+
+
+_reader = lru_cache(SCHEMES_MAX)(reader_of)
 
 
 if __name__ == "__main__":

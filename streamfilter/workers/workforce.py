@@ -1,7 +1,8 @@
 """The workers of a crew: each asked by one thread at a time, replaced when it fails.
 
-A part that a worker does not answer is asked once more, of another one, and then made here: a
-worker that is killed, stuck or out of memory costs time and a line of log, never a text.
+A part that a worker does not answer is asked once more, of another one, and then given up, for
+who asked to do it himself: a worker that is killed, stuck or out of memory costs time and a line of
+log, never a text.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
-from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.workers.frames import Answer, Question
 from streamfilter.workers.handle import COMMAND, Handle, Mishap
 
 MISHAPS_MAX = 8
@@ -37,12 +37,12 @@ class Workforce:
         self._closed = False
         self._mishaps = self._answers = 0
 
-    def begin(self, sketcher: Sketcher, texts: Sequence[str]) -> Callable[[], Sketches]:
-        """Begin to sketch *texts*; what is returned waits for their sketches."""
+    def begin(self, question: Question) -> Callable[[], Answer | None]:
+        """Begin to ask *question*; what is returned waits for the answer, None if there is none."""
         try:
-            return self._threads.submit(self._part, sketcher, texts).result
+            return self._threads.submit(self._part, question).result
         except RuntimeError:  # no thread to be had, or closed meanwhile
-            return partial(sketcher.alone, texts)
+            return lambda: None
 
     @property
     def given_up(self) -> bool:
@@ -56,7 +56,7 @@ class Workforce:
             return [each.pid for each in self._alive]
 
     def close(self) -> None:
-        """End all of them; what is not answered yet is made here."""
+        """End all of them; what is not answered yet stays so."""
         with self._lock:
             self._closed, alive = True, list(self._alive)
         for each in alive:
@@ -65,16 +65,16 @@ class Workforce:
         for each in alive:
             each.close()
 
-    def _part(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of one part: a worker's, or after two mishaps our own."""
+    def _part(self, question: Question) -> Answer | None:
+        """Return a worker's answer, None after two mishaps."""
         for _ in range(2):
             if self._closed:
                 break
             try:
-                return self._asked(sketcher, texts)
+                return self._asked(question)
             except Mishap as mishap:
-                self._note(mishap, len(texts))
-        return sketcher.alone(texts)
+                self._note(mishap, len(question))
+        return None
 
     def _note(self, mishap: Mishap, texts: int) -> None:
         with self._lock:
@@ -89,7 +89,7 @@ class Workforce:
         for each in idle:
             self._dismiss(each)
 
-    def _asked(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
+    def _asked(self, question: Question) -> Answer:
         """Ask a worker; one that fails is not asked again.
 
         Raises:
@@ -97,7 +97,7 @@ class Workforce:
         """
         worker = self._taken()
         try:
-            sketches = worker.ask(sketcher, texts)
+            answer = worker.ask(question)
         except BaseException:
             self._dismiss(worker)
             raise
@@ -108,7 +108,7 @@ class Workforce:
                 self._idle.append(worker)
         if not kept:
             self._dismiss(worker)
-        return sketches
+        return answer
 
     def _answered(self) -> None:
         self._answers += 1

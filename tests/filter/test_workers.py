@@ -31,13 +31,13 @@ def expected(desk: Desk, source: Path) -> tuple[bytes, ...]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the processes that sketched, one for each part."""
+    """Return the processes that read and sketched, one for each part."""
     found: list[int] = []
     ask = Handle.ask
 
-    def noted(self, sketcher, texts):
+    def noted(self, question):
         found.append(self.pid)
-        return ask(self, sketcher, texts)
+        return ask(self, question)
 
     monkeypatch.setattr(Handle, "ask", noted)
     return found
@@ -66,10 +66,10 @@ def test_workers_that_are_killed_cost_no_record(
 ) -> None:
     number, ask = count(), Handle.ask
 
-    def struck(self, sketcher, texts):
+    def struck(self, question):
         if next(number) in (1, 2, 3, 6):  # also whoever is asked next: then it is done here
             os.kill(self.pid, signal.SIGKILL)
-        return ask(self, sketcher, texts)
+        return ask(self, question)
 
     monkeypatch.setattr(Handle, "ask", struck)
     assert desk.run(source, workers=2, set=BATCH) == 0

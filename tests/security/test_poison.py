@@ -50,7 +50,7 @@ POISON: dict[str, tuple[Record, ErrorCode]] = {
 @pytest.mark.parametrize("name", POISON)
 def test_large_poison_is_a_dead_letter_that_says_where_it_came_from(name):
     poison, code = POISON[name]
-    (reading,) = INCOMING.read([poison])
+    (reading,) = INCOMING.forwardable([poison], INCOMING.reader.read_all([poison]))
     assert isinstance(reading, Malformed)
     assert reading.code is code
     letter = FORWARDER.unjudged(poison, reading)
@@ -65,7 +65,7 @@ def test_large_poison_is_a_dead_letter_that_says_where_it_came_from(name):
 
 def test_poison_of_every_kind_in_one_batch_leaves_its_neighbours_alone():
     records = [record(TEXT), *(each for each, _ in POISON.values()), record(TEXT)]
-    readings = INCOMING.read(records)
+    readings = INCOMING.forwardable(records, INCOMING.reader.read_all(records))
     prepared = prepare(records, readings, Sketcher(Scheme(16, 6), seed=bytes(16)))
     assert prepared.rows == [0, len(records) - 1]
     assert prepared.rejected == len(POISON)
@@ -74,7 +74,7 @@ def test_poison_of_every_kind_in_one_batch_leaves_its_neighbours_alone():
 def test_repeated_header_names_and_twenty_thousand_small_ones_pass_unharmed():
     headers: Headers = (("h", None), ("h", b"1"), ("h", b"1"), *((("n", b""),) * 20_000))
     whole = record(TEXT, headers)
-    (reading,) = INCOMING.read([whole])
+    (reading,) = INCOMING.forwardable([whole], INCOMING.reader.read_all([whole]))
     assert isinstance(reading, Document)
     assert FORWARDER._forward(whole).headers == headers
 

@@ -1,5 +1,6 @@
 """Workers: the same sketches whoever makes them, and nothing lost with who is killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamfilter.matching.batch import prepare
-from streamfilter.model import Document, Record, Source
+from streamfilter.documents.reader import Limits, Reader, reader_of
+from streamfilter.matching.batch import Prepared, prepare
+from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.similarity.sketch import Drawn, Sketcher, Sketches
 from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew, cut
 from streamfilter.workers.workforce import GOOD, MISHAPS_MAX
 
@@ -212,3 +214,106 @@ def test_parts_are_all_of_it_none_empty_and_about_even():
         assert all(each.stop > each.start for each in slices)
         most = max(sum(lengths[each]) for each in slices)
         assert most <= sum(lengths) / parts + 2 * max(lengths)
+
+
+def lines() -> list[Record]:
+    """Plain documents, and between them what needs a closer look, or is no document."""
+    strange = [
+        None, b"", b"{", b'{"id": 1}', b'{"text": " ", "id": 2}', b'{"text": null, "id": "n"}',
+        b'{"text": "x", "id": "\xff"}', b'{"text": "one two three four", "id": 7}',
+        '{"text": "one two three four five", "id": "ein ü"}'.encode(), b'{"text": "no id here"}',
+        b'{"text": "a \\ud800 b", "id": "h"}', b"[" * 99,
+        b'{"text": "%s", "id": "l"}' % (b"z " * 999),
+    ]  # fmt: skip
+    values = [json.dumps({"text": text, "id": f"d{text[:2]}"}).encode() for text in TEXTS * 3]
+    for row, value in enumerate(strange):
+        values.insert(7 * row, value)
+    headers = (("who", b"me"),), (("who", b"\xff"),), ()
+    return [
+        Record(Source("in", row % 3, row), b"key" if row % 5 else None, value, headers[row % 3],
+               headers_error="broken" if row == 60 else None)
+        for row, value in enumerate(values)
+    ]  # fmt: skip
+
+
+def outcome(prepared: Prepared) -> tuple[object, ...]:
+    assert prepared.sketches is not None
+    sketches, batch = prepared.sketches.to_bytes(), prepared.batch
+    return sketches, prepared.others, prepared.rows, batch.ids, batch.offsets.tolist()
+
+
+def read_by(reader: Reader, records: list[Record], crew: Crew | None) -> tuple[object, ...]:
+    sketcher = Sketcher(SCHEME, seed=SEED, spread=crew)
+    readings, drawn = reader.read_elsewhere(records, sketcher)
+    assert (drawn is None) == (crew is None)
+    return outcome(prepare(records, readings, sketcher, drawn=drawn))
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        Reader(limits=Limits(text_characters=1_500, depth=9)),
+        Reader(id="key", empty_text="exact_only", tombstones="forget"),
+        Reader(id="header:who"),
+        Reader(id=None, text=["/title", "/text"], tombstones="drop", empty_text="drop"),
+        Reader("text", id=None),
+    ],
+    ids=["inside", "key", "header", "place", "text"],
+)
+def test_workers_read_what_is_a_plain_document_and_nothing_else(reader):
+    records = lines()
+    with closing(Crew(2)) as crew:
+        assert read_by(reader, records, crew) == read_by(reader, records, None)
+
+
+def test_what_is_no_document_after_all_leaves_no_sketch():
+    """Whoever could be forwarded nowhere was read and sketched, and is not judged."""
+    records, reader = lines(), Reader()
+    found = []
+    with closing(Crew(2)) as crew:
+        for spread in (None, crew):
+            sketcher = Sketcher(SCHEME, seed=SEED, spread=spread)
+            readings, drawn = reader.read_elsewhere(records, sketcher)
+            readings[0::4] = [Malformed(ErrorCode.TOO_LARGE, "")] * len(readings[0::4])
+            found.append(outcome(prepare(records, readings, sketcher, drawn=drawn)))
+    assert found[0] == found[1]
+
+
+def test_values_of_a_worker_that_is_killed_are_read_by_another_or_here(caplog):
+    reader, records = Reader(), lines()
+    wanted = read_by(reader, records, None)
+    with closing(Crew(2)) as crew:
+        read_by(reader, records, crew)
+        os.kill(crew._workforce._idle[-1].pid, signal.SIGKILL)
+        assert read_by(reader, records, crew) == wanted
+    assert "a worker failed: it was killed by signal 9; its" in caplog.text
+    with closing(Crew(2, command=["/nowhere/at/all"])) as crew:
+        sketcher = Sketcher(SCHEME, seed=SEED, spread=crew)
+        readings, drawn = reader.read_elsewhere(records, sketcher)
+        assert drawn is None
+        assert outcome(prepare(records, readings, sketcher)) == wanted
+        half = Sketcher(SCHEME, seed=SEED, spread=Half())
+        readings, drawn = reader.read_elsewhere(records, half)
+        assert outcome(prepare(records, readings, half, drawn=drawn)) == wanted
+
+
+class Half(Crew):
+    """A crew of which only the first half of each batch comes back."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def read(self, sketcher, recipe, values):
+        rows, ids, texts = reader_of(recipe).plain(values[: len(values) // 2])
+        return Drawn(np.array(rows, np.int64), ids, sketcher.alone(texts))
+
+
+def test_values_without_a_document_have_no_sketches():
+    records = [Record(Source("in", 0, row), None, b"{" + b" " * 9_999) for row in range(8)]
+    with closing(Crew(1)) as crew:
+        sketcher = Sketcher(SCHEME, seed=SEED, spread=crew)
+        readings, drawn = Reader().read_elsewhere(records, sketcher)
+        prepared = prepare(records, readings, sketcher, drawn=drawn)
+    assert drawn is not None
+    assert prepared.sketches is None
+    assert prepared.rejected == len(records)
