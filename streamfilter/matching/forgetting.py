@@ -19,7 +19,7 @@ import numpy as np
 
 from streamfilter.index.protocol import Index, Removals
 from streamfilter.matching.candidates import Candidates
-from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
+from streamfilter.similarity.columns import I64, Flags, KeysOf
 
 FORGET_MAX = 50_000
 """Documents that one batch forgets: some hundred megabytes, and 300 columns of them are one write.
@@ -124,8 +124,9 @@ class Forgetting:
         own = self.ordinals >= self.first_ordinal
         there = ~own & (self.ordinals >= horizon)
         there[own] = unique[self.ordinals[own] - self.first_ordinal]
-        heard = len(distinct(self.causes[there]))
-        return Forgotten(self.stored, int(there[own].sum()), self.tombstones - heard, self.left)
+        heard = np.bincount(self.causes[there], minlength=self.tombstones)
+        unknown = int((heard == 0).sum())
+        return Forgotten(self.stored, int(there[own].sum()), unknown, self.left)
 
 
 def _ordinals(

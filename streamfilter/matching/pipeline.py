@@ -4,8 +4,8 @@ The pipeline reads an index, changes nothing, and returns values; it neither log
 nor reads a clock. It would be true with Kafka replaced by a text file, and `streamfilter
 filter` is exactly that. Whole micro-batches are judged as columns: every undecided document is
 judged at once against the index and the batch's earlier documents, those of them that are
-guessed to be unique; a verdict stands when all that it depends on came out as guessed, and the
-others take another round with the better guess.
+guessed to be unique: nobody at first. A verdict stands when all that it depends on came out as
+guessed, and the others take another round with the better guess.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
-from streamfilter.matching.candidates import NOBODY, collect, meetings
+from streamfilter.matching.candidates import collect, meetings
 from streamfilter.matching.copies import but_for_copies
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.crowds import Crowd
@@ -181,10 +181,6 @@ class _Judging:
         met = meetings(buckets.levels, columns=sketches.keys.shape[1])
         met = map(past.among, met)
         crowd = Crowd.of(met, documents=len(ours), most=policy.estimated)
-        self._met = crowd.met.copy()
-        """(n,) candidates of each document; of one that is not settled, those of the index."""
-        self._uncompared = np.zeros(len(ours), np.int64)
-        """(n,) how many of those that are looked at are not compared, so far."""
         shared = present if self._new else np.zeros_like(present)
         signatures, cap = ours.contents.signatures, index.bucket_cap
         self._overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
@@ -192,47 +188,40 @@ class _Judging:
         self._verifier = Verifier(self._stored, ours.contents, policy, first_ordinal=first_ordinal)
         self._shortlist = self._verifier.shortlist(crowd)
         self._undecided: Flags = np.asarray(present.any(axis=1))
-        self._unique = self._undecided.copy()
-        """Right of the rows that are settled, a guess of the others: all whom the index alone would
-        not withhold. Its pairs are compared once, for the guess and for all rounds."""
-        guess = self._verifier.verify(self._shortlist.with_own(self._undecided, NOBODY)[0])
-        self._unique[guess.candidates.rows[guess.confirmed]] = False
+        self._unique = np.zeros(len(ours), np.bool_)
+        """Right of the rows that are settled, a guess of the others."""
+        self._met, self._left_out = np.zeros((2, len(ours)), np.int64)
+        """(n,) of the rows that are settled: `Asked`."""
         short = SHORT.get(policy.short_text, UNIQUE)
         self._decisions = [UNIQUE if each else short for each in self._undecided.tolist()]
         self._outcomes: list[tuple[Outcome, Flags]] = []
 
     def rounds(self) -> None:
         """Judge until nothing is undecided."""
+        self.round(self._undecided)  # whom the index withholds, and who is met by nobody here
         width = len(self._undecided)
         while self._undecided.any():
             settled = self.round(_first(self._undecided, width))
-            self._undecided &= ~settled
-            width = max(WIDTH_MIN, WIDTH_GROWTH * int(settled.sum()))
+            width = max(WIDTH_MIN, WIDTH_GROWTH * settled)
 
-    def round(self, undecided: Flags) -> Flags:
-        """Judge all *undecided* rows, keep what stands, and return what is settled."""
+    def round(self, undecided: Flags) -> int:
+        """Judge all *undecided* rows, keep what stands, and return how many are settled."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
         own = self._past.among(collect(met, columns=self._sketches.keys.shape[1]))
-        candidates, beyond = self._shortlist.with_own(undecided, own)
-        outcome = self._verifier.verify(candidates)
+        asked = self._shortlist.with_own(undecided, own)
+        outcome = self._verifier.verify(asked.candidates)
         unique = undecided.copy()
         unique[outcome.candidates.rows[outcome.confirmed]] = False
         unsettled = self._overlay.unsettled(undecided & (unique != self._unique), undecided)
         settled = undecided & ~unsettled
-        self._met += np.where(settled, np.bincount(own.rows, minlength=len(settled)), 0)
-        stands = settled[outcome.candidates.rows]
-        self._uncompared += np.where(settled, beyond, 0)
-        left_out = self._left_out() > 0
-        for row, decision in decide(outcome, stands, describe=self._describe, skipped=left_out):
+        self._met[settled], self._left_out[settled] = asked.met[settled], asked.left_out[settled]
+        stands, skipped = settled[outcome.candidates.rows], asked.left_out > 0
+        for row, decision in decide(outcome, stands, describe=self._describe, skipped=skipped):
             self._decisions[row] = decision
         self._outcomes.append((outcome, stands))
         self._unique = np.where(undecided, unique, self._unique)
-        return settled
-
-    def _left_out(self) -> I64:
-        """Return (n,) how many candidates of each document were left out before any round."""
-        most = self._shortlist.crowd.most
-        return np.maximum(self._met - most, 0) + self._uncompared
+        self._undecided = self._undecided & ~settled
+        return int(settled.sum())
 
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
         """Return ids and sources of candidates: stored ones, or of this very batch."""
@@ -260,7 +249,7 @@ class _Judging:
                 self._shortlist,
                 held_out,
                 met=self._met,
-                left_out=self._left_out(),
+                left_out=self._left_out,
             ),
             self._unique,
         )

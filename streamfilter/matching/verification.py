@@ -226,7 +226,7 @@ def _trues(flags: Flags) -> I64:
 def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:
     """Return the *hopeful* pairs, but of each row at most as many, those of the best estimates."""
     asked = np.flatnonzero(hopeful)
-    if ranks(candidates.rows[asked]).max(initial=0) < most:
+    if np.bincount(candidates.rows[asked]).max(initial=0) <= most:
         return hopeful
     order = _best_first(candidates, estimated, asked)
     chosen = np.zeros(len(candidates), np.bool_)
