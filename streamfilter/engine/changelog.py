@@ -337,13 +337,12 @@ class Update:
         additions: Additions | None = None,
         removals: Removals | None = None,
     ) -> Update:
-        """Return what *batch* changes that adds and removes so much."""
+        """Return what *batch* changes that adds (`format.recorded`) and removes so much."""
         begin = [encode_header(header)] if header else []
         documents: list[bytes] = []
-        if additions is not None:  # encoded once, for here and for the index
-            bodies = encode_documents(additions.documents)
-            documents = _numbered(additions.documents, bodies)
-            additions = replace(additions, records=bodies)
+        if additions is not None:
+            assert additions.records is not None
+            documents = _numbered(additions.documents, additions.records)
         forgotten = encode_forgotten(removals.ordinals) if removals else []
         values = [*begin, *documents, *forgotten, encode_batch(batch)]
         return cls(batch, header, additions, removals, values)

@@ -48,6 +48,7 @@ from streamfilter.engine.succession import Succession
 from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.engine.trimming import Trimming
 from streamfilter.index.errors import DiskFull
+from streamfilter.index.format import recorded
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.audit import OFF, Audit, Rates
@@ -225,6 +226,7 @@ class Transactor:
             self.waits_for = str(away)
             return StepResult.SCHEMAS_AWAY
         records = decided.prepared.records  # the others are held
+        removals = removals_of(decided.forgotten.stored, self._index, self._sketcher.keys_of)
         leaving = self._parts.forwarder.written(decided)
         kill_point("batch.decided")
         after, batch = self.standing.after(
@@ -236,8 +238,8 @@ class Transactor:
         )
         opens = decided.extent.opens
         header = replace(self._header, window=opens) if opens else None
-        removals = removals_of(decided.forgotten.stored, self._index, self._sketcher.keys_of)
-        update = Update.encoded(batch, header, decided.additions, removals) if batch else None
+        additions = decided.additions and recorded(decided.additions)
+        update = Update.encoded(batch, header, additions, removals) if batch else None
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
@@ -282,23 +284,25 @@ class Transactor:
     def _decide(self, records: Sequence[Record], watch: Stopwatch, *, reread: bool) -> Decided:
         """Do step 9; of records that forget too much for one batch only the first are decided."""
         standing, index, now = self.standing, self._index, self._clock.wall_milliseconds()
-        extent = EVERYTHING if reread else self._parts.retention.extent_of(index, records, now)
-        prepared = self._batches.prepared(records)
-        watch.skip("prepare")  # that is timed by itself
-        try:
-            decided = decide(
-                prepared,
-                index,
-                self._parts.rules,
-                number=standing.next_batch,
-                first_ordinal=standing.next_ordinal,
-                reread=reread,
-                extent=extent,
-            )
-        except ForgetsTooMuch as much:
-            return self._decide(records[: much.records], watch, reread=False)
-        watch.lap("judge")
-        return decided
+        while True:
+            extent = EVERYTHING if reread else self._parts.retention.extent_of(index, records, now)
+            prepared = self._batches.prepared(records)
+            watch.skip("prepare")  # that is timed by itself
+            try:
+                decided = decide(
+                    prepared,
+                    index,
+                    self._parts.rules,
+                    number=standing.next_batch,
+                    first_ordinal=standing.next_ordinal,
+                    reread=reread,
+                    extent=extent,
+                )
+            except ForgetsTooMuch as much:
+                records = records[: much.records]
+                continue
+            watch.lap("judge")
+            return decided
 
     def _apply(self) -> StepResult:
         """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""

@@ -17,13 +17,13 @@ field at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.errors import FormatError
-from streamfilter.index.protocol import Documents
+from streamfilter.index.protocol import Additions, Documents
 from streamfilter.similarity.columns import I64, U8, U32, Contents, Flags, Samples
 
 FORMAT = 2
@@ -79,6 +79,11 @@ def whole_seconds(milliseconds: I64) -> NDArray[np.int64]:
     column no verdict depends on: what does not fit in 32 bits becomes the largest that does.
     """
     return np.where(milliseconds < 0, 0, np.minimum(milliseconds // 1_000 + 1, SECONDS_MAX))
+
+
+def recorded(additions: Additions) -> Additions:
+    """Return *additions* with their documents' records: encoded once, for a changelog and here."""
+    return replace(additions, records=encode_documents(additions.documents))
 
 
 def encode_documents(documents: Documents) -> list[bytes]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamfilter.engine import changelog
 from streamfilter.engine.changelog import BatchRecord, Header, Update
 from streamfilter.index.errors import FormatError
-from streamfilter.index.format import encode_documents
+from streamfilter.index.format import encode_documents, recorded
 from streamfilter.index.identity import decode_identity
 from streamfilter.index.protocol import Additions, Documents
 from streamfilter.index.selection import subset
@@ -61,7 +61,7 @@ def test_documents_are_read_back_as_they_were_written(seed: int) -> None:
 
 def test_the_index_stores_the_very_bytes_that_the_changelog_carries() -> None:
     given_ = documents(random.Random(6), 20)
-    additions = Additions(given_, np.zeros((20, 4), np.uint64))
+    additions = recorded(Additions(given_, np.zeros((20, 4), np.uint64)))
     update = Update.encoded(BatchRecord(BatchMark(0, 0, 20), -1), additions=additions)
     kept = update.additions
     assert kept is not None

@@ -20,6 +20,7 @@ from streamfilter.engine.changelog import (
     writer_of,
 )
 from streamfilter.engine.ports import Entry
+from streamfilter.index.format import recorded
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes
 from streamfilter.model import EVER, BatchMark, Span, Window
@@ -188,7 +189,8 @@ class Owner:
             self._note(encode_header(Header(identity().encode(), "ours", self._cap, changes.opens)))
         (mark,) = changes.marks
         batch = BatchRecord(mark, mark.stream_time, OURS)
-        update = Update.encoded(batch, None, changes.additions, changes.removals)
+        additions = changes.additions and recorded(changes.additions)
+        update = Update.encoded(batch, None, additions, changes.removals)
         self._note(*update.values)
 
 
