@@ -3,6 +3,11 @@
 A new batch meets what is remembered, but for those whom a tombstone before it forgets. A batch that
 is read again meets what was remembered when it was judged first, and of that batch those with a
 smaller place.
+
+Exact copies of what is remembered are found by one key before any other is looked for. An equal
+text is all the evidence there is to give (`Verifier.verify`), so whom a copy resembles besides need
+not be known. In a large index a known key costs a read where an unknown one costs nothing: a copy
+has as many known keys as bands, and one that would do.
 """
 
 from __future__ import annotations
@@ -13,10 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfilter.index.protocol import Index
-from streamfilter.matching.candidates import Candidates
+from streamfilter.matching.candidates import Candidates, joined, meetings
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
 from streamfilter.model import BatchMark
-from streamfilter.similarity.columns import I64, slices
+from streamfilter.similarity.columns import I64, Flags, distinct, slices
+from streamfilter.similarity.sketch import Sketches
 
 NEVER = np.iinfo(np.int64).max
 
@@ -67,6 +73,24 @@ class Past:
             return pairs
         rows, ordinals = pairs.rows, pairs.ordinals
         return pairs.where((self.since[rows] <= ordinals) & (ordinals < self.until[rows]))
+
+    def but_for_copies(self, present: Flags, sketches: Sketches, index: Index) -> Flags:
+        """Return *present* without the bands of texts that are in the *index*, word for word.
+
+        The key is a fold of the fingerprint, which others may share: all 128 bits are compared.
+        Who is not in a document's past is no copy for it: he may be forgotten.
+        """
+        found = index.probe(sketches.keys[:, -1:], present[:, -1:])
+        met = joined(map(self.among, meetings(found.levels, columns=1)))
+        stored = index.fetch(distinct(met.ordinals))
+        if not len(stored):
+            return present
+        at = np.searchsorted(stored.ordinals, met.ordinals).clip(max=len(stored) - 1)
+        ours, theirs = sketches.contents.fingerprints[met.rows], stored.contents.fingerprints[at]
+        same = (stored.ordinals[at] == met.ordinals) & (ours == theirs).all(axis=1)
+        wanted = present.copy()
+        wanted[met.rows[same], :-1] = False
+        return wanted
 
 
 def _ordinals_of(marks: Mapping[int, BatchMark]) -> I64:

@@ -19,7 +19,6 @@ from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
 from streamfilter.matching.candidates import collect, meetings
-from streamfilter.matching.copies import but_for_copies
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, decide
@@ -175,7 +174,7 @@ class _Judging:
         self._past = past
         present = sketches.keys_that_count(short=policy.judges_short)
         if self._new:  # who is read again meets what was there then
-            present = but_for_copies(present, sketches, index, past)
+            present = past.but_for_copies(present, sketches, index)
         buckets = index.probe(sketches.keys, present, ours.contents.signatures)
         self._buckets = buckets = buckets if extent.opens is None else buckets.aged()
         met = meetings(buckets.levels, columns=sketches.keys.shape[1])
