@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfilter.documents.reader import Reader
-from streamfilter.files.ahead import at_once, one_ahead
+from streamfilter.files.ahead import at_once, some_ahead
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.files.stretches import Input, Stretch
@@ -60,7 +60,7 @@ class Engine:
     sources: Sources
     placement: Placement
     ahead: bool = False
-    """Whether the next batch is read and prepared while this one is judged."""
+    """Whether the next batches are read and prepared while this one is judged."""
 
     def run(self, inputs: Iterable[Input], advanced: Callable[[int], None]) -> None:
         """Filter *inputs* in their order and publish the outputs.
@@ -95,7 +95,7 @@ class Engine:
             size=settings.batch_bytes,
             boundary=known.lines + 1,
         )
-        turns = one_ahead if self.ahead else at_once
+        turns = some_ahead if self.ahead else at_once
         try:
             for stretch, prepared in turns(
                 stretches, lambda each: self._prepare(each.records, number)

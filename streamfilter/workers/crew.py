@@ -37,7 +37,7 @@ class Crew:
     """Workers that are started when there is enough for them to do, and ended by `close`.
 
     Memory: each worker holds its part of one batch and that part's sketches, and so does this
-    process on the way; no more than one batch of each caller is under way.
+    process on the way; no more than one batch of each caller is under way, two of `filter`.
     """
 
     def __init__(

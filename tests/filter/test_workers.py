@@ -2,11 +2,13 @@
 
 import os
 import signal
+import threading
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from streamfilter.files.ahead import some_ahead
 from streamfilter.workers.handle import Handle
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
@@ -100,3 +102,17 @@ def test_trouble_with_reading_ahead_comes_in_its_turn(desk: Desk, source: Path) 
     kept = (desk.unique.read_bytes(), desk.duplicates.read_bytes())
     assert desk.run(mended, workers=0, dead_letter=False) == 0
     assert kept == (desk.unique.read_bytes(), desk.duplicates.read_bytes())
+
+
+def test_two_batches_are_prepared_while_one_is_judged() -> None:
+    """So that no worker waits for the slowest of them, or for the judge."""
+    both = threading.Barrier(2)
+
+    def make(number: int) -> int:
+        if number in (1, 2):
+            both.wait(timeout=60)  # breaks if the second one does not come meanwhile
+        return -number
+
+    assert [(each, made()) for each, made in some_ahead(range(5), make)] == [
+        (each, -each) for each in range(5)
+    ]
