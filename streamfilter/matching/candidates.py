@@ -92,6 +92,8 @@ def meetings(levels: Sequence[Level], *, columns: int) -> Iterator[Candidates]:
     They are counted in tables: in a flood a document meets hundreds of others, most of them under
     several keys, and to sort so many meetings would cost more than all else.
     """
+    if not levels:
+        return
     met = _Met.of(levels, columns)
     for part in met.parts():
         yield _tallied(met, part)

@@ -124,6 +124,8 @@ class Overlay:
             if away is not None:
                 joins &= np.isin(level.cells, away)
             joining = np.flatnonzero(joins)
+            if not joining.size:
+                break  # as in a batch's first round, where nobody is unique yet
             found = level.listed(joining)
             asking = np.flatnonzero(asked[level.rows])
             levels.append(level.met(depth, joining[found], asking, first_ordinal=first_ordinal))
