@@ -42,7 +42,7 @@ class Incoming:
         watch = Stopwatch(clock)
         readings, drawn = self.reader.read_elsewhere(records, sketcher)
         readings = self.forwardable(records, readings)
-        watch.lap("read")
+        watch.lap("read" if drawn is None else "sketch")  # elsewhere both are one, and mostly this
         prepared = self._fitting(records, readings, sketcher, drawn)
         watch.lap("sketch")
         return replace(prepared, seconds=watch.seconds)

@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 from streamfilter.documents.reader import Limits, Reader, reader_of
+from streamfilter.engine.incoming import Incoming
+from streamfilter.engine.machine import SystemClock
+from streamfilter.engine.outgoing import Destinations
 from streamfilter.matching.batch import Prepared, prepare
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
@@ -317,3 +320,19 @@ def test_values_without_a_document_have_no_sketches():
     assert drawn is not None
     assert prepared.sketches is None
     assert prepared.rejected == len(records)
+
+
+def test_what_no_topic_takes_is_the_same_whoever_read_it():
+    """And the time of who reads and sketches is told as sketching, which is most of it."""
+    records, took = lines(), []
+    limits = {"u": 700, "d": 10**6, "x": 10**6}
+    places = Destinations("u", "d", "x", 1, dict.fromkeys("udx", 1), limits, changelog_limit=1_500)
+    incoming, found = Incoming(Reader(), places), []
+    with closing(Crew(2)) as crew:
+        for spread in (None, crew):
+            sketcher = Sketcher(SCHEME, seed=SEED, spread=spread)
+            prepared = incoming.prepare(records, sketcher, SystemClock())
+            found.append(outcome(prepared))
+            took.append(set(prepared.seconds))
+    assert found[0] == found[1]
+    assert took == [{"read", "sketch"}, {"sketch"}]
