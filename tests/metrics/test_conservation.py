@@ -36,6 +36,7 @@ from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.monitoring.quality import Quality
 from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme, Shingling
+from streamfilter.similarity.sketch import Sketcher
 from tests.audit.rounds import a_round
 
 MATCH = Match("a", 0.9, 3, Source("t", 0, 1), 1)
@@ -89,7 +90,7 @@ def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
 def test_documents_that_stay_for_all_their_tombstone_are_told_of(caplog):
     to = Destinations("u", "d", "x", 1, {}, {})
     observer = Observer(Metrics(), Health(), SystemClock(), to)
-    prepared = prepare([], [], None)
+    prepared = prepare([], [], Sketcher(Scheme(16, 6), seed=bytes(16)))
     for left in (0, 12_345):
         forgotten = Forgotten(np.arange(2), left=left)
         observer.moved(
