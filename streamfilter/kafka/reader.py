@@ -124,8 +124,10 @@ def by_us() -> list[tuple[str, str | bytes | None]]:
 def _by(message: Message) -> str:
     """Return who wrote *message*, as far as a header can be believed: it is shown, not used."""
     headers, _ = _headers(message)
-    name = dict(headers).get(BY) or b""
-    return name[:BY_BYTES_MAX].decode(errors="replace")
+    for name, value in headers:  # most records have none
+        if name == BY:
+            return (value or b"")[:BY_BYTES_MAX].decode(errors="replace")
+    return ""
 
 
 def gets_a_record(new_consumer: Callable[[], Consumer], spots: list[TopicPartition]) -> bool:
