@@ -139,7 +139,7 @@ class Deduplicator:
         identity = wanted_identity(known, wanted)
         sketcher = Sketcher(scheme_of(identity.scheme), seed=identity.seed)
         if threshold is not None:
-            warn_of_missed(sketcher.scheme, threshold)
+            warn_of_missed(sketcher.scheme, threshold, stacklevel=2)
         if path is None:
             index: Index = MemoryIndex(slots=identity.slots, bucket_cap=BUCKET_CAP)
             self._policy = asked
@@ -298,7 +298,8 @@ class Deduplicator:
     ) -> list[Duplicate]:
         """Return the documents like *text*, or like the document *id*: most similar first.
 
-        Below the threshold that the bands were planned for, pairs are found less surely.
+        Below the threshold that the bands were planned for they find fewer pairs; a warning says
+        how many.
 
         Raises:
             KeyError: no document has that *id*.
@@ -306,7 +307,7 @@ class Deduplicator:
         """
         if (text is None) is (id is None):
             raise ValueError("give a text, or id=...: one of them")
-        policy = self._policy_at(threshold)
+        policy = self._policy_at(threshold, stacklevel=3)  # through `_alone`
         _refuse_others(id or "", text or "")
         if text is not None:
             return _duplicates(self._collection.like_texts([text], policy)[0])
@@ -319,7 +320,8 @@ class Deduplicator:
 
     def all_duplicates(self, *, threshold: float | None = None) -> Iterator[Pair]:
         """Yield every pair of documents that are alike, once; nothing may change meanwhile."""
-        for row in self._in_turn(self._opened.likenesses(self._policy_at(threshold))):
+        policy = self._policy_at(threshold, stacklevel=2)
+        for row in self._in_turn(self._opened.likenesses(policy)):
             for each in row:
                 yield Pair(each.id, each.other_id, each.similarity, each.same_text)
 
@@ -356,8 +358,12 @@ class Deduplicator:
         with first._lock, second._lock:
             other._collection.copy_into(self._collection)
 
-    def _policy_at(self, threshold: float | None) -> MatchPolicy:
-        return self._policy if threshold is None else replace(self._policy, threshold=threshold)
+    def _policy_at(self, threshold: float | None, *, stacklevel: int) -> MatchPolicy:
+        if threshold is None:
+            return self._policy
+        policy = replace(self._policy, threshold=threshold)
+        warn_of_missed(scheme_of(self._identity.scheme), threshold, stacklevel=stacklevel + 1)
+        return policy
 
     @_alone
     def close(self) -> None:

@@ -111,15 +111,18 @@ def wanted_identity(
     )
 
 
-def warn_of_missed(scheme: Scheme, threshold: float) -> None:
-    """Warn if the bands find too few of the pairs at *threshold*: what they miss is never seen."""
+def warn_of_missed(scheme: Scheme, threshold: float, *, stacklevel: int) -> None:
+    """Warn if the bands find too few of the pairs at *threshold*: what they miss is never seen.
+
+    The warning names the caller *stacklevel* frames above this function.
+    """
     found = Shape.of(scheme).probability(threshold)
     if found < RECALL_MIN:
         warnings.warn(
             f"the bands of this scheme ({scheme.bands} x {scheme.rows}) find {found:.2f} of the "
             f"pairs at threshold {threshold:g}; for all of them add the texts to a new "
             f"Deduplicator(threshold={threshold:g})",
-            stacklevel=3,
+            stacklevel=stacklevel + 1,
         )
 
 

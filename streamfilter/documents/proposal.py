@@ -117,10 +117,12 @@ def _object(value: bytes) -> dict[str, Any] | None:
 
 
 def _other_format(values: Sequence[bytes]) -> str:
-    """Return what values are that are no JSON objects; json if nobody can tell."""
+    """Return what values are that are no JSON objects; json if nobody can tell, or it is broken."""
     framed = sum(value.startswith(b"\0") and len(value) > FRAME_BYTES for value in values)
     if framed >= MOST * len(values):
         return "avro"
+    if sum(value.lstrip().startswith((b"{", b"[")) for value in values) >= MOST * len(values):
+        return "json"
     return "text" if all(map(_is_text, values)) else "json"
 
 

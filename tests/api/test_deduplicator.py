@@ -152,6 +152,23 @@ def test_a_threshold_that_the_bands_do_not_serve_is_warned_of_with_what_they_fin
     texts.close()
 
 
+def test_a_question_below_the_bands_is_warned_of_where_it_was_asked():
+    texts = Deduplicator(threshold=0.8)
+    texts.add_many([("a", BASE), ("b", NEAR)])
+    ask = [
+        lambda: texts.duplicates_of(BASE, threshold=0.5),
+        lambda: list(texts.all_duplicates(threshold=0.5)),
+    ]
+    for asked in ask:
+        with pytest.warns(UserWarning, match=r"find 0\.22 of the pairs at threshold 0\.5") as told:
+            assert asked()
+        assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert texts.duplicates_of(BASE, threshold=0.9) is not None
+        assert texts.duplicates_of(BASE)
+
+
 def test_a_copy_goes_its_own_way_and_comes_back(make, tmp_path):
     texts = make()
     texts.add_many([("a", BASE), ("c", "")])

@@ -141,6 +141,12 @@ def test_bytes_that_are_neither_json_nor_text_are_no_sure_proposal():
     assert propose([b"[1, 2]", b"plain words"]).format == "text"
 
 
+def test_broken_json_is_json_and_not_text():
+    found = propose([b'{"text": "one two", }', b' {"text": "three'] * 3)
+    assert found.format == "json"
+    assert not found.sure
+
+
 def test_words_that_yaml_reads_as_something_else_are_quoted(tmp_path):
     for topic in ("null", "1234", "-", "0x1", "true", "a.b"):
         file = tmp_path / "one.yaml"

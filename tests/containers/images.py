@@ -1,4 +1,4 @@
-"""The images of compose.yaml, made without a registry of images.
+"""The images of compose.yaml and its neighbour, made without a registry of images.
 
 The base is Debian by debootstrap, slim by the rules of the image that the Dockerfile names, with
 Debian's own Python in its place; what others make has stand-ins (`stand-ins.Containerfile`). What
@@ -12,14 +12,17 @@ import tempfile
 from pathlib import Path
 
 from deploy.composition import DOCKERFILE, OURS, services
-from streamfilter.kafka.broker.jars import kafka_jars
+from streamfilter.kafka.broker.jars import kafka_jars, registry_jars
 from tests.containers.engine import Engine
 
 HERE = Path(__file__).parent
 BASE = "localhost/debian-slim-with-python"
 PACKAGES = ("python3", "python3-venv", "python-is-python3", "ca-certificates")
 PIPS_OWN = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
-STAND_INS = ("kafka", "prometheus", "alertmanager")
+STAND_INS = {
+    "kafka": kafka_jars, "registry": registry_jars, "prometheus": None, "alertmanager": None
+}  # fmt: skip
+"""What each copies, beside Debian's packages."""
 DEBOOTSTRAP_TIMEOUT_SECONDS = 1200
 FOR_PERSONS = ("doc", "info", "lintian", "locale", "man")
 NOT_FILES = ("./proc/*", "./sys/*", "./dev/*", "./var/cache/apt/*", "./var/lib/apt/lists/*",
@@ -32,10 +35,11 @@ def make(engine: Engine) -> None:
     if not engine.has(BASE):
         _make_base(engine)
     build_ours(engine)
-    jars = f"jars={kafka_jars()}"
-    for name in STAND_INS:
-        image = f"localhost/{services()[name].image}"
-        more = ("--target", name, "--build-context", jars)
+    for name, jars in STAND_INS.items():
+        image = f"localhost/{services(avro=True)[name].image}"
+        more = ["--target", name]
+        if jars:
+            more += ["--build-context", f"jars={jars()}"]
         engine.build(image, HERE / "stand-ins.Containerfile", HERE, {"BASE": BASE}, *more)
 
 

@@ -1,5 +1,7 @@
 """compose.yaml, up for real: built, two filters, a kill, a stop, and nothing left behind.
 
+Its neighbour with Avro as well: a schema registry, and stories that are read by its schemas.
+
 Long, since it builds images and starts a Kafka in a container: two to five minutes, and ten more
 the first time (`images.py` says what is kept). It needs root, and Debian's packages in `engine.py`.
 """
@@ -11,12 +13,14 @@ import os
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from deploy.composition import COMPOSE, OURS, services
+from deploy.composition import AVRO, COMPOSE, OURS, services
 from streamfilter.kafka.broker.jars import cache_directory
+from streamfilter.kafka.broker.registry import API
 from tests.containers import images
 from tests.containers.engine import PROGRAMS, PROJECT, Engine
 from tests.deploy.prometheus import Prometheus
@@ -25,6 +29,7 @@ from tests.deploy.tools import tool
 pytestmark = pytest.mark.long
 
 IMAGE = f"localhost/{OURS}"
+(REGISTRY_PORT,) = services(avro=True)["registry"].published.values()
 WAIT_SECONDS = 300
 OURS_BYTES_MAX = 225_000_000
 """What we add to a base: that of the Dockerfile has about 125 MB, and 350 are the limit of both."""
@@ -87,12 +92,30 @@ def test_a_newcomer_reads_the_help(engine):
 class Composition:
     """compose.yaml, as podman-compose runs it; Kafka UI and Grafana are left out by name."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, avro: bool = False) -> None:
         self.engine = engine
+        self._files = ("-f", str(COMPOSE), *(("-f", str(AVRO)) if avro else ()))
+        self.parts = (*UP, *(("registry",) if avro else ()))
 
     def compose(self, *arguments: str) -> str:
-        file = ("-p", PROJECT, "-f", str(COMPOSE))
+        file = ("-p", PROJECT, *self._files)
         return self.engine.run("podman-compose", *file, *arguments, timeout=600)
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        """All is up, one filter works and the other stands by; then nothing is left of it."""
+        self.down()
+        try:
+            self.compose("up", "--detach", "--no-build", *self.parts)
+            self.wait(lambda: filters(self).keys() == {"running", "standby"})
+            yield
+        finally:
+            self.down()
+            # Debian's podman-compose leaves the network; a later one takes it down as well.
+            self.engine.attempt("podman", "network", "rm", f"{PROJECT}_default")
+
+    def down(self) -> None:
+        self.compose("down", "--volumes")
 
     def container(self, service: str) -> str:
         return f"{PROJECT}_{service}_1"
@@ -131,7 +154,7 @@ class Composition:
     def logs(self) -> str:
         """Return the last lines of each container, and how it fares."""
         found = [self.engine.attempt("podman", "ps", "-a").stdout]
-        for service in UP:
+        for service in self.parts:
             done = self.engine.attempt("podman", "logs", "--tail", "15", self.container(service))
             found.append(f"{service}:\n{done.stdout}{done.stderr}")
         return "\n".join(found)
@@ -140,15 +163,8 @@ class Composition:
 @pytest.fixture(scope="module")
 def demo(engine: Engine) -> Iterator[Composition]:
     demo = Composition(engine)
-    demo.compose("down", "--volumes")
-    try:
-        demo.compose("up", "--detach", "--no-build", *UP)
-        demo.wait(lambda: filters(demo).keys() == {"running", "standby"})
+    with demo.up():
         yield demo
-    finally:
-        demo.compose("down", "--volumes")
-        # Debian's podman-compose leaves the network; a later one takes it down as well.
-        engine.attempt("podman", "network", "rm", f"{PROJECT}_default")
 
 
 def filters(demo: Composition) -> dict[str, str]:
@@ -156,7 +172,8 @@ def filters(demo: Composition) -> dict[str, str]:
     return {demo.state(name): name for name in ("streamfilter-a", "streamfilter-b")}
 
 
-def test_verdicts_flow_and_prometheus_scrapes_both(demo):
+def verdicts_flow(demo: Composition) -> Prometheus:
+    """Wait until Prometheus has seen each verdict."""
     prometheus = Prometheus(demo.url("prometheus"))
     judged = "sum by (verdict) (streamfilter_documents_total) > 0"
 
@@ -168,6 +185,11 @@ def test_verdicts_flow_and_prometheus_scrapes_both(demo):
         return {each["metric"]["verdict"] for each in found}
 
     demo.wait(lambda: seen() >= {"unique", "near_duplicate", "exact_duplicate", "rejected"})
+    return prometheus
+
+
+def test_verdicts_flow_and_prometheus_scrapes_both(demo):
+    prometheus = verdicts_flow(demo)
     targets = prometheus.api("targets")["activeTargets"]
     assert {target["labels"]["instance"]: target["health"] for target in targets} == {
         "streamfilter-a:9464": "up",
@@ -186,7 +208,7 @@ def test_who_has_a_health_check_passes_it(demo, service):
 
 
 def test_a_killed_filter_is_followed_by_the_other_and_a_stopped_one_exits_0(demo):
-    """The last of the demo: it ends it."""
+    """The last of this demo: it ends it."""
     working = filters(demo)["running"]
     (other,) = {"streamfilter-a", "streamfilter-b"} - {working}
     demo.engine.run("podman", "kill", "--signal", "KILL", demo.container(working))
@@ -194,5 +216,15 @@ def test_a_killed_filter_is_followed_by_the_other_and_a_stopped_one_exits_0(demo
     print(f"taken over after {seconds:.0f} s")
     demo.engine.run("podman", "stop", "--time", "30", demo.container(other))
     assert demo.inspect(other, "{{.State.ExitCode}}") == "0"
-    demo.compose("down", "--volumes")
+    demo.down()
+    assert demo.left() == []
+
+
+def test_with_avro_stories_are_read_by_the_schema_of_a_registry(engine):
+    demo = Composition(engine, avro=True)
+    with demo.up():
+        verdicts_flow(demo)
+        registry = f"http://127.0.0.1:{REGISTRY_PORT}{API}"
+        with urllib.request.urlopen(f"{registry}/subjects", timeout=10) as answer:
+            assert json.load(answer) == ["stories-value"]
     assert demo.left() == []

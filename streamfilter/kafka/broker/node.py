@@ -17,7 +17,7 @@ from pathlib import Path
 
 from streamfilter.kafka.broker.owned import Restarted
 
-FORMAT_TIMEOUT_SECONDS = 60
+FORMAT_TIMEOUT_SECONDS = 240
 HEAP = ("-Xms512m", "-Xmx512m")
 
 # Below Linux's ephemeral range (from 32768): no client's outgoing connection can take a port
