@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 import click
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.types import format_duration, parse_duration
+from streamfilter.config.types import format_duration, format_size, parse_duration
 from streamfilter.index.options import Memory
 from streamfilter.matching.capacity import Capacity, capacity, remembered
 from streamfilter.similarity.shape import Shape
+
+PASSING_MUCH = 0.05
+"""Of the new keys: from here on the front costs more time than memory."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -111,7 +114,7 @@ def report(found: Capacity | None) -> list[str]:
     """Return it as lines for a person."""
     if found is None:
         return []
-    return [
+    lines = [
         f"  remembers {found.documents:,} documents, if all that come are unique; a quarter more "
         "are stored (up to twice as many for a while after a limit was raised)",
         f"    disk: about {found.disk_bytes / 1e9:,.2f} GB (while files are merged, some of it "
@@ -121,6 +124,12 @@ def report(found: Capacity | None) -> list[str]:
         "factor, from the oldest window on",
         f"    restore from it into an empty directory: about {_rough(found.restore)}",
     ]
+    if found.front_passes > PASSING_MUCH:
+        lines.append(
+            f"    memory.miss_filter={format_size(found.front_bytes_advised)} would save time: as "
+            f"configured, {found.front_passes:.0%} of the new keys are looked for on disk"
+        )
+    return lines
 
 
 def _rough(duration: timedelta) -> str:

@@ -137,7 +137,9 @@ class MemorySection(Section):
     index_cache: Size = Field(default=size("128Mi"), ge=1 << 20, description="RocksDB block cache.")
     memtable: Size = Field(default=size("64Mi"), ge=1 << 20, description="RocksDB write buffers.")
     miss_filter: Size = Field(
-        default=size("192Mi"), description="Front that answers 'never seen' without RocksDB."
+        default=size("192Mi"),
+        description="Front that answers 'never seen' without "
+        "RocksDB; `plan --documents N` says how much N want.",
     )
 
 

@@ -61,12 +61,7 @@ class Layer:
     @property
     def pass_rate(self) -> float:
         """Return the expected share of unwritten keys that it does not recognise as such."""
-        load = WORDS * self.keys / len(self.words)
-        # Keys of a block are Poisson: average over the blocks how likely all bits are taken.
-        counts = np.arange(int(load + 12 * load**0.5) + 16)
-        logs = counts * np.log(max(load, 1e-300)) - load - _log_factorials(counts)
-        taken = 1 - (1 - 1 / 64) ** (counts * BITS_OF_WORD)
-        return min(1.0, float((np.exp(logs) * taken ** (WORDS * BITS_OF_WORD)).sum()))
+        return _pass_rate(self.words.nbytes, self.keys)
 
     def holding(self, spread: U64, halves: U64, masks: U64) -> NDArray[np.intp]:
         """Return the places of those keys that were perhaps added.
@@ -135,10 +130,8 @@ class Front:
 
     def _grow(self, wanted: int = 0) -> None:
         """Add a layer, of at least *wanted* bytes, as far as the bound allows it."""
-        size, left = max(wanted, SMALLEST_BYTES, GROWTH * self.bytes), self._bytes_max - self.bytes
-        if left >= BLOCK_BYTES:
-            # Each layer costs a look: no small one at the end.
-            self.layers.append(Layer.of_bytes(size if left - size >= size else left))
+        if size := _next_bytes(self.bytes, self._bytes_max, wanted):
+            self.layers.append(Layer.of_bytes(size))
 
     @property
     def bytes(self) -> int:
@@ -156,6 +149,38 @@ class Front:
         if not self.layers:
             return 1.0
         return 1 - prod(1 - layer.pass_rate for layer in self.layers)
+
+
+def expected_pass_rate(bytes_max: int, keys: int) -> float:
+    """Return the share of unwritten keys that a front of *bytes_max* lets pass once it has *keys*.
+
+    It grew one by one: a key that it took for known leaves no bits, and is counted all the same.
+    """
+    used, passing = 0, 1.0
+    while size := _next_bytes(used, bytes_max):
+        used += size
+        taken = min(keys, size * 8 // BITS_PER_KEY) if _next_bytes(used, bytes_max) else keys
+        passing *= 1 - _pass_rate(size, taken)
+        keys -= taken
+    return 1 - passing if used else 1.0
+
+
+def _next_bytes(used: int, bytes_max: int, wanted: int = 0) -> int:
+    """Return the size of the next layer, at least *wanted* as far as the bound allows; 0: none."""
+    size, left = max(wanted, SMALLEST_BYTES, GROWTH * used), bytes_max - used
+    # Each layer costs a look: no small one at the end.
+    size = size if left - size >= size else left
+    return size if size >= BLOCK_BYTES else 0
+
+
+def _pass_rate(size: int, keys: int) -> float:
+    """Return the expected share of unwritten keys that a layer of *size* bytes lets pass."""
+    load = BLOCK_BYTES * keys / size
+    # Keys of a block are Poisson: average over the blocks how likely all bits are taken.
+    counts = np.arange(int(load + 12 * load**0.5) + 16)
+    logs = counts * np.log(max(load, 1e-300)) - load - _log_factorials(counts)
+    taken = 1 - (1 - 1 / 64) ** (counts * BITS_OF_WORD)
+    return min(1.0, float((np.exp(logs) * taken ** (WORDS * BITS_OF_WORD)).sum()))
 
 
 def _masks(spread: U64, word: int) -> U64:

@@ -12,7 +12,9 @@ from math import isnan, nan
 
 import numpy as np
 
+from streamfilter.index.front import expected_pass_rate
 from streamfilter.index.options import MIB, Memory
+from streamfilter.index.protocol import WINDOWS_MAX
 from streamfilter.matching.retention import PARTS, Retention
 from streamfilter.similarity.shape import Shape
 
@@ -26,6 +28,12 @@ two busy cores (standby.json); shorter ones took 17,200 a second (kafka.json).""
 
 FRAME_BYTES = 20
 """Of a changelog record, beside the document's own: ten are ours, about ten are Kafka's."""
+
+FRONT_BITS_PER_KEY = 20
+"""With which a front lets less than half a percent of the new keys pass (`index.front`)."""
+
+FRONT_STEP = 32 * MIB
+"""In which a front's memory is advised."""
 
 TELLING = 0.01
 """Of a retention: what came in less of it tells nothing of the rest."""
@@ -46,6 +54,10 @@ class Capacity:
     """From the oldest window's beginning on; of one copy."""
     restore: timedelta
     """From the changelog, for a process with an empty directory."""
+    front_passes: float
+    """Share of the new keys that the front lets through to RocksDB, a read each."""
+    front_bytes_advised: int
+    """What the front would need to let next to none through."""
 
 
 def remembered(*, rate: float | None, retention: timedelta | None, most: int | None) -> int | None:
@@ -73,6 +85,7 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
     stored = documents + -(-documents // PARTS)
     each = shape.bytes_per_document(shingles=shingles)
     record = shape.record_bytes(shingles=shingles)
+    keys = -(-documents // PARTS) * (shape.bands + 1)  # of a window; one is the fingerprint's
     return Capacity(
         documents=documents,
         stored=stored,
@@ -80,7 +93,16 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
         memory_bytes=_resident(stored, memory),
         changelog_bytes=stored * (record + FRAME_BYTES),
         restore=timedelta(seconds=round(stored / RESTORED_A_SECOND)),
+        front_passes=_front_passes(memory.front_bytes, keys),
+        front_bytes_advised=-(-keys * WINDOWS_MAX * FRONT_BITS_PER_KEY // 8 // FRONT_STEP)
+        * FRONT_STEP,
     )
+
+
+def _front_passes(front_bytes: int, keys: int) -> float:
+    """Return the share of new keys that pass one of the fronts of all windows, of *keys* each."""
+    passing = expected_pass_rate(front_bytes // WINDOWS_MAX, keys)
+    return float(1 - (1 - passing) ** WINDOWS_MAX)
 
 
 def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float) -> float:

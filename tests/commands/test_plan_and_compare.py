@@ -133,7 +133,12 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     assert fewer["disk_bytes"] == 10_000_000 * (each - 150 * 4)
     assert fewer["memory_bytes"] == (593 + 100) << 20
     assert fewer["restore"] == pytest.approx(10_000_000 / 12_300, abs=1)
+    # Two windows more than half full of a fifth of the memory each: three bits for a key of them.
+    assert told["front_passes"] > 0.9 > 0.05 > fewer["front_passes"]
     text = run(capsys, "plan", *asked)[1]
+    assert "memory.miss_filter=6592Mi would save time: as configured, 100% of the new" in text
+    enough = run_json(capsys, "plan", *asked, "--set", "memory.miss_filter=6592Mi")["memory"]
+    assert enough["front_passes"] < 0.01
     assert "remembers 129,600,000 documents" in text
     assert "a quarter more are stored (up to twice as many for a while after a limit was r" in text
     assert "restore from it into an empty directory: about 4h" in text

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamfilter.index import front_file
-from streamfilter.index.front import BITS_PER_KEY, SMALLEST_BYTES, Front
+from streamfilter.index.front import BITS_PER_KEY, SMALLEST_BYTES, Front, expected_pass_rate
 
 MIB = 1 << 20
 SEED = 20_240_607
@@ -69,6 +69,19 @@ def test_a_front_grows_with_its_keys_up_to_its_bound() -> None:
     assert sizes[0] == SMALLEST_BYTES
     assert sizes[-1] == 5 * MIB
     assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize(("bound", "count"), [(MIB, 10_000), (5 * MIB, 1_500_000), (MIB, 700_000)])
+def test_what_a_front_will_let_pass_is_known_before_it_is_filled(bound: int, count: int) -> None:
+    front = Front(bound)
+    add(front, count, pieces=30)
+    passed = front.may_hold(random_keys(400_000, SEED + 3)).mean()
+    expected = expected_pass_rate(bound, count)
+    assert abs(passed - expected) < 6 * (expected / 400_000) ** 0.5 + 0.05 * expected
+
+
+def test_without_memory_everything_will_pass() -> None:
+    assert (expected_pass_rate(0, 10), expected_pass_rate(MIB, 0)) == (1.0, 0.0)
 
 
 def test_keys_that_come_again_take_no_room() -> None:
