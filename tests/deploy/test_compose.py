@@ -91,6 +91,9 @@ def test_one_service_builds_our_image_before_anybody_starts_and_the_others_use_i
     """Four built one tag at once, and a first parallel build collided."""
     building = [name for name, mine in MINE.items() if "build" in mine]
     assert building == ["topics"]
+    base = re.search(r"^ARG PYTHON=(\S+)$", (DEPLOY / "Dockerfile").read_text(), re.M)[1]
+    by_digest = MINE["topics"]["build"]["args"]["PYTHON"]
+    assert re.fullmatch(re.escape(base) + r"@sha256:[0-9a-f]{64}", by_digest)
     for name in MINE.keys() - building:
         assert MINE[name]["pull_policy"] == "never"
         waits = MINE[name]["depends_on"]["topics"]["condition"]
