@@ -37,6 +37,8 @@ class Panel:
     stacked: bool
     names: bool
     """Shows the legend instead of the number."""
+    floor: float
+    """Where the axis begins, unless a value lies below."""
     ceiling: float | None
     decimals: int | None
     colours: Mapping[str, str]
@@ -67,7 +69,7 @@ def _panels(dashboard: Mapping[str, Any]) -> Iterator[Panel]:
 
 def _panel(row: str, raw: Mapping[str, Any]) -> Panel:
     defaults, grid = raw["fieldConfig"]["defaults"], raw["gridPos"]
-    stacking = defaults.get("custom", {}).get("stacking", {}).get("mode")
+    custom = defaults.get("custom", {})
     sources = [raw["datasource"]["uid"], *(t["datasource"]["uid"] for t in raw["targets"])]
     return Panel(
         row,
@@ -75,8 +77,9 @@ def _panel(row: str, raw: Mapping[str, Any]) -> Panel:
         description=raw.get("description", ""),
         kind=raw["type"],
         unit=defaults.get("unit", ""),
-        stacked=stacking == "normal",
+        stacked=custom.get("stacking", {}).get("mode") == "normal",
         names=raw["options"].get("textMode") == "name",
+        floor=custom.get("axisSoftMin", 0.0),
         ceiling=defaults.get("max"),
         decimals=defaults.get("decimals"),
         colours=_colours(raw["fieldConfig"]),

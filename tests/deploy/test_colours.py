@@ -10,7 +10,7 @@ import pytest
 
 from deploy.grafana import overview
 from deploy.grafana.asking import Line
-from deploy.grafana.pictures import line_colours
+from deploy.grafana.pictures import limits_of, line_colours
 from deploy.grafana.reading import DIRECTORY, panels
 from streamfilter import monitoring
 from streamfilter.model import Verdict
@@ -70,3 +70,15 @@ def test_the_page_the_dashboards_and_their_pictures_have_one_palette():
     (shown,) = (p for p in panels(DIRECTORY / "overview.json") if p.title == "Records by verdict")
     lines = [Line(verdict.value, np.zeros(1), np.zeros(1)) for verdict in Verdict]
     assert line_colours(shown, lines) == [colours.BY_VERDICT[verdict] for verdict in Verdict]
+
+
+def test_a_picture_zooms_where_its_dashboard_does():
+    told = {panel.title: panel for panel in panels(DIRECTORY / "overview.json")}
+    recall, traffic = told["Recall, audited, with its interval"], told["Records by verdict"]
+
+    def limits(panel, *values):
+        return limits_of(panel, [Line("", np.zeros(len(values)), np.array(values))])
+
+    assert limits(recall, 0.98, 1.0) == (0.9, pytest.approx(1.002))
+    assert limits(recall, 0.4, np.nan) == (0.4, pytest.approx(1.012))
+    assert limits(traffic, 70.0, 90.0) == (0.0, None)
