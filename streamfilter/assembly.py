@@ -6,14 +6,12 @@ import json
 import logging
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamfilter.config.configuration import Config
-from streamfilter.config.input import RegistrySection
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.reader import Limits, Reader
-from streamfilter.documents.registry import Access, Registry, subject_of
-from streamfilter.documents.schemas import OneSchema, Schema, Schemas, SchemasAway
+from streamfilter.documents.schemas import OneSchema, Schema, Schemas, SchemasAway, subject_of
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
@@ -23,6 +21,9 @@ from streamfilter.process.cores import usable_cores
 from streamfilter.similarity.shape import Shape
 from streamfilter.stops import ConfigError, Problem
 from streamfilter.workers.crew import AUTO_MAX, Crew
+
+if TYPE_CHECKING:
+    from streamfilter.documents.registry import Registry
 
 _POLICY_FACT = "policy"
 WINDOW_BATCHES = 4
@@ -87,25 +88,26 @@ def registry_for(config: Config) -> Registry | None:
         ConfigError: the file of its authority cannot be read.
     """
     given = config.input.registry
-    try:
-        return None if given.url is None else Registry(_access(given, given.url))
-    except OSError as error:
-        raise _no_file("registry.ca_file", given.ca_file, error) from None
+    if given.url is None:
+        return None
+    from streamfilter.documents.registry import Access, Registry  # HTTP and TLS: 8 ms of a start
 
-
-def _no_file(key: str, path: Path | None, error: Exception) -> ConfigError:
-    return ConfigError([Problem(f"input.{key}", f"cannot read {path}: {error}", "name the file")])
-
-
-def _access(given: RegistrySection, url: str) -> Access:
-    return Access(
-        url,
+    access = Access(
+        given.url,
         user=given.user,
         password=given.password.get_secret_value() if given.password else None,
         token=given.token.get_secret_value() if given.token else None,
         ca_file=str(given.ca_file) if given.ca_file else None,
         seconds=given.timeout.total_seconds(),
     )
+    try:
+        return Registry(access)
+    except OSError as error:
+        raise _no_file("registry.ca_file", given.ca_file, error) from None
+
+
+def _no_file(key: str, path: Path | None, error: Exception) -> ConfigError:
+    return ConfigError([Problem(f"input.{key}", f"cannot read {path}: {error}", "name the file")])
 
 
 def newest_schema(config: Config) -> tuple[str, Schema | None]:
@@ -115,10 +117,10 @@ def newest_schema(config: Config) -> tuple[str, Schema | None]:
         ConfigError: a file cannot be read.
         SchemasAway: the registry does not answer.
     """
-    schemas = _schemas_for(config)
-    if isinstance(schemas, Registry):
+    if config.input.schema_file is None and (registry := registry_for(config)) is not None:
         subject = subject_of(config.input.topic)
-        return f"the newest schema of subject {subject}", schemas.newest(subject)
+        return f"the newest schema of subject {subject}", registry.newest(subject)
+    schemas = _schemas_for(config)
     only = None if schemas is None else schemas.schema(None)
     return str(config.input.schema_file), only
 

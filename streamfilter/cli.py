@@ -7,6 +7,7 @@ import gc
 import importlib
 import importlib.util
 import logging
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -76,7 +77,7 @@ class Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the verb's command, or None for an unknown one."""
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in VERBS or not importlib.util.find_spec(module_of(cmd_name)):
             return None
         command: click.Command = importlib.import_module(module_of(cmd_name)).command
         return command
@@ -104,6 +105,9 @@ def group() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
     _collect_seldom()
+    # A plugin of whatever is installed beside us would see the configuration with its secrets, and
+    # the search for one reads the metadata of all packages.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     standard.secure()
     return standard.settled(_run(arguments))
 

@@ -143,7 +143,7 @@ def _avro(stack: ExitStack, directory: Path, *, real: bool) -> Wire:
         path = directory / "story.avsc"
         path.write_text(AVRO_SCHEMA)
         return Wire(as_avro(1), {"format": "avro", "schema_file": str(path)})
-    from streamfilter.documents.registry import subject_of
+    from streamfilter.documents.schemas import subject_of
     from streamfilter.kafka.broker.registry import RealRegistry
 
     standard.answer("starting a schema registry …")

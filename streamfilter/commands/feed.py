@@ -18,7 +18,7 @@ from streamfilter.assembly import registry_for
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
 from streamfilter.demo.wire import AVRO_SCHEMA, Encode, as_avro, as_json
-from streamfilter.documents.registry import subject_of
+from streamfilter.documents.schemas import subject_of
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode, Temporary

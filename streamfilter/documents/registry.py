@@ -49,11 +49,6 @@ Reference = tuple[str, str, int]
 """Name in the schema that refers to it, subject, and version."""
 
 
-def subject_of(topic: str) -> str:
-    """Return where the schemas of a topic's values are, as serializers name it by default."""
-    return f"{topic}-value"
-
-
 @dataclass(frozen=True, slots=True)
 class Access:
     """Where a registry is, and who we are to it."""

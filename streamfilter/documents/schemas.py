@@ -80,6 +80,11 @@ class Schemas(Protocol):
         ...
 
 
+def subject_of(topic: str) -> str:
+    """Return where a registry has the schemas of a topic's values, as serializers name it."""
+    return f"{topic}-value"
+
+
 @dataclass(frozen=True, slots=True)
 class OneSchema:
     """A file in a registry's place: the schema of all records, whatever id they bear."""

@@ -128,7 +128,7 @@ def test_a_reader_that_goes_away_ends_the_process_quietly():
 
 
 def test_filter_brings_no_library_that_a_filter_of_texts_does_not_need(tmp_path):
-    """A whole run, for some are imported by what is called: numpy's masks are 15 ms, YAML 11."""
+    """A whole run, for some are imported by what is called: numpy's masks are 15 ms, TLS 8."""
     texts = ["the same ten words again", "the same ten words again and", "other words than those"]
     lines = [json.dumps({"id": str(row), "text": text}) for row, text in enumerate(texts)]
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
@@ -137,12 +137,30 @@ def test_filter_brings_no_library_that_a_filter_of_texts_does_not_need(tmp_path)
         "main(['filter', 'in.jsonl', *'--shingle char:5 --threshold .5'.split(), "
         "'--unique', 'once.jsonl', '--duplicates', 'again.jsonl']);"
         "print([m for m in ('rapidfuzz', 'confluent_kafka', 'prometheus_client', 'xml', 'yaml',"
-        " 'numpy.ma') if m in sys.modules])"
+        " 'ssl', 'numpy.ma') if m in sys.modules])"
     )
     command = [sys.executable, "-c", script]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert ran.stdout.strip() == "[]", ran.stderr
     assert (tmp_path / "again.jsonl").read_text().count("near_duplicate") == 1
+
+
+def test_no_plugin_of_what_is_installed_beside_us_sees_the_configuration(tmp_path):
+    """As pydantic finds them: by the metadata of any distribution on the path."""
+    metadata = tmp_path / "spy-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: spy\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[pydantic]\nspy = spy:plugin\n")
+    (tmp_path / "spy.py").write_text("raise SystemExit('it was asked')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment.pop("PYDANTIC_DISABLE_PLUGINS", None)
+    command = [sys.executable, "-m", "streamfilter", "check", "--set", "kafka.password=secret"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180)
+    assert "it was asked" not in ran.stdout + ran.stderr
+    script = "import streamfilter.config.configuration"
+    command = [sys.executable, "-c", script]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180)
+    assert "it was asked" in ran.stderr, "the spy is no plugin: this test shows nothing"
 
 
 def test_a_verb_looks_seldom_for_cycles_and_not_at_all_at_its_end():
