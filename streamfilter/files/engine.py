@@ -94,6 +94,7 @@ class Engine:
             documents=settings.batch_documents,
             size=settings.batch_bytes,
             boundary=known.lines + 1,
+            summed=self.sources.kept,
         )
         turns = some_ahead if self.ahead else at_once
         try:

@@ -46,7 +46,9 @@ class InputFile:
         # A file name need not be UTF-8, but what is written about it must be.
         self.name = os.fsencode(name or path).decode("utf-8", "backslashreplace")
         self._raw = _open(path)
-        self.digest = blake2b(digest_size=16)
+        self.summed = True
+        """Whether anybody will ask what was read: a digest is a fiftieth of what a filter takes."""
+        self._digest = blake2b(digest_size=16)
         """Of the lines read so far, each with a line feed: a file may grow after a last line that
         had none."""
 
@@ -59,11 +61,14 @@ class InputFile:
             return 0
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
-    def stretches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Stretch]:
+    def stretches(
+        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
+    ) -> Iterator[Stretch]:
         """Yield at most *documents* lines at a time; *size* bytes of them close one earlier.
 
-        None reaches over the line *boundary*.
+        None reaches over the line *boundary*. Each bears a digest if they are *summed*.
         """
+        self.summed = summed
         return stretches_of(
             self._records(), self.read_so_far, documents=documents, size=size, boundary=boundary
         )
@@ -71,7 +76,8 @@ class InputFile:
     def _records(self) -> Iterator[tuple[Record | None, int]]:
         for number, raw in enumerate(self.raw_lines(), 1):
             line = raw.removesuffix(b"\n")
-            self.digest.update(raw if len(raw) > len(line) else raw + b"\n")
+            if self.summed:
+                self._digest.update(raw if len(raw) > len(line) else raw + b"\n")
             there = line and not line.isspace()
             yield Record(Source(self.name, 0, number), None, line) if there else None, len(line)
 
@@ -94,11 +100,17 @@ class InputFile:
         return self._raw
 
     def read_so_far(self) -> tuple[int, str]:
-        """Return how far the input has been read, and the digest in hexadecimal.
+        """Return how far the input has been read, and the digest in hexadecimal, "" without.
 
         That far in bytes as stored; 0 if nobody can know.
         """
-        return self._raw.tell() if self._raw.seekable() else 0, self.digest.hexdigest()
+        digest = self._digest.hexdigest() if self.summed else ""
+        return self._raw.tell() if self._raw.seekable() else 0, digest
+
+    def sum(self, read: bytes) -> None:
+        """Take what was *read* into the digest, if anybody will ask for it."""
+        if self.summed:
+            self._digest.update(read)
 
     def writer(self, output: OutputFile) -> Writer:
         """Return what writes lines."""

@@ -45,6 +45,11 @@ class Sources:
         if self._path is not None and self._path.exists():
             self._known = _read(self._path)
 
+    @property
+    def kept(self) -> bool:
+        """Return whether a later run will know what this one has read."""
+        return self._path is not None
+
     def __len__(self) -> int:
         return len(self._known)
 

@@ -28,7 +28,7 @@ class Stretch:
     bytes_read: int
     """How far the input has been read, in bytes as stored (compressed if it is)."""
     digest: str
-    """Of all before ``end``, in hexadecimal."""
+    """Of all before ``end``, in hexadecimal, if it was asked for."""
 
 
 class Input(Protocol):
@@ -40,10 +40,13 @@ class Input(Protocol):
     name: str
     """What the index knows it by."""
 
-    def stretches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Stretch]:
+    def stretches(
+        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
+    ) -> Iterator[Stretch]:
         """Yield at most *documents* records at a time; *size* bytes of them close one earlier.
 
-        None reaches over the line or row *boundary*.
+        None reaches over the line or row *boundary*. Each bears a digest if they are *summed*:
+        for whoever remembers what was read.
 
         Raises:
             BrokenInput: it is damaged; says how far it can be read.

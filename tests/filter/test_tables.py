@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from streamfilter.cli import main
+from streamfilter.documents.reader import Reader
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 from tests.filter.tables import FORMATS, Format
@@ -91,6 +94,21 @@ def test_a_file_that_changed_under_a_memory_is_refused(
     rows[7]["text"] = "Another text, which was not there when the memory was made"
     assert desk.run(format.file(desk.path, rows), state="memory") == 78
     assert "is not what it was" in capsys.readouterr().err
+
+
+@formats
+def test_what_was_read_is_summed_up_for_a_memory_and_for_nobody_else(
+    desk: Desk, format: Format
+) -> None:
+    path = str(format.file(desk.path, told(60)))
+    table = cast(Any, import_module(f"streamfilter.files.formats.{format.name}")).table
+
+    def digest(*, summed: bool) -> str:
+        with closing(table(path, Reader(), name=None)) as rows:
+            *_, last = rows.stretches(documents=25, size=1 << 20, summed=summed)
+            return last.digest
+
+    assert (digest(summed=False), len(digest(summed=True))) == ("", 32)
 
 
 @formats

@@ -63,7 +63,7 @@ class AvroTable:
                 f"{path} is packed by {self.codec}; we unpack {' and '.join(_CODECS)}\n    cure: "
                 "write it anew, such as by `avro-tools recodec --codec deflate IN OUT`"
             )
-        self._file.digest.update(text.encode())
+        self._file.sum(text.encode())
         check_columns(path, columns, reader)
 
     def _header(self) -> Mapping[str, bytes]:
@@ -81,11 +81,14 @@ class AvroTable:
         self.header, self._bytes.kept = b"".join(self._bytes.kept or ()), None
         return metadata
 
-    def stretches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Stretch]:
+    def stretches(
+        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
+    ) -> Iterator[Stretch]:
         """Yield at most *documents* rows at a time; *size* bytes of them close one earlier.
 
-        None reaches over the row *boundary*.
+        None reaches over the row *boundary*. Each bears a digest if they are *summed*.
         """
+        self._file.summed = summed
         return stretches_of(
             self._rows(), self._file.read_so_far, documents=documents, size=size, boundary=boundary
         )
@@ -94,7 +97,7 @@ class AvroTable:
         with self._damage():
             for row in self._decoded():
                 raw = row.value or b""
-                self._file.digest.update(raw)
+                self._file.sum(raw)
                 yield row, len(raw)
 
     def _decoded(self) -> Iterator[Row]:

@@ -49,7 +49,7 @@ class CsvTable:
         seen: list[bytes] = []
         self.header, self.delimiter, lines = self._first_row(raws, seen, reader.needed)
         self.first = b"".join(seen[:lines])
-        self._file.digest.update(self.first)
+        self._file.sum(self.first)
         self._row_lines = RowLines(chain(seen[lines:], raws), self._file, self.delimiter, limit)
         check_columns(path, self.header, reader)
         self._wanted = {
@@ -90,11 +90,14 @@ class CsvTable:
             raise BrokenInput(message)
         return max(rows, key=lambda each: len(each[0]))
 
-    def stretches(self, *, documents: int, size: int, boundary: int = 0) -> Iterator[Stretch]:
+    def stretches(
+        self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
+    ) -> Iterator[Stretch]:
         """Yield at most *documents* rows at a time; *size* bytes of them close one earlier.
 
-        None reaches over the row *boundary*.
+        None reaches over the row *boundary*. Each bears a digest if they are *summed*.
         """
+        self._file.summed = summed
         return stretches_of(
             self._rows(), self._file.read_so_far, documents=documents, size=size, boundary=boundary
         )
@@ -196,7 +199,7 @@ class RowLines:
 
     def _taken(self) -> bytes:
         raw = next(self._lines)
-        self._file.digest.update(raw if raw.endswith(b"\n") else raw + b"\n")
+        self._file.sum(raw if raw.endswith(b"\n") else raw + b"\n")
         return raw
 
     def _pass_over(self) -> None:
