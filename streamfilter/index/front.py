@@ -31,6 +31,9 @@ BITS_PER_KEY = 32
 SMALLEST_BYTES = 2 << 20  # 30,000 documents
 GROWTH = 15  # the layers of the default 192 MiB: 2, 30, 160
 
+HOPELESS = 2_000
+"""Keys of a block of 256 bits, at which none of them is left."""
+
 _HALF = np.uint64(32)
 _SIX_BITS = np.uint64(63)
 _ONE = np.uint64(1)
@@ -176,6 +179,8 @@ def _next_bytes(used: int, bytes_max: int, wanted: int = 0) -> int:
 def _pass_rate(size: int, keys: int) -> float:
     """Return the expected share of unwritten keys that a layer of *size* bytes lets pass."""
     load = BLOCK_BYTES * keys / size
+    if load > HOPELESS:
+        return 1.0
     # Keys of a block are Poisson: average over the blocks how likely all bits are taken.
     counts = np.arange(int(load + 12 * load**0.5) + 16)
     logs = counts * np.log(max(load, 1e-300)) - load - _log_factorials(counts)

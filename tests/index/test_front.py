@@ -80,8 +80,9 @@ def test_what_a_front_will_let_pass_is_known_before_it_is_filled(bound: int, cou
     assert abs(passed - expected) < 6 * (expected / 400_000) ** 0.5 + 0.05 * expected
 
 
-def test_without_memory_everything_will_pass() -> None:
+def test_without_memory_or_with_too_many_keys_everything_will_pass() -> None:
     assert (expected_pass_rate(0, 10), expected_pass_rate(MIB, 0)) == (1.0, 0.0)
+    assert expected_pass_rate(MIB, 10**18) == 1.0
 
 
 def test_keys_that_come_again_take_no_room() -> None:
