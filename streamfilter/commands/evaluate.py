@@ -27,7 +27,7 @@ from streamfilter.evaluation.judge import evaluate
 from streamfilter.evaluation.report import Report
 from streamfilter.evaluation.run import Run
 from streamfilter.files.finished_run import read_run
-from streamfilter.files.lines import STDIN
+from streamfilter.files.inputs import check_read_again
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.scratch import scratch
 from streamfilter.files.summary import all_broken
@@ -170,8 +170,6 @@ def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) 
         raise click.UsageError("give both --unique and --duplicates, or neither")
     if others["dead_letter"] and not all(outputs):
         raise click.UsageError("--dead-letter goes with --unique and --duplicates")
-    if STDIN in inputs:
-        raise click.UsageError("an input is read twice: give a file, not standard input")
 
 
 def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) -> Run:
@@ -186,6 +184,7 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
             dead_letter=others["dead_letter"],
             short_dropped=short_dropped,
         )
+    check_read_again(inputs, who="evaluate --pairs without a run's outputs")
     with scratch() as directory:
         unique, duplicates, dead = (
             str(directory / name) for name in ("unique", "duplicates", "dead")

@@ -88,6 +88,23 @@ def read_in(
                 yield from zip(records, reader.read_all(records), strict=True)
 
 
+def check_read_again(paths: Iterable[str], *, who: str) -> None:
+    """Refuse what *who* cannot read a second time: standard input, pipes, devices.
+
+    Raises:
+        Stop: (usage) names the path.
+    """
+    for path in paths:
+        file = Path(path)
+        if path == STDIN or (file.exists() and not (file.is_file() or file.is_dir())):
+            name = "standard input" if path == STDIN else path
+            raise Stop(
+                f"{who} reads its inputs twice, and {name} can be read only once\n"
+                "    cure: write it to a file, and give that",
+                exit_code=ExitCode.USAGE,
+            )
+
+
 def records_in(paths: Iterable[str], config: Config) -> Iterator[Record]:
     """Yield the records of files, one file after the other.
 

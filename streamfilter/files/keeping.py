@@ -18,15 +18,15 @@ from typing import Any
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
-from streamfilter.files.inputs import opened, records_in
-from streamfilter.files.lines import STDIN, lines_of
-from streamfilter.files.outputs import Outputs
+from streamfilter.files.inputs import check_read_again, opened, records_in
+from streamfilter.files.lines import lines_of
+from streamfilter.files.outputs import AS_THEY_WERE, Outputs
 from streamfilter.files.run import Job, check_paths, filter_files, no_progress
 from streamfilter.files.scratch import scratch
 from streamfilter.files.summary import Summary
 from streamfilter.matching import envelope
 from streamfilter.model import Document, Record, Source
-from streamfilter.stops import ExitCode, Stop
+from streamfilter.stops import ExitCode, Stop, Temporary
 
 KEEPS = ("first", "longest")
 """Whom a group is kept by."""
@@ -57,6 +57,11 @@ class _Groups:
         self.members[duplicate] = _Member(evidence=evidence)
         self.members.setdefault(first, _Member())
 
+    @property
+    def measured(self) -> bool:
+        """Return whether each member was met again."""
+        return all(member.characters >= 0 for member in self.members.values())
+
     def measure(self, record: Record, reader: Reader) -> None:
         """Note how long a member is; the longest so far, the oldest of equals, is kept."""
         member = self.members.get(record.source)
@@ -77,13 +82,15 @@ def filter_keeping_longest(
 
     Raises:
         Stop: an input cannot be read twice, a state is to be kept, or what `filter_files` says.
+        Temporary: an input changed before it was read again; the outputs are as they were.
     """
-    if STDIN in job.inputs or job.state is not None or job.shadow:
+    if job.state is not None or job.shadow:
         raise Stop(
-            "--keep longest needs the whole input: files that can be read twice, without --state "
-            "and without output.mode shadow",
+            "--keep longest knows a group by the whole input: leave --state and output.mode "
+            "shadow out",
             exit_code=ExitCode.USAGE,
         )
+    check_read_again(job.inputs, who="--keep longest")
     outputs = [job.unique, job.duplicates, job.dead_letter]
     check_paths(job.inputs, [path for path in outputs if path is not None])
     reader = reader_for(config)
@@ -98,14 +105,27 @@ def filter_keeping_longest(
         groups = _groups(duplicates)
         for record in records_in(job.inputs, config):
             groups.measure(record, reader)
+        if not groups.measured:
+            raise _changed(job)
         paths = job.unique, job.duplicates, job.dead_letter
         with Outputs(*paths, writer=first.writer) as written:
-            _place(job, config, groups, unique, written)
+            placed = _place(job, config, groups, unique, written)
+            if placed != summary.places["unique"] + summary.places["duplicates"]:
+                raise _changed(job)
             if written.dead_letter is not None:
                 for record in lines_of(str(dead)):
                     written.dead_letter.write(record.value or b"")
             written.publish()
     return summary
+
+
+def _changed(job: Job) -> Temporary:
+    return Temporary(
+        f"{' or '.join(job.inputs)} changed before it was read again: nobody knows whose the "
+        "verdicts are\n"
+        f"    what stays: {AS_THEY_WERE}\n"
+        "    cure: run it again when nobody writes to it"
+    )
 
 
 def _groups(duplicates: Path) -> _Groups:
@@ -115,8 +135,9 @@ def _groups(duplicates: Path) -> _Groups:
     return groups
 
 
-def _place(job: Job, config: Config, groups: _Groups, unique: Path, outputs: Outputs) -> None:
-    """Write each record of the input to where it goes now, in the input's order."""
+def _place(job: Job, config: Config, groups: _Groups, unique: Path, outputs: Outputs) -> int:
+    """Write each record of the input to where it goes now, in its order; return how many do."""
+    placed = 0
     forwarded = (record.value for record in records_in([str(unique)], config))
     waiting = next(forwarded, None)
     for record in records_in(job.inputs, config):
@@ -130,6 +151,10 @@ def _place(job: Job, config: Config, groups: _Groups, unique: Path, outputs: Out
             outputs.duplicates.write(envelope.encode(found))
         elif first is not None or comes_out:
             outputs.unique.add(record)
+        else:
+            continue
+        placed += 1
+    return placed
 
 
 def _evidence(groups: _Groups, record: Record, first: Source) -> dict[str, Any]:

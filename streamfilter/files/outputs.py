@@ -2,7 +2,8 @@
 
 A reader never sees half a file, and a run that dies leaves the previous outputs alone. The
 renames come one after the other: a crash between them is healed by running again. What is no
-regular file (a pipe, ``/dev/null``, standard output ``-``) is written as it comes.
+regular file (a pipe, ``/dev/null``, standard output ``-``, whatever a shell has opened for us) is
+written as it comes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import errno
 import fcntl
 import gzip
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +25,8 @@ from streamfilter.stops import ExitCode, NoRoom, Stop, Temporary, no_room
 STDOUT = "-"
 PARTIAL = ".partial"
 AS_THEY_WERE = "the outputs are as they were (of a pipe or a device: not whole)"
+_OPEN_ALREADY = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+"""A descriptor of this process by its name, as shells write ``>(gzip > file)``."""
 _BUFFER_BYTES = 1 << 17  # nobody reads the file before it is complete
 
 
@@ -56,6 +60,9 @@ class OutputFile:
             if sys.stdout is None:
                 raise OSError(errno.EBADF, "standard output is closed")
             return sys.stdout.buffer
+        open_already = _OPEN_ALREADY.fullmatch("/dev/fd/1" if path == "/dev/stdout" else path)
+        if open_already is not None:  # not opened anew: the shell's may append to a file
+            return os.fdopen(os.dup(int(open_already[1])), "wb")
         if self._target.exists() and not self._target.is_file():
             return open(self._target, "wb")
         partial = self._target.with_name(self._target.name + PARTIAL)

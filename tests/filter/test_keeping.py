@@ -1,11 +1,13 @@
 """`filter --keep longest`: the same groups, and the longest text of each comes out."""
 
 import json
+import os
 import random
 
 import pytest
 
 from streamfilter.cli import main
+from streamfilter.files import keeping
 from tests.documents.json_schema import violations
 from tests.support.texts import ROOT
 
@@ -77,5 +79,38 @@ def test_the_first_is_the_default_and_longest_needs_the_whole_input(tmp_path, ca
     command += ["--duplicates", str(tmp_path / "d"), "--keep", "longest"]
     assert main([*command, "--state", str(tmp_path / "state")]) == 64
     assert main([*command, "--set", "output.mode=shadow"]) == 64
-    assert "--keep longest needs the whole input" in capsys.readouterr().err
+    assert "leave --state and output.mode shadow out" in capsys.readouterr().err
     assert not (tmp_path / "u").exists()
+
+
+@pytest.mark.parametrize("others", [["--keep", "longest"], []], ids=["keep", "evaluate"])
+def test_what_can_be_read_only_once_is_refused_before_anything_is_read(others, tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "truth").write_text("a\tb\t0.9\n")
+    outputs = ["--unique", str(tmp_path / "u"), "--duplicates", str(tmp_path / "d")]
+    command = ["filter", *outputs, *others] if others else ["evaluate"]
+    options = [] if others else ["--pairs", str(tmp_path / "truth")]
+    for path, name in ((str(pipe), str(pipe)), ("-", "standard input")):
+        assert main([*command, path, *options]) == 64
+        assert f"{name} can be read only once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("left", [0, 1, 60])
+def test_a_file_that_shrinks_before_it_is_read_again_is_told(left, tmp_path, capsys, monkeypatch):
+    lines = [json.dumps(story) for story in stories(10)]
+    before = run(tmp_path, "a", lines)
+    whole = keeping.filter_files
+
+    def shrinking(*arguments, **named):
+        summary = whole(*arguments, **named)
+        (tmp_path / "in.jsonl").write_text("".join(f"{line}\n" for line in lines[:left]))
+        return summary
+
+    monkeypatch.setattr(keeping, "filter_files", shrinking)
+    (tmp_path / "in.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    paths = [str(tmp_path / f"a.{place}") for place in ("unique", "duplicates")]
+    command = ["filter", str(tmp_path / "in.jsonl"), "--keep", "longest"]
+    assert main([*command, "--unique", paths[0], "--duplicates", paths[1]]) == 75
+    assert "changed before it was read again" in capsys.readouterr().err
+    assert (tmp_path / "a.unique").read_text().splitlines() == before["unique"]

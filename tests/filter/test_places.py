@@ -240,6 +240,22 @@ def test_a_pipe_as_output_is_written_and_not_replaced(desk: Desk) -> None:
     assert received[0].count(b"\n") > 5
 
 
+@pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}"])
+def test_what_a_shell_has_opened_is_written_behind_what_is_there(desk: Desk, name: str) -> None:
+    source = write(desk.path / "in", lines_of(stories(5)))
+    assert desk.run(source) == 0
+    out, found = os.pipe()
+    with open(desk.path / "all", "ab") as file:
+        file.write(b"before\n")
+        file.flush()
+        places = [name.format(number) for number in (file.fileno(), found)]
+        assert desk.run(source, unique=places[0], duplicates=places[1]) == 0
+    os.close(found)
+    assert (desk.path / "all").read_bytes() == b"before\n" + desk.unique.read_bytes()
+    with open(out, "rb") as received:
+        assert received.read() == desk.duplicates.read_bytes()
+
+
 def test_a_link_to_an_output_stays_a_link(desk: Desk) -> None:
     (desk.path / "elsewhere").mkdir()
     desk.unique.symlink_to(desk.path / "elsewhere" / "real")
