@@ -39,6 +39,8 @@ for ever."""
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-", re.ASCII)
+_NAME = re.compile(r"[^\W\d][\w -]{0,60}")
+"""A field's or a column's, written as such and not as the way to it."""
 
 SECRET_PROPERTY = re.compile(
     r"password|passphrase|secret|token|jaas|\.pem$|_key$|oauthbearer\.config|assertion|userinfo"
@@ -149,7 +151,8 @@ def check_pointer(value: str) -> str:
     every element of an array.
     """
     if not value.startswith("/"):
-        raise ValueError("expected a JSON Pointer, such as /text or /article/body")
+        like = f"/{value}" if _NAME.fullmatch(value) else "/text or /article/body"
+        raise ValueError(f"expected a JSON Pointer, such as {like}")
     if re.search(r"~(?![01])", value):
         raise ValueError("expected '~0' for '~' and '~1' for '/' inside a JSON Pointer")
     if any(_ARRAY_INDEX.fullmatch(step) for step in value.split("/")[1:]):
@@ -167,7 +170,8 @@ def check_id(value: str) -> str:
     if value == "key" or (value.startswith("header:") and value != "header:"):
         return value
     if not value.startswith("/"):
-        raise ValueError("expected a JSON Pointer such as /id, key, header:NAME, or null")
+        like = f"/{value}" if _NAME.fullmatch(value) else "/id"
+        raise ValueError(f"expected a JSON Pointer such as {like}, key, header:NAME, or null")
     if "*" in value.split("/"):
         raise ValueError("expected an id that is there once, not one for each element of an array")
     return check_pointer(value)

@@ -9,6 +9,7 @@ from streamfilter.matching import envelope
 from streamfilter.model import (
     DUPLICATES,
     Decision,
+    ErrorCode,
     Malformed,
     Record,
     Unjudged,
@@ -78,7 +79,16 @@ class Placement:
         if self.outputs.dead_letter is None:
             raise BrokenInput(
                 f"{place_of(record)}: {malformed.code.value}: {malformed.message}\n"
-                "    cure: mend it and run again, or set such records aside with --dead-letter PATH"
+                f"    cure: {_cure(malformed.code)}set such records aside with --dead-letter PATH"
             )
         self.outputs.dead_letter.write(envelope.dead_letter(malformed, record))
         self.summary.count(Verdict.REJECTED, malformed.code)
+
+
+def _cure(code: ErrorCode) -> str:
+    if code in (ErrorCode.MISSING_TEXT, ErrorCode.MISSING_ID):
+        return (
+            "name the text and the id that the records have, such as --text /body --id none "
+            "(`streamfilter peek FILE` shows them), or "
+        )
+    return "mend it and run again, or "

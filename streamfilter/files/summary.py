@@ -14,7 +14,8 @@ def all_broken(records: int) -> BrokenInput:
     """Return the end of a verb that could read none of its records: wrong pointers, most likely."""
     return BrokenInput(
         f"all {records:,} records are broken, and none was judged\n    cure: name the text "
-        "and the id that your records have, such as --text /body --id none"
+        "and the id that your records have, such as --text /body --id none; `streamfilter peek "
+        "FILE` shows what they have, and what is wrong with them"
     )
 
 

@@ -41,11 +41,11 @@ def test_rows_come_out_byte_for_byte_whatever_parts_them(
 
 
 BROKEN = {
-    'x,"a word that no quote ends\n': "unexpected end of data",
-    'x,"a quote" in the middle\n': "',' expected after '\"'",
+    'x,"a word that no quote ends\n': "a quote is opened in it that nothing ends",
+    'x,"a quote" in the middle\n': "more stands behind the quote that ends a cell",
     "x\n": "the row has 1 cells, the first one 2",
     "x,a text, with a comma that nobody quoted\n": "the row has 3 cells, the first one 2",
-    "x\rx,y\n": "new-line character seen in unquoted field",
+    "x\rx,y\n": "a carriage return stands in it without a line feed",
 }
 
 
@@ -110,7 +110,8 @@ def test_a_quote_that_swallows_the_file_is_told_and_costs_no_more_memory_than_a_
     ("content", "said"),
     [
         (b"", "is empty: the first row of CSV names its columns"),
-        (b'"id,text\n1,x\n', "its first row cannot be read: unexpected end of data"),
+        (b'"id,text\n1,x\n', "its first row cannot be read: a quote is opened in it"),
+        (b"id,text\r1,x\r2,y\r", "`tr '\\r' '\\n'`"),
         (b"id,text,text\n1,x,y\n", "has 2 columns named 'text'"),
         ("id,text\n1,x\n".encode("utf-16"), "is UTF-16, and CSV is read as UTF-8"),
         (b'"key";"body"\n1;x\n', "has no column text; it has key, body\n"),

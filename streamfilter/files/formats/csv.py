@@ -86,7 +86,7 @@ class CsvTable:
                 "by `iconv -f UTF-16 -t UTF-8`"
             )
         if not rows:
-            message = f"{self.path} is no CSV: its first row cannot be read: {trouble}"
+            message = f"{self.path} is no CSV: its first row cannot be read: {_in_words(trouble)}"
             raise BrokenInput(message)
         return max(rows, key=lambda each: len(each[0]))
 
@@ -121,7 +121,7 @@ class CsvTable:
             except StopIteration:
                 return
             except csv.Error as error:
-                trouble = Malformed(ErrorCode.SCHEMA_DECODE, str(error))
+                trouble = Malformed(ErrorCode.SCHEMA_DECODE, _in_words(error))
             except Unreadable as error:
                 trouble = error.reading
             yield lines.end_row(), cells, trouble
@@ -240,6 +240,21 @@ def _behind_quote(line: bytes, at: int) -> int:
             return at + 1
         at += 2
     return 0
+
+
+def _in_words(error: csv.Error | None) -> str:
+    """Return what the parser says, for whoever sees the file and not the parser."""
+    said = str(error)
+    if said == "unexpected end of data":
+        return "a quote is opened in it that nothing ends"
+    if "expected after" in said:
+        return "more stands behind the quote that ends a cell (a quote in a cell is written twice)"
+    if "new-line character" in said:
+        return (
+            "a carriage return stands in it without a line feed (if all rows end so: "
+            "`tr '\\r' '\\n'`)"
+        )
+    return said
 
 
 def _begun(raws: Iterator[bytes], seen: list[bytes]) -> Iterator[str]:
