@@ -30,10 +30,11 @@ from functools import wraps
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
+from streamfilter.collection import given
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.collection.identity import (
     identity_at,
@@ -46,6 +47,7 @@ from streamfilter.collection.identity import (
     wanted_identity,
     warn_of_missed,
 )
+from streamfilter.index.directory import refuse_inside
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Index
@@ -125,9 +127,11 @@ class Deduplicator:
                 given, and what was forgotten does not come back. By default nothing is forgotten.
 
         Raises:
-            ValueError: a value that cannot be; the message names the cure.
+            TypeError, ValueError: a value that cannot be; the message names the cure.
             IndexFault: *path* is in use, damaged, or was made with another scheme.
         """
+        if threshold is not None:
+            given.check_threshold(threshold)
         retention = retention_of(retention_documents)
         asked = MatchPolicy() if threshold is None else MatchPolicy(threshold=threshold)
         known = identity_at(path)
@@ -179,8 +183,10 @@ class Deduplicator:
 
         Raises:
             FileExistsError: something is there already.
-            IndexFault: it cannot be written.
+            IndexFault: it cannot be written, or lies in our own directory.
         """
+        if self._path is not None:
+            refuse_inside(Path(path), Path(self._path), what="the index")
         if Path(path).exists() and any(Path(path).iterdir()):
             raise FileExistsError(f"{path}: is not empty; name a directory that is new")
         index = open_index(Path(path), self._identity, bucket_cap=BUCKET_CAP)
@@ -219,7 +225,7 @@ class Deduplicator:
 
     @_alone
     def __contains__(self, id: str) -> bool:
-        return self._collection.ordinals_of([id]) != [None]
+        return self._collection.ordinals_of([given.check_id(id)]) != [None]
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the ids, in the order in which their texts came."""
@@ -243,13 +249,12 @@ class Deduplicator:
             For each the earlier documents, of this call too, that are like it.
 
         Raises:
-            ValueError: an id is known, or comes twice; the thousands before it are remembered.
+            TypeError: what is no pair of two texts; the thousands before it are remembered.
+            ValueError: an id is known, or comes twice, or is no UTF-8; as before.
         """
         found: list[list[Duplicate]] = []
-        pairs = iter(documents)
+        pairs = map(given.check_pair, documents)
         while chunk := list(islice(pairs, BATCH_DOCUMENTS)):
-            for id, text in chunk:
-                _refuse_others(id, text)
             ids = [id for id, _ in chunk]
             self._refuse_known(ids)
             ordinals = self._collection.put(ids, [text for _, text in chunk])
@@ -270,27 +275,26 @@ class Deduplicator:
     @_alone
     def update(self, id: str, text: str) -> list[Duplicate]:
         """Give *id*, known or not, this text; return the other documents that are like it."""
-        _refuse_others(id, text)
-        ordinals = self._collection.put([id], [text])
+        ordinals = self._collection.put([given.check_id(id)], [given.check_text(text)])
         (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
         return _duplicates(row)
 
     @_alone
     def forget(self, id: str) -> bool:
         """Forget the document *id*; return whether it was known."""
-        return self._collection.remove([id]) == 1
+        return self._collection.remove([given.check_id(id)]) == 1
 
     @_alone
     def forget_many(self, ids: Iterable[str]) -> int:
         """Forget the documents of *ids*, a thousand in one write; return how many were known."""
-        left, known = iter(ids), 0
+        left, known = map(given.check_id, given.check_many(ids)), 0
         while chunk := list(islice(left, BATCH_DOCUMENTS)):
             known += self._collection.remove(list(dict.fromkeys(chunk)))
         return known
 
     def is_duplicate(self, text: str) -> bool:
         """Return whether a remembered document is like *text*. Remembers nothing."""
-        return bool(self.duplicates_of(text))
+        return bool(self.duplicates_of(given.check_text(text)))
 
     @_alone
     def duplicates_of(
@@ -308,10 +312,9 @@ class Deduplicator:
         if (text is None) is (id is None):
             raise ValueError("give a text, or id=...: one of them")
         policy = self._policy_at(threshold, stacklevel=3)  # through `_alone`
-        _refuse_others(id or "", text or "")
         if text is not None:
-            return _duplicates(self._collection.like_texts([text], policy)[0])
-        (ordinal,) = self._collection.ordinals_of([id or ""])
+            return _duplicates(self._collection.like_texts([given.check_text(text)], policy)[0])
+        (ordinal,) = self._collection.ordinals_of([given.check_id(id)])
         if ordinal is None:
             raise KeyError(id)
         ordinals = np.array([ordinal], np.int64)
@@ -348,8 +351,13 @@ class Deduplicator:
         A document whose id is known here is passed over.
 
         Raises:
+            TypeError: *other* is no Deduplicator.
             ValueError: *other* has another scheme or seed: the two cannot be compared.
         """
+        if not isinstance(other, Deduplicator):
+            raise TypeError(
+                f"got {other!r:.60}; expected a Deduplicator, by Deduplicator.open(path)"
+            )
         ours, theirs = self._identity, other._identity
         if (ours.scheme, ours.seed) != (theirs.scheme, theirs.seed):
             raise ValueError("the two were not made as copies of one; add the texts instead")
@@ -361,6 +369,7 @@ class Deduplicator:
     def _policy_at(self, threshold: float | None, *, stacklevel: int) -> MatchPolicy:
         if threshold is None:
             return self._policy
+        given.check_threshold(threshold)
         policy = replace(self._policy, threshold=threshold)
         warn_of_missed(scheme_of(self._identity.scheme), threshold, stacklevel=stacklevel + 1)
         return policy
@@ -369,6 +378,10 @@ class Deduplicator:
     def close(self) -> None:
         """Release the directory; later calls do nothing, all other methods refuse."""
         self._release()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or sent to another process: the directory has one holder."""
+        raise TypeError("a Deduplicator is not copied or pickled; save(path) copies its documents")
 
     def __enter__(self) -> Deduplicator:
         return self
@@ -380,15 +393,6 @@ class Deduplicator:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _refuse_others(id: object, text: object) -> None:
-    for name, value in (("id", id), ("text", text)):
-        if not isinstance(value, str):
-            kind = type(value).__name__
-            raise TypeError(
-                f"the {name} is {value!r:.60} ({kind}); expected a str: decode it first"
-            )
 
 
 def _duplicates(found: Iterable[Likeness]) -> list[Duplicate]:

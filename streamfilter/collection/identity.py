@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from numbers import Integral
 from pathlib import Path
 
 from streamfilter.index.errors import IndexMismatch
@@ -149,8 +150,12 @@ def retention_of(documents: int | None) -> Retention:
     """Return the retention of the last so many *documents*; None: nothing is forgotten.
 
     Raises:
+        TypeError: no number of documents.
         ValueError: too few.
     """
+    if documents is not None and not isinstance(documents, Integral):
+        kind = type(documents).__name__
+        raise TypeError(f"retention_documents={documents!r:.60} ({kind}); expected an int, or None")
     if documents is not None and documents < RETENTION_LEAST:
         raise ValueError(
             f"retention_documents={documents} is too few: what is forgotten goes a thousand at a "

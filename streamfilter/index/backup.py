@@ -22,7 +22,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from streamfilter.index.directory import DATABASE_NAME, Lock, Marker, claim, write_marker
+from streamfilter.index.directory import (
+    DATABASE_NAME,
+    Lock,
+    Marker,
+    claim,
+    refuse_inside,
+    write_marker,
+)
 from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
 from streamfilter.index.options import MIB, Memory
@@ -68,6 +75,7 @@ def back_up(state: Path, target: Path, *, seed: bytes | None = None) -> list[Cop
             "    cure: copy the directory while no filter runs on it"
         )
     with file_errors(target):
+        refuse_inside(target, state, what="the index")
         _make_new(target)
         entries = [_copied(path, target, _name_of(path, state), seed) for path in sources]
         contents = {
@@ -172,6 +180,7 @@ def restore(
     """
     entries = _contents(backup)
     with file_errors(state):
+        refuse_inside(state, backup, what="the backup")
         _make_new(state)
         for entry in entries:
             name = str(entry["name"])

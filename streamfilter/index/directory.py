@@ -61,7 +61,7 @@ class Lock:
             os.close(self._descriptor)
             raise IndexLocked(
                 f"{path}: process {holder or 'unknown'} has this index open; "
-                "give each process its own index.path, or stop the other one"
+                "give each process a directory of its own, or stop the other one"
             ) from error
         with suppress(OSError):  # no room: who is locked out will not hear by whom, that is all
             os.ftruncate(self._descriptor, 0)
@@ -98,7 +98,20 @@ def claim(path: Path) -> None:
 def refuse_link(path: Path) -> None:
     """Refuse a *path* that is a link: what is written, narrowed and wiped would lie elsewhere."""
     if path.is_symlink():
-        raise IndexRefused(f"{path}: is a symbolic link; name the directory itself in index.path")
+        raise IndexRefused(f"{path}: is a symbolic link; name the directory itself")
+
+
+def refuse_inside(path: Path, directory: Path, *, what: str) -> None:
+    """Refuse a *path* in the *directory* of an index (*what*): nothing else may lie there.
+
+    Raises:
+        IndexRefused: it does; the index would be refused for it at its next start.
+    """
+    if path.resolve().is_relative_to(directory.resolve()):
+        raise IndexRefused(
+            f"{path}: lies in {directory}, {what}, which may hold nothing else; "
+            "name a directory elsewhere"
+        )
 
 
 def check_ours(path: Path) -> None:
@@ -110,17 +123,17 @@ def check_ours(path: Path) -> None:
     refuse_link(path)
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode):
-        raise IndexRefused(f"{path}: is no directory; choose another index.path")
+        raise IndexRefused(f"{path}: is no directory; name another one")
     if status.st_uid != os.geteuid():
         raise IndexRefused(
             f"{path}: belongs to user {status.st_uid}, this process runs as {os.geteuid()}; "
-            "let index.path name a directory of its own inside it"
+            "name a directory of its own inside it"
         )
     for entry in os.scandir(path):
         if entry.name not in OURS or entry.is_symlink():
             raise IndexRefused(
                 f"{path}: holds {entry.name!r}, which no index of ours wrote; "
-                "choose an empty directory as index.path"
+                "move that elsewhere, or name an empty directory"
             )
 
 

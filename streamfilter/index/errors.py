@@ -96,7 +96,7 @@ def file_errors(path: Path) -> Iterator[None]:
             raise DiskFull(f"{path}: the disk is full ({error})") from error
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM):
             raise IndexUnavailable(f"{path}: cannot be used now: {error}") from error
-        raise IndexRefused(f"{path}: cannot be used as index.path: {error}") from error
+        raise IndexRefused(f"{path}: cannot be used: {error}") from error
 
 
 @contextmanager

@@ -1,13 +1,15 @@
 """A Deduplicator's life: dropped, closed, shared by threads, given what is no text."""
 
+import copy
 import gc
+import pickle
 import threading
 from pathlib import Path
 
 import pytest
 
 import streamfilter
-from streamfilter import Deduplicator, DeduplicatorClosed, IndexFault, IndexLocked
+from streamfilter import Deduplicator, DeduplicatorClosed, IndexFault, IndexLocked, IndexRefused
 from streamfilter.collection.identity import new_scheme
 from streamfilter.index.rocks import RocksIndex
 
@@ -147,6 +149,58 @@ def test_what_is_no_text_is_refused_by_name_and_nothing_is_remembered(id, text):
         with pytest.raises(TypeError, match="expected a str"):
             call(id, text)
     assert len(stories) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda d: d.add_many("ab"), "expected pairs of an id and a text"),
+        (lambda d: d.add_many({"ab": TEXT}), "of a dict its items"),
+        (lambda d: d.add_many([("a", TEXT, "more")]), "expected pairs"),
+        (lambda d: d.add_many([("b", TEXT), 5]), "got 5 .int.; expected pairs"),
+        (lambda d: 5 in d, "the id is 5 .int."),
+        (lambda d: d.forget(5), "the id is 5 .int."),
+        (lambda d: d.forget_many("ab"), "expected many ids"),
+        (lambda d: d.forget_many(["a", None]), "the id is None"),
+        (lambda d: d.is_duplicate(None), "the text is None"),
+        (lambda d: d.duplicates_of(b"text"), "the text is b'text'"),
+        (lambda d: d.duplicates_of(id=5), "the id is 5"),
+        (lambda d: d.duplicates_of(TEXT, threshold="high"), "threshold is 'high' .str.; use a num"),
+        (lambda d: list(d.all_duplicates(threshold="high")), "threshold is 'high'"),
+        (lambda d: d.merge("memory"), "expected a Deduplicator"),
+        (lambda d: copy.copy(d), "save.path. copies its documents"),
+        (lambda d: pickle.dumps(d), "save.path. copies its documents"),
+        (lambda _: Deduplicator(threshold="high"), "threshold is 'high'"),
+        (lambda _: Deduplicator(retention_documents=5_000.5), "expected an int, or None"),
+    ],
+)
+def test_a_wrong_type_is_told_with_the_cure_and_changes_nothing(call, said):
+    stories = Deduplicator()
+    stories.add("a", TEXT)
+    with pytest.raises(TypeError, match=said):
+        call(stories)
+    assert list(stories) == ["a"]
+    stories.add("z", TEXT)  # and it works on
+
+
+def test_an_id_that_no_file_could_hold_is_told():
+    stories = Deduplicator()
+    for call in (stories.add, stories.update):
+        with pytest.raises(ValueError, match="is no UTF-8 text; name it otherwise"):
+            call("half \ud83d", TEXT)
+    assert len(stories) == 0
+
+
+def test_a_copy_in_its_own_directory_is_refused_before_anything_is_written(tmp_path: Path):
+    stories = Deduplicator(tmp_path / "memory")
+    stories.add("a", TEXT)
+    (tmp_path / "link").symlink_to(tmp_path / "memory")
+    for path in (tmp_path / "memory" / "copy", tmp_path / "link" / "copy"):
+        with pytest.raises(IndexRefused, match="may hold nothing else"):
+            stories.save(path)
+    stories.close()
+    with Deduplicator(tmp_path / "memory") as again:
+        assert "a" in again
 
 
 def test_every_exported_name_is_there():

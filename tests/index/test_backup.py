@@ -196,6 +196,17 @@ def test_nothing_is_written_over(state: Path, tmp_path: Path) -> None:
             call()
 
 
+def test_a_copy_inside_of_the_index_or_the_other_way_round_is_refused(
+    state: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(IndexRefused, match="which may hold nothing else"):
+        back_up(state, state / "backups" / "today")
+    inspect(state)  # which a directory of another's would be refused for, and the service with it
+    back_up(state, tmp_path / "copy")
+    with pytest.raises(IndexRefused, match="the backup, which may hold nothing else"):
+        restore(tmp_path / "copy", tmp_path / "copy" / "state")
+
+
 def test_a_copy_of_a_damaged_index_is_refused(state: Path, tmp_path: Path) -> None:
     table = max((state / DATABASE_NAME).glob("*.sst"), key=lambda each: each.stat().st_size)
     table.write_bytes(table.read_bytes()[:-1_000])

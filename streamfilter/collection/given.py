@@ -1,0 +1,77 @@
+"""What callers of a `Deduplicator` give: of the right type, or refused by name with the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Real
+
+
+def check_id(id: object) -> str:
+    """Return *id* if a document can be known by it.
+
+    Raises:
+        TypeError: it is no str.
+        ValueError: it holds half of a character (a surrogate), which no file could.
+    """
+    known = _str("id", id)
+    try:
+        known.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the id {known!r:.60} is no UTF-8 text; name it otherwise") from None
+    return known
+
+
+def check_text(text: object) -> str:
+    """Return *text* if it is one.
+
+    Raises:
+        TypeError: it is no str.
+    """
+    return _str("text", text)
+
+
+def check_pair(pair: object) -> tuple[str, str]:
+    """Return *pair* if it is an id and a text.
+
+    Raises:
+        TypeError: it is no pair, or not of two texts.
+        ValueError: the id cannot be one.
+    """
+    # A str of two characters has two elements as well, and is what iterating over a dict gives.
+    if isinstance(pair, str) or not isinstance(pair, Iterable) or len(two := [*pair]) != 2:
+        kind = type(pair).__name__
+        raise TypeError(
+            f"got {pair!r:.60} ({kind}); expected pairs of an id and a text, of a dict its items()"
+        )
+    return check_id(two[0]), check_text(two[1])
+
+
+def check_many(ids: Iterable[str]) -> Iterable[str]:
+    """Return *ids* if they may be many.
+
+    Raises:
+        TypeError: it is one, whose characters would be taken for ids.
+    """
+    if isinstance(ids, str):
+        raise TypeError(f"expected many ids, got one: forget({ids!r:.60})")
+    return ids
+
+
+def check_threshold(threshold: object) -> None:
+    """Refuse a *threshold* that is no number; which numbers it may be, the policy knows.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(threshold, Real):
+        kind = type(threshold).__name__
+        raise TypeError(
+            f"threshold is {threshold!r:.60} ({kind}); use a number in (0, 1], such as 0.8"
+        )
+
+
+def _str(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        kind = type(value).__name__
+        raise TypeError(f"the {name} is {value!r:.60} ({kind}); expected a str: decode it first")
+    return value
