@@ -16,7 +16,7 @@ import numpy as np
 from streamfilter.documents.reader import is_blank
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
 from streamfilter.index.selection import documents_at
-from streamfilter.matching.finding import Outcome
+from streamfilter.matching.decision import Outcome
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.matching.search import candidates_of, compared

@@ -22,9 +22,9 @@ from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Documents
 from streamfilter.index.seeds import seed_at
 from streamfilter.index.viewing import IndexView, viewed
+from streamfilter.matching.decision import Finding
 from streamfilter.matching.envelope import p_false_positive
 from streamfilter.matching.explanation import Explanation
-from streamfilter.matching.finding import Finding
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source
 from streamfilter.similarity.records import join_fields

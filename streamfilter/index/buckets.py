@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from streamfilter.index.format import ORDINAL_BYTES, Lists
 from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH, longer
-from streamfilter.index.protocol import Additions, Buckets
-from streamfilter.similarity.columns import I64, U8, U64, Flags, slices
+from streamfilter.index.protocol import Additions, Buckets, Index, Meets
+from streamfilter.similarity.columns import I64, U8, U64, Flags, distinct, slices
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
 _ORDINAL_MASK = np.uint64((1 << _ORDINAL_BITS) - 1)
@@ -99,6 +99,22 @@ def descended(
         levels.append(level)
         cells, trail = cells[level.overflows > 0], trail[level.overflows > 0]
     return replace(buckets, deeper=tuple(levels))
+
+
+def copies(index: Index, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
+    """Return which texts the *index* holds word for word: `Index.copies`, for every index."""
+    levels = index.probe(keys[:, None], asked[:, None]).levels
+    rows = np.concatenate([level.askers for level in levels])
+    ordinals = np.concatenate([level.ordinals for level in levels])
+    met = meets(rows, ordinals)
+    rows, ordinals = rows[met], ordinals[met]
+    stored = index.fetch(distinct(ordinals))
+    found = np.zeros(len(keys), np.bool_)
+    if len(stored):
+        at = np.searchsorted(stored.ordinals, ordinals).clip(max=len(stored) - 1)
+        equal = (fingerprints[rows] == stored.contents.fingerprints[at]).all(axis=1)
+        found[rows[equal & (stored.ordinals[at] == ordinals)]] = True
+    return found
 
 
 def level_of(depth: int, cells: I64, lists: Lists, places: NDArray[np.intp]) -> Level:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from streamfilter.index.buckets import copies
 from streamfilter.index.families import id_keys
 from streamfilter.index.format import (
     BUCKET_CAP,
@@ -37,6 +38,7 @@ from streamfilter.index.protocol import (
     Buckets,
     Changes,
     Documents,
+    Meets,
     Removals,
 )
 from streamfilter.index.windows import Windows, after, owner, owners
@@ -64,6 +66,10 @@ class MemoryIndex(HasStoredProgress):
         parts = self._parts.values()
         *older, newest = (part.probe(keys, present, signatures) for part in parts)
         return newest.after(older)
+
+    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
+        """Return which of n texts are stored, word for word, in a document that they meet."""
+        return copies(self, keys, asked, fingerprints, meets)
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""

@@ -13,7 +13,7 @@ to the byte what an index holds that began with the oldest window left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -206,6 +206,10 @@ class Applied:
     """Documents that the horizon has passed."""
 
 
+Meets = Callable[[I64, I64], Flags]
+"""Rows of a batch and ordinals, (p,) each → whether the one may meet the other."""
+
+
 class Index(Protocol):
     """The memory of one task. Not safe for use from two threads at once, except `probe`."""
 
@@ -220,6 +224,16 @@ class Index(Protocol):
 
         With the documents' *signatures* (n, k), all columns but the last are of bands, and what
         their full buckets turned away is told, too.
+        """
+
+    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
+        """Return which of n texts are stored, word for word, in a document that they meet.
+
+        Args:
+            keys: (n,) the folded fingerprints, which other texts may share.
+            asked: (n,) where it is False, nothing is read.
+            fingerprints: (n, 16) all of them, which nobody else has.
+            meets: whom each may meet: a stored document may be forgotten.
         """
 
     def fetch(self, ordinals: I64) -> Documents:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from streamfilter.index.absence import PIECE_KEYS, Fronts
+from streamfilter.index.buckets import copies
 from streamfilter.index.directory import space_of
 from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexFault
@@ -39,6 +40,7 @@ from streamfilter.index.protocol import (
     Buckets,
     Changes,
     Documents,
+    Meets,
     Progress,
     Removals,
 )
@@ -113,6 +115,10 @@ class RocksIndex(HasStoredProgress):
         """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
         self._refuse_while_owing()
         return probe_all(self._tables, keys, present, signatures)
+
+    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
+        """Return which of n texts are stored, word for word, in a document that they meet."""
+        return copies(self, keys, asked, fingerprints, meets)
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""

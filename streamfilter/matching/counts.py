@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.entities.held_out import NO_POOLS, HeldOut
-from streamfilter.matching.finding import Outcome
-from streamfilter.matching.shortlist import Shortlist
+from streamfilter.matching.decision import Outcome
+from streamfilter.matching.verification import Shortlist
 from streamfilter.model import Decision, Verdict
 from streamfilter.similarity.columns import I64, Flags
 

@@ -1,7 +1,7 @@
 """Why a text would get its verdict: each step of the pipeline, taken apart for one document.
 
 Nothing is decided here: the verdict is `decision`'s, what became of each candidate is
-`verification`'s, and both are told in the words of `finding`. So `explain` and `compare` cannot
+`verification`'s, and both are told in the words of `decision`. So `explain` and `compare` cannot
 say anything else than what the filter does.
 """
 
@@ -18,8 +18,7 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, Progress
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.crowds import Crowd
-from streamfilter.matching.decision import SHORT, UNIQUE, decide
-from streamfilter.matching.finding import Fate, Outcome
+from streamfilter.matching.decision import SHORT, UNIQUE, Fate, Outcome, decide
 from streamfilter.matching.pipeline import Batch, Locate, described, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import BEHIND_ALL, Candidate, Readable, candidate_of

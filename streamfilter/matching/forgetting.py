@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfilter.index.protocol import Index, Removals
-from streamfilter.matching.candidates import Candidates
 from streamfilter.similarity.columns import I64, Flags, KeysOf
 
 FORGET_MAX = 50_000
@@ -108,12 +107,12 @@ class Forgetting:
         rows[self.ordinals[self.ordinals >= self.first_ordinal] - self.first_ordinal] = True
         return rows
 
-    def meets(self, pairs: Candidates) -> Flags:
-        """Return which *pairs* meet: the candidate is not forgotten when the document comes."""
+    def meets(self, rows: I64, ordinals: I64) -> Flags:
+        """Return (p,): the document of an ordinal is not forgotten when that in the row comes."""
         if not len(self.ordinals):
-            return np.ones(len(pairs), np.bool_)
-        at = np.searchsorted(self.ordinals, pairs.ordinals).clip(max=len(self.ordinals) - 1)
-        gone = (self.ordinals[at] == pairs.ordinals) & (pairs.rows >= self.rows[at])
+            return np.ones(len(rows), np.bool_)
+        at = np.searchsorted(self.ordinals, ordinals).clip(max=len(self.ordinals) - 1)
+        gone = (self.ordinals[at] == ordinals) & (rows >= self.rows[at])
         return np.asarray(~gone)
 
     def forgotten(self, unique: Flags, horizon: int) -> Forgotten:

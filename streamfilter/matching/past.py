@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfilter.index.protocol import Index
-from streamfilter.matching.candidates import Candidates, joined, meetings
+from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
 from streamfilter.model import BatchMark
-from streamfilter.similarity.columns import I64, Flags, distinct, slices
+from streamfilter.similarity.columns import I64, Flags, slices
 from streamfilter.similarity.sketch import Sketches
 
 NEVER = np.iinfo(np.int64).max
@@ -66,30 +66,25 @@ class Past:
         behind = np.append(stored.ordinals, NEVER)[smaller[: len(marks)]]
         return cls(since, np.minimum(behind, ends))
 
+    def meets(self, rows: I64, ordinals: I64) -> Flags:
+        """Return whether each ordinal is in the past of the document in its row, (p,) both."""
+        met = self.forgetting.meets(rows, ordinals)
+        if self.whole:
+            return met
+        return met & (self.since[rows] <= ordinals) & (ordinals < self.until[rows])
+
     def among(self, pairs: Candidates) -> Candidates:
         """Return those of *pairs* whose candidate is in the past of its document."""
-        pairs = pairs.where(self.forgetting.meets(pairs))
-        if self.whole:
-            return pairs
-        rows, ordinals = pairs.rows, pairs.ordinals
-        return pairs.where((self.since[rows] <= ordinals) & (ordinals < self.until[rows]))
+        return pairs.where(self.meets(pairs.rows, pairs.ordinals))
 
     def but_for_copies(self, present: Flags, sketches: Sketches, index: Index) -> Flags:
         """Return *present* without the bands of texts that are in the *index*, word for word.
 
-        The key is a fold of the fingerprint, which others may share: all 128 bits are compared.
         Who is not in a document's past is no copy for it: he may be forgotten.
         """
-        found = index.probe(sketches.keys[:, -1:], present[:, -1:])
-        met = joined(map(self.among, meetings(found.levels, columns=1)))
-        stored = index.fetch(distinct(met.ordinals))
-        if not len(stored):
-            return present
-        at = np.searchsorted(stored.ordinals, met.ordinals).clip(max=len(stored) - 1)
-        ours, theirs = sketches.contents.fingerprints[met.rows], stored.contents.fingerprints[at]
-        same = (stored.ordinals[at] == met.ordinals) & (ours == theirs).all(axis=1)
+        whole, fingerprints = sketches.keys[:, -1], sketches.contents.fingerprints
         wanted = present.copy()
-        wanted[met.rows[same], :-1] = False
+        wanted[index.copies(whole, present[:, -1], fingerprints, self.meets), :-1] = False
         return wanted
 
 

@@ -21,8 +21,7 @@ from streamfilter.index.selection import subset
 from streamfilter.matching.candidates import collect, meetings
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.crowds import Crowd
-from streamfilter.matching.decision import SHORT, UNIQUE, decide
-from streamfilter.matching.finding import Outcome
+from streamfilter.matching.decision import SHORT, UNIQUE, Outcome, decide
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
 from streamfilter.matching.overlay import Overlay
 from streamfilter.matching.past import Past
@@ -123,8 +122,9 @@ def judge(
     *extent* and *forgetting*; what is forgotten is nobody's candidate, and takes no place among
     those compared.
     """
+    ours = batch.documents(sketches.contents, number=number, first_ordinal=first_ordinal)
     judging = _Judging(
-        batch.documents(sketches.contents, number=number, first_ordinal=first_ordinal),
+        ours,
         sketches,
         index,
         policy,
@@ -134,18 +134,7 @@ def judge(
         extent=extent,
         forgetting=forgetting,
     )
-    judging.rounds()
-    return judging.result(index)
-
-
-def _first(undecided: Flags, width: int) -> Flags:
-    """Return the first *width* of the *undecided* rows: they depend on no later one."""
-    rows = np.flatnonzero(undecided)
-    if len(rows) <= width:
-        return undecided
-    looked = np.zeros_like(undecided)
-    looked[rows[:width]] = True
-    return looked
+    return judging.judgement(index)
 
 
 class _Judging:
@@ -178,14 +167,12 @@ class _Judging:
         buckets = index.probe(sketches.keys, present, ours.contents.signatures)
         self._buckets = buckets = buckets if extent.opens is None else buckets.aged()
         met = meetings(buckets.levels, columns=sketches.keys.shape[1])
-        met = map(past.among, met)
-        crowd = Crowd.of(met, documents=len(ours), most=policy.estimated)
+        crowd = Crowd.of(map(past.among, met), documents=len(ours), most=policy.estimated)
+        self._stored = index.fetch(distinct(crowd.candidates.ordinals))
+        self._verifier = Verifier(self._stored, ours.contents, policy, first_ordinal, crowd)
         shared = present if self._new else np.zeros_like(present)
         signatures, cap = ours.contents.signatures, index.bucket_cap
         self._overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
-        self._stored = index.fetch(distinct(crowd.candidates.ordinals))
-        self._verifier = Verifier(self._stored, ours.contents, policy, first_ordinal=first_ordinal)
-        self._shortlist = self._verifier.shortlist(crowd)
         self._undecided: Flags = np.asarray(present.any(axis=1))
         self._unique = np.zeros(len(ours), np.bool_)
         """Right of the rows that are settled, a guess of the others."""
@@ -195,20 +182,42 @@ class _Judging:
         self._decisions = [UNIQUE if each else short for each in self._undecided.tolist()]
         self._outcomes: list[tuple[Outcome, Flags]] = []
 
-    def rounds(self) -> None:
-        """Judge until nothing is undecided."""
-        self.round(self._undecided)  # whom the index withholds, and who is met by nobody here
-        width = len(self._undecided)
+    def judgement(self, index: Index) -> Judgement:
+        """Judge until nothing is undecided; return that, and what the *index* should add."""
+        # The first round guesses that a document meets nobody in its batch, the second looks at
+        # all whom that has not settled.
+        n = width = len(self._undecided)
+        guess = True
         while self._undecided.any():
-            settled = self.round(_first(self._undecided, width))
-            width = max(WIDTH_MIN, WIDTH_GROWTH * settled)
+            looked = self._undecided & (np.cumsum(self._undecided) <= width)
+            settled = self.round(looked)
+            width = n if guess else max(WIDTH_MIN, WIDTH_GROWTH * settled)
+            guess = False
+        contents, forgetting = self._ours.contents, self._past.forgetting
+        rows = np.flatnonzero(self._unique & ~forgetting.rows_of(n))
+        everything = Additions(self._ours, self._sketches.keys, self._buckets)
+        held_out = pools_of(
+            self._decisions, contents.payloads, self._stored, index, self._first, new=self._new
+        )
+        return Judgement(
+            self._decisions,
+            subset(everything, rows) if self._new and rows.size else None,
+            Counts.of(
+                self._decisions,
+                self._outcomes,
+                self._verifier.shortlist,
+                held_out,
+                met=self._met,
+                left_out=self._left_out,
+            ),
+            self._unique,
+        )
 
     def round(self, undecided: Flags) -> int:
         """Judge all *undecided* rows, keep what stands, and return how many are settled."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
         own = self._past.among(collect(met, columns=self._sketches.keys.shape[1]))
-        asked = self._shortlist.with_own(undecided, own)
-        outcome = self._verifier.verify(asked.candidates)
+        asked, outcome = self._verifier.round(undecided, own)
         unique = undecided.copy()
         unique[outcome.candidates.rows[outcome.confirmed]] = False
         unsettled = self._overlay.unsettled(undecided & (unique != self._unique), undecided)
@@ -230,28 +239,6 @@ class _Judging:
         ours = iter(described(self._ours, rows[own], self._locate))
         stored = iter(described(self._stored, places, self._locate))
         return [next(ours if each else stored) for each in own.tolist()]
-
-    def result(self, index: Index) -> Judgement:
-        """Return the verdicts, and what the *index* should add: the unique documents."""
-        payloads = self._ours.contents.payloads
-        held_out = pools_of(
-            self._decisions, payloads, self._stored, index, self._first, new=self._new
-        )
-        rows = np.flatnonzero(self._unique & ~self._past.forgetting.rows_of(len(self._ours)))
-        everything = Additions(self._ours, self._sketches.keys, self._buckets)
-        return Judgement(
-            self._decisions,
-            subset(everything, rows) if self._new and rows.size else None,
-            Counts.of(
-                self._decisions,
-                self._outcomes,
-                self._shortlist,
-                held_out,
-                met=self._met,
-                left_out=self._left_out,
-            ),
-            self._unique,
-        )
 
 
 def described(documents: Documents, rows: I64, locate: Locate) -> list[tuple[str, Source]]:

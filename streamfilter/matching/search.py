@@ -13,7 +13,7 @@ import numpy as np
 
 from streamfilter.index.protocol import Buckets, Documents, Progress
 from streamfilter.matching.candidates import Candidates, collect
-from streamfilter.matching.finding import Finding, Outcome
+from streamfilter.matching.decision import Finding, Outcome
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.verification import Verifier
 from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags, distinct

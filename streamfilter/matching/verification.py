@@ -5,25 +5,29 @@ estimate is hopeless are rejected; of the others the ``max_candidates`` with the
 compared on their sets. Shared bands say less than the whole signature: eight variants of a text
 may well share more of them with a copy than the text itself does, and would be compared in its
 place. An equal content fingerprint, all 128 bits of it, decides before anything else.
+
+A batch is judged in rounds, and what the index has is looked at once for all of them: behind a
+flood a document has a hundred candidates there, of which a round asks for a few. So they are kept
+as a shortlist, in the order in which they would be compared.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents
-from streamfilter.matching.candidates import Candidates
+from streamfilter.matching.candidates import Candidates, merge
 from streamfilter.matching.comparers import Compare
 from streamfilter.matching.crowds import Crowd, ranks
-from streamfilter.matching.finding import Outcome
+from streamfilter.matching.decision import Outcome
 from streamfilter.matching.policy import MatchPolicy, Terms
-from streamfilter.matching.shortlist import Shortlist
 from streamfilter.similarity.columns import F64, I64, Contents, Flags, places_of
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
 
+_NONE = np.zeros(0, np.int64)
 _BANDS_BITS = 16
 _MOST_BANDS = (1 << _BANDS_BITS) - 1
 _FINEST_BITS = 21
@@ -53,32 +57,93 @@ class _Look:
     terms: Terms
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom the documents of a batch are held against in a round, and whom not."""
+
+    candidates: Candidates
+    """Who may be compared, of the rows that were asked for."""
+    met: I64
+    """(n,) how many each document has met, in the index and in its batch."""
+    left_out: I64
+    """(n,) how many of these are not looked at, or not compared: whatever it is alike to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """Of the candidates that the index has, those that can have a say, whoever else there is."""
+
+    crowd: Crowd
+    """Its candidates: of each document the most similar first, by their estimates."""
+    most: int
+    """How many of a document are compared."""
+    rejected_rows: I64
+    rejected: F64
+    """Estimates of the hopeless ones."""
+    missing_rows: I64
+    """Of candidates that the index no longer has."""
+
+    def with_own(self, asked: Flags, own: Candidates) -> Asked:
+        """Return who may be compared in *asked* rows.
+
+        *own* are the candidates that these rows have in their own batch; all of them that are
+        looked at are returned, for nobody has estimated them.
+        """
+        known = self.crowd.candidates
+        met = self.crowd.met + np.bincount(own.rows, minlength=len(asked))
+        stays, own_stays = self.crowd.stay(own)
+        places = np.flatnonzero(stays & asked[known.rows])
+        rows = known.rows[places]
+        foremost = ranks(rows) < self.most
+        beyond = np.bincount(rows[~foremost], minlength=len(asked))
+        left_out = np.maximum(met - self.crowd.most, 0) + beyond
+        return Asked(merge(known.at(places[foremost]), own.where(own_stays)), met, left_out)
+
+
+@dataclass(slots=True)
 class Verifier:
     """Compares documents of a micro-batch with candidates: stored ones, and the batch's own.
 
     A pair is compared once, however many rounds ask for it.
     """
 
-    def __init__(
-        self, stored: Documents, contents: Contents, policy: MatchPolicy, *, first_ordinal: int
-    ) -> None:
-        self.policy = policy
-        self._stored, self._ours, self._first = stored, contents, first_ordinal
-        self._all = Contents.joined([stored.contents, contents])
-        self._compared: tuple[I64, F64, Flags, I64] = (
-            np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool), np.zeros(0, np.int64),
-        )  # fmt: skip
+    stored: Documents
+    """By rising ordinals."""
+    ours: Contents
+    policy: MatchPolicy
+    first_ordinal: int
+    """Of the batch's own documents."""
+    crowd: Crowd | None = None
+    """Whom a batch that is judged has met in the index; who searches brings his own candidates."""
+    _all: Contents = field(init=False)
+    """Stored + own."""
+    _shortlist: Shortlist | None = None
+    _compared: tuple[I64, F64, Flags, I64] = field(
+        default_factory=lambda: (_NONE, np.zeros(0), np.zeros(0, np.bool_), _NONE)
+    )
+    """Keys of the pairs that were compared, rising, and what came of them."""
 
-    def shortlist(self, crowd: Crowd) -> Shortlist:
-        """Leave out those of a *crowd* that are hopeless or gone, and put the best first."""
-        candidates = crowd.candidates
-        look = self._look(candidates)
-        rejected, kept = look.near & ~look.hopeful, look.hopeful | look.equal_text
-        order = _best_first(candidates, look.estimated, np.flatnonzero(kept))
-        return Shortlist(
-            crowd.at(order), self.policy.max_candidates, candidates.rows[rejected],
-            look.estimated[rejected], candidates.rows[~look.known],
-        )  # fmt: skip
+    def __post_init__(self) -> None:
+        self._all = Contents.joined([self.stored.contents, self.ours])
+
+    @property
+    def shortlist(self) -> Shortlist:
+        """Return who of the crowd can have a say: those that are hopeless or gone cannot."""
+        if self._shortlist is None:
+            crowd = self.crowd or Crowd.of((), documents=len(self.ours), most=0)
+            candidates, look = crowd.candidates, self._look(crowd.candidates)
+            rejected, kept = look.near & ~look.hopeful, look.hopeful | look.equal_text
+            order = _best_first(candidates, look.estimated, np.flatnonzero(kept))
+            self._shortlist = Shortlist(
+                crowd.at(order), self.policy.max_candidates, candidates.rows[rejected],
+                look.estimated[rejected], candidates.rows[~look.known],
+            )  # fmt: skip
+        return self._shortlist
+
+    def round(self, asked: Flags, own: Candidates) -> tuple[Asked, Outcome]:
+        """Verify whom *asked* rows have met: in the crowd, and of the batch's *own*."""
+        beside = self.shortlist.with_own(asked, own)
+        return beside, self.verify(beside.candidates)
 
     def _look(
         self, candidates: Candidates, *, every: bool = False, outnumbered: Flags | None = None
@@ -88,18 +153,18 @@ class Verifier:
         equal_text = self._equal_texts(candidates, at, known, every=every)
         near = known & ~equal_text
         if not every:
-            exact_rows = np.zeros(len(self._ours), bool)
+            exact_rows = np.zeros(len(self.ours), bool)
             exact_rows[candidates.rows[equal_text]] = True
             near &= ~exact_rows[candidates.rows]
         if outnumbered is not None:
             near &= ~outnumbered
         estimated = np.zeros(len(candidates))
         estimated[near] = self._estimates(candidates.rows[near], at[near])
-        sizes = self._ours.set_sizes[candidates.rows], self._all.set_sizes[at]
+        sizes = self.ours.set_sizes[candidates.rows], self._all.set_sizes[at]
         terms = self.policy.terms(*sizes)
         hopeful = near
         if not every:
-            hopeful = near & terms.hopeful(estimated, slots=self._ours.slots)
+            hopeful = near & terms.hopeful(estimated, slots=self.ours.slots)
         return _Look(at, known, equal_text, near, estimated, hopeful, terms)
 
     def verify(
@@ -140,20 +205,20 @@ class Verifier:
 
     def _positions(self, ordinals: I64) -> tuple[I64, Flags]:
         """Return each candidate's row among stored + own documents, and whether it is there."""
-        stored = len(self._stored)
-        at = places_of(ordinals, self._stored.ordinals)
-        own = ordinals >= self._first
+        stored = len(self.stored)
+        at = places_of(ordinals, self.stored.ordinals)
+        own = ordinals >= self.first_ordinal
         inside = np.minimum(at, max(stored - 1, 0))
         known = own.copy()
         if stored:
-            known |= self._stored.ordinals[inside] == ordinals
-        return np.where(own, stored + ordinals - self._first, inside), known
+            known |= self.stored.ordinals[inside] == ordinals
+        return np.where(own, stored + ordinals - self.first_ordinal, inside), known
 
     def _equal_texts(self, candidates: Candidates, at: I64, known: Flags, *, every: bool) -> Flags:
         """Return who has the very same normalised text: *every* one, or the oldest of each row."""
         equal = candidates.same_text & known
         asked = np.flatnonzero(equal)
-        ours = self._ours.fingerprints[candidates.rows[asked]]
+        ours = self.ours.fingerprints[candidates.rows[asked]]
         equal[asked] = (ours == self._all.fingerprints[at[asked]]).all(axis=1)
         if every:
             return equal
@@ -164,7 +229,7 @@ class Verifier:
 
     def _estimates(self, rows: I64, at: I64) -> F64:
         slots = self._slots()
-        ours, theirs = self._ours.signatures[:, :slots], self._all.signatures[:, :slots]
+        ours, theirs = self.ours.signatures[:, :slots], self._all.signatures[:, :slots]
         equal = np.empty(len(rows), np.int64)
         for begin in range(0, len(rows), PAIRS_AT_ONCE):
             these = slice(begin, begin + PAIRS_AT_ONCE)
@@ -172,7 +237,7 @@ class Verifier:
         return estimate(equal, slots)
 
     def _slots(self) -> int:
-        return self.policy.slots_of(self._ours.slots)
+        return self.policy.slots_of(self.ours.slots)
 
     def _similarities(
         self, rows: I64, at: I64, chosen: Flags, estimated: F64
@@ -195,9 +260,9 @@ class Verifier:
 
     def _trials(self, rows: I64, at: I64, estimated: F64) -> I64:
         """Return how many independent slots the estimate of each pair is worth."""
-        both = self._ours.set_sizes[rows] + self._all.set_sizes[at]
+        both = self.ours.set_sizes[rows] + self._all.set_sizes[at]
         unions = both / (1 + estimated)
-        trials = independent_trials(self._slots(), slots=self._ours.slots, unions=unions)
+        trials = independent_trials(self._slots(), slots=self.ours.slots, unions=unions)
         return trials if self.policy.sample_modulus == 1 else trials_of_kept(trials, unions)
 
     def _compare(self, compare: Compare, keys: I64) -> None:
@@ -206,7 +271,7 @@ class Verifier:
         if not fresh.size:
             return
         rows, at = np.divmod(fresh, len(self._all))
-        result = compare(self.policy, self._ours, rows, self._all, at)
+        result = compare(self.policy, self.ours, rows, self._all, at)
         columns = (fresh, result.similarity, result.whole, result.union)
         order = np.argsort(np.concatenate((self._compared[0], fresh)), kind="stable")
         joined = zip(self._compared, columns, strict=True)

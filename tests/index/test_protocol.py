@@ -70,6 +70,29 @@ def test_a_probe_of_no_documents_has_no_rows(make_index: MakeIndex) -> None:
     assert make_index().probe(np.zeros((0, 4), np.uint64)).counts.shape == (0, 4)
 
 
+def test_a_copy_is_of_the_same_text_not_only_of_the_same_key(make_index: MakeIndex) -> None:
+    index, everyone = make_index(), lambda rows, _: np.ones(len(rows), bool)
+    add(index, [2, 5], keys_of([[1, 2, 3, 40], [5, 6, 7, 40]]))
+    texts = documents([2, 5, 9]).contents.fingerprints[[1, 2, 0, 0]]
+    keys, asked = np.array([40, 40, 41, 40], np.uint64), np.array([True, True, True, False])
+    assert index.copies(keys, asked, texts, everyone).tolist() == [True, False, False, False]
+    assert not index.copies(keys[:0], asked[:0], texts[:0], everyone).size
+
+
+def test_who_does_not_meet_its_original_is_no_copy(make_index: MakeIndex) -> None:
+    index = make_index()
+    add(index, [2, 5], keys_of([[1, 2, 3, 40], [5, 6, 7, 50]]))
+    texts, keys = documents([2, 5]).contents.fingerprints, np.array([40, 50], np.uint64)
+    met: list[tuple[int, int]] = []
+
+    def forgotten(rows: Any, ordinals: Any) -> Any:
+        met.extend(zip(rows.tolist(), ordinals.tolist(), strict=True))
+        return ordinals > 2
+
+    assert index.copies(keys, np.ones(2, bool), texts, forgotten).tolist() == [False, True]
+    assert sorted(met) == [(0, 2), (1, 5)]
+
+
 def test_fetch_gives_back_what_was_added_and_leaves_out_what_was_not(make_index: MakeIndex) -> None:
     index, ordinals = make_index(), [2, 3, 7, 11]
     add(index, ordinals, keys_of([[i, i, i, i] for i in ordinals]))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from streamfilter.cli import main
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
+from streamfilter.matching.decision import Fate
 from streamfilter.matching.explanation import explain, one_after_the_other
-from streamfilter.matching.finding import Fate
 from streamfilter.matching.pipeline import Batch, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import search

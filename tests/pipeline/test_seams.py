@@ -8,8 +8,7 @@ from streamfilter.index.protocol import Changes, Progress
 from streamfilter.matching import candidates
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.crowds import ranks
-from streamfilter.matching.decision import decide
-from streamfilter.matching.finding import Outcome
+from streamfilter.matching.decision import Outcome, decide
 from streamfilter.matching.past import Past
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge
 from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict

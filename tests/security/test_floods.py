@@ -18,8 +18,8 @@ from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.crowds import Crowd
+from streamfilter.matching.decision import Fate
 from streamfilter.matching.explanation import explain
-from streamfilter.matching.finding import Fate
 from streamfilter.matching.pipeline import Batch, MatchPolicy, _Judging, judge
 from streamfilter.matching.verification import Verifier
 from streamfilter.model import Source, Verdict

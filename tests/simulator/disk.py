@@ -11,10 +11,19 @@ import random
 from collections.abc import Sequence
 
 from streamfilter.engine.observer import Usage
+from streamfilter.index.buckets import copies
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked
 from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Applied, Buckets, Changes, Documents, Index, Progress
+from streamfilter.index.protocol import (
+    Applied,
+    Buckets,
+    Changes,
+    Documents,
+    Index,
+    Meets,
+    Progress,
+)
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 from tests.simulator.world import Life, World
@@ -149,6 +158,9 @@ class SimIndex:
         if len(found.deeper) > 1 and found.deeper[1].counts.any():
             self._world.tell(self._life.name, "meets somebody under a key of the second split")
         return found
+
+    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
+        return copies(self, keys, asked, fingerprints, meets)
 
     @property
     def ids(self) -> bool:
