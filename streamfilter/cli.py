@@ -19,7 +19,7 @@ from streamfilter.stops import ExitCode, Stop, no_room, starved
 
 VERBS = {
     "run": "Filter between Kafka topics, exactly once, until stopped.",
-    "filter": "Filter JSON Lines files; needs no broker.",
+    "filter": "Filter files: JSON Lines, CSV, Avro, Parquet; needs no broker.",
     "init": "Write a first configuration, with text and id found in the topic's records.",
     "check": "Say everything that is wrong with a configuration, before it runs.",
     "peek": "Show how a topic's records are read: id, text, or why not.",
@@ -108,6 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A plugin of whatever is installed beside us would see the configuration with its secrets, and
     # the search for one reads the metadata of all packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if "_STREAMFILTER_COMPLETE" in os.environ:
+        importlib.import_module("streamfilter.commands.completion").offer()
     standard.secure()
     return standard.settled(_run(arguments))
 

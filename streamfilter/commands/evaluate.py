@@ -19,7 +19,7 @@ from streamfilter.commands.evaluate_sample import (
     sample_as_text,
 )
 from streamfilter.commands.evaluation_report import as_json, as_text
-from streamfilter.commands.options import output_option
+from streamfilter.commands.options import completed_files, output_option
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config.configuration import Config
@@ -67,8 +67,9 @@ withheld, or if a share is below its --min.
 
 
 @click.command("evaluate", epilog=EPILOG)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--pairs", metavar="TRUTH", help="The true pairs (TSV, also .gz).")
+@click.argument("inputs", nargs=-1, metavar="INPUT...", shell_complete=completed_files)
+@click.option("--pairs", metavar="TRUTH", shell_complete=completed_files,
+              help="The true pairs (TSV, also .gz).")  # fmt: skip
 @click.option(
     "--sample",
     type=click.IntRange(2),
@@ -83,9 +84,12 @@ withheld, or if a share is below its --min.
     metavar="FILE.svg",
     help="Draw the measured S-curve over the theory, without --pairs.",
 )
-@click.option("--unique", metavar="PATH", help="What a run of filter kept.")
-@click.option("--duplicates", metavar="PATH", help="What it withheld.")
-@click.option("--dead-letter", metavar="PATH", help="What it could not read, if it had that.")
+@click.option("--unique", metavar="PATH", shell_complete=completed_files,
+              help="What a run of filter kept.")  # fmt: skip
+@click.option("--duplicates", metavar="PATH", shell_complete=completed_files,
+              help="What it withheld.")  # fmt: skip
+@click.option("--dead-letter", metavar="PATH", shell_complete=completed_files,
+              help="What it could not read, if it had that.")  # fmt: skip
 @click.option(
     "--topics",
     is_flag=True,

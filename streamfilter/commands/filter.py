@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from streamfilter.commands.options import output_option
+from streamfilter.commands.options import completed_files, output_option
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.keeping import KEEPS, filter_keeping_longest
@@ -41,16 +41,27 @@ Without --state the same inputs always give the same outputs, byte for byte (--s
 
 
 @click.command("filter", epilog=EPILOG)
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option(
-    "--unique", required=True, metavar="PATH", help="Lines or rows to keep (- for stdout)."
+@click.argument(
+    "inputs", nargs=-1, required=True, metavar="INPUT...", shell_complete=completed_files
 )
 @click.option(
-    "--duplicates", required=True, metavar="PATH", help="Withheld lines with their evidence."
+    "--unique",
+    required=True,
+    metavar="PATH",
+    shell_complete=completed_files,
+    help="Lines or rows to keep (- for stdout).",
+)
+@click.option(
+    "--duplicates",
+    required=True,
+    metavar="PATH",
+    shell_complete=completed_files,
+    help="Withheld lines with their evidence.",
 )
 @click.option(
     "--dead-letter",
     metavar="PATH",
+    shell_complete=completed_files,
     help="Lines that cannot be read. Without it the first one stops the command (exit 65), with "
     "it only a file of nothing else.",
 )

@@ -22,6 +22,13 @@ def _keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     return [f"{key}=" for key in keys() if key.startswith(incomplete)]
 
 
+def completed_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
+    """Let a shell go on with the names of files: for what is a str to us, ``-`` among it."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
 _FILES = click.option(
     "--config",
     "-c",

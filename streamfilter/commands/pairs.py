@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from streamfilter.commands.options import as_json, output_option
+from streamfilter.commands.options import as_json, completed_files, output_option
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.discovery import CLUSTERS, Discovery, discover
@@ -43,7 +43,9 @@ class _Pairs(click.Command):
 
 
 @click.command(cls=_Pairs, epilog=EPILOG)
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.argument(
+    "inputs", nargs=-1, required=True, metavar="INPUT...", shell_complete=completed_files
+)
 @click.option(
     "--clusters",
     type=click.Choice(CLUSTERS),
@@ -53,6 +55,7 @@ class _Pairs(click.Command):
 @click.option(
     "--dead-letter",
     metavar="PATH",
+    shell_complete=completed_files,
     help="Lines that cannot be read. Without it the first one stops the command (exit 65), with "
     "it only a file of nothing else.",
 )

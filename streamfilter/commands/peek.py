@@ -115,7 +115,7 @@ class Seen:
 
 @click.command("peek", epilog=EPILOG)
 @options.config_options
-@click.argument("inputs", nargs=-1, metavar="[FILE...]")
+@click.argument("inputs", nargs=-1, metavar="[FILE...]", shell_complete=options.completed_files)
 @click.option(
     "-n", "--records", "count", default=5, show_default=True,
     type=click.IntRange(1, RECORDS_MAX), help="How many.",

@@ -11,7 +11,13 @@ import click
 import numpy as np
 
 from streamfilter.commands.curve_picture import Curve, PictureFile, save_picture
-from streamfilter.commands.options import as_json, config_options, load, output_option
+from streamfilter.commands.options import (
+    as_json,
+    completed_files,
+    config_options,
+    load,
+    output_option,
+)
 from streamfilter.commands.plan_capacity import (
     as_fields,
     capacity_of,
@@ -82,6 +88,7 @@ def spread_of(_context: click.Context, _option: click.Parameter, value: str | No
 @click.option(
     "--sample",
     metavar="FILE",
+    shell_complete=completed_files,
     help=f"Count over all pairs of the first {SAMPLE_RECORDS:,} records of this file.",
 )
 @click.option(

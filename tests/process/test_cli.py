@@ -111,6 +111,44 @@ def test_a_shell_completes_verbs_options_and_the_keys_of_set():
     assert "kafka.common=" in completed("check", "--set", "")
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["filter in", "filter --unique o", "pairs in", "evaluate in", "evaluate --pairs t", "peek in",
+     "plan --sample s", "run --config c", "verify --state s", "check -c c"],
+)  # fmt: skip
+def test_where_a_file_is_named_the_shell_goes_on_with_files(words):
+    shell = click.shell_completion.BashComplete(cli.group, {}, "streamfilter", "_X")
+    *before, begun = words.split()
+    (found,) = shell.get_completions(before, begun)
+    assert found.type in ("file", "dir")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("streamfilter run --set similarity.th", "compopt -o nospace\nsimilarity.threshold=\n"),
+        ("streamfilter run --accept-p", "--accept-positions\n"),
+        ("streamfilter filter in", "compopt -o default\n\n"),
+    ],
+)
+def test_bash_itself_puts_no_space_behind_a_setting_and_completes_files(words, said, tmp_path):
+    program = tmp_path / "streamfilter"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m streamfilter "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'eval "$(_STREAMFILTER_COMPLETE=bash_source streamfilter)"\n'
+        'compopt() { echo compopt "$@"; }\n'
+        f"COMP_WORDS=({words}) COMP_CWORD={len(words.split()) - 1}\n"
+        '_streamfilter_completion streamfilter; echo "${COMPREPLY[*]}"'
+    )
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (said, "")
+
+
 def test_the_line_that_turns_completion_on_ends_well():
     command = [sys.executable, "-c", "import sys, streamfilter.cli as c; sys.exit(c.main())"]
     environment = {**os.environ, "_STREAMFILTER_COMPLETE": "bash_source"}
