@@ -158,11 +158,21 @@ def _expected(details: ErrorDetails) -> str:
     message = details["msg"].removeprefix("Value error, ")
     if details["type"] in _MAPPING_WANTED:
         return "expected a mapping of keys"
+    if details["type"] in _BY_TYPE:
+        return f"expected {_BY_TYPE[details['type']]}"
     kind = message.partition(", unable to")[0].removeprefix("Input should be a valid ")
     if kind in _IN_WORDS:
         return f"expected {_IN_WORDS[kind]}"
     return message.replace("Input should be", "expected").partition(", unable to")[0]
 
+
+_BY_TYPE = {
+    "int_from_float": "a whole number",
+    "path_type": "a path",
+    "string_too_short": "a text that is not empty",
+    "too_short": "a list that is not empty",
+}
+"""Kinds of error whose words name pydantic's insides → what one writes."""
 
 _IN_WORDS = {
     "integer": "a whole number",

@@ -90,6 +90,7 @@ _WORDS: tuple[tuple[str, str, str, bool], ...] = (
     ("block mapping", "<block mapping start>", "indented otherwise than the lines above it", False),
     ("block mapping", "<block sequence start>", "a list where a key belongs", False),
     ("simple key", "':'", "neither a key with its colon nor a part of the line above", True),
+    ("", "found another document", "a second document; a configuration is one", False),
     ("", "mapping values are not allowed", "a colon too many; quote a text that has one", False),
 )
 _OPENING = re.compile(r"character '([@`%|>&*!])' that cannot start")

@@ -1,12 +1,21 @@
 """Every mistake is found in one run, at its key, with its cure; exit code 78."""
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from streamfilter.assembly import WINDOW_BATCHES, retention_for
 from streamfilter.config.checks import REFUSED_PROPERTIES
-from streamfilter.config.configuration import ConfigError, Problem, load_config, read_config
+from streamfilter.config.configuration import (
+    Config,
+    ConfigError,
+    Problem,
+    load_config,
+    read_config,
+)
+from streamfilter.config.reference import keys
 from streamfilter.matching.retention import Retention
 from streamfilter.stops import ExitCode
 
@@ -254,8 +263,30 @@ def test_how_much_is_remembered_is_read_as_it_is_written() -> None:
         ("similarity.threshold=high", "got 'high'; expected a number"),
         ("similarity.normalise.digits=maybe", "got 'maybe'; expected true or false"),
         ("similarity.shingle.languages=en", "got 'en'; expected a list, such as [a, b]"),
+        ("similarity.shingle.languages=[]", "got a list; expected a list that is not empty"),
+        ("similarity.bands=2.5", "got '2.5'; expected a whole number"),
+        ("index.path=[a]", "got a list; expected a path"),
+        ('kafka.group=""', "got ''; expected a text that is not empty"),
     ],
 )
 def test_a_type_is_called_as_a_person_calls_it(override, words):
     (problem,) = read_config((), {}, [override]).problems
     assert problem.got == words
+
+
+WRONG = [[], {}, 5, -5, 2.5, True, None, "x y", "", float("inf"), "a\nb", 10**30]
+
+
+@pytest.mark.parametrize("section", Config.model_fields)
+def test_no_setting_given_anything_answers_in_the_words_of_a_library(section, tmp_path):
+    file = tmp_path / "config.yaml"
+    for key in (key for key in keys() if key.startswith(f"{section}.")):
+        for value in WRONG:
+            inside: object = value
+            for step in reversed(key.split(".")):
+                inside = {step: inside}
+            file.write_text(yaml.safe_dump(inside))
+            for problem in read_config((file,), {}, []).problems:
+                assert not re.search(
+                    r"class|valid|Input|Tuple|String|should|pydantic", problem.got
+                ), f"{key}: {value}"

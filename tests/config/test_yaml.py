@@ -61,6 +61,7 @@ def test_what_yaml_would_pass_over_is_an_error_with_its_line(text, where):
         ("a: {b: 1\nc: 2", "line 1, column 4: a { is not closed"),
         ("a: @b", "line 1, column 4: a text that begins with @ must be quoted"),
         ("a: b: c", "line 1, column 5: a colon too many; quote a text that has one"),
+        ("a: 1\n---\nb: 2", "line 2, column 1: a second document; a configuration is one"),
         ("a: 1\nb\n", "line 2, column 1: neither a key with its colon nor a part"),
     ],
 )
