@@ -31,7 +31,7 @@ Examples:
   streamfilter demo --format avro      the stories as Avro; beside a real Kafka, a real registry
 """
 EMBEDDED = (
-    "The embedded broker is the mock cluster of librdkafka: good to watch, and proof of nothing\n"
+    "The embedded broker is the mock cluster of librdkafka: good to watch, and proof of nothing "
     "(it knows no fencing and shows open transactions). `demo --broker kafka` is the real thing."
 )
 REAL = "Apache Kafka runs on this machine for as long as you watch; its data is deleted afterwards."

@@ -48,8 +48,10 @@ def summary(ledger: Ledger, report: Report, *, threshold: float) -> str:
 
 def _soundness(report: Report) -> Iterator[str]:
     if report.sound:
-        yield "every record is in exactly one place, and no story was matched with itself, with a"
-        yield "later one, or with one that was not forwarded"
+        yield (
+            "every record is in exactly one place, and no story was matched with itself, with a "
+            "later one, or with one that was not forwarded"
+        )
         return
     yield (
         f"BROKEN: {report.missing} records lost, {report.extra} doubled, "
