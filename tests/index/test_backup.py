@@ -12,7 +12,7 @@ import pytest
 from streamfilter.cli import main
 from streamfilter.index.backup import CONTENTS_NAME, back_up, restore
 from streamfilter.index.buckets import encoded_integers
-from streamfilter.index.directory import DATABASE_NAME
+from streamfilter.index.directory import DATABASE_NAME, check_ours
 from streamfilter.index.entries import Entries
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault, IndexRefused
 from streamfilter.index.families import Families
@@ -201,7 +201,7 @@ def test_a_copy_inside_of_the_index_or_the_other_way_round_is_refused(
 ) -> None:
     with pytest.raises(IndexRefused, match="which may hold nothing else"):
         back_up(state, state / "backups" / "today")
-    inspect(state)  # which a directory of another's would be refused for, and the service with it
+    check_ours(state)  # it holds nothing of another, for which the service would refuse it
     back_up(state, tmp_path / "copy")
     with pytest.raises(IndexRefused, match="the backup, which may hold nothing else"):
         restore(tmp_path / "copy", tmp_path / "copy" / "state")
