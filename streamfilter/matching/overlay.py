@@ -40,6 +40,8 @@ class Groups:
     @classmethod
     def of(cls, keys: U64, cells: I64, *, columns: int, room: I64) -> Groups:
         """Group equal *keys* (m,) of the rising *cells*, each with its bucket's *room*."""
+        near = _near(keys)
+        keys, cells, room = keys[near], cells[near], room[near]
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
         equal = ordered[1:] == ordered[:-1]
@@ -79,6 +81,24 @@ class Groups:
         return Level(
             depth, self.cells[asked], starts, counts, self.rows[members] + first_ordinal, nobody
         )
+
+
+def _near(keys: U64) -> I64:
+    """Return the places, rising, of the *keys* whose upper bits another one has, too.
+
+    Most have nobody beside them. To sort keys with their places in their lower bits takes a
+    fifth of what it takes to sort the places by the keys.
+    """
+    bits = np.uint64(len(keys).bit_length())
+    tagged = keys >> bits << bits
+    tagged |= np.arange(len(keys), dtype=np.uint64)
+    tagged.sort()
+    upper = tagged >> bits
+    near = np.zeros(len(keys), np.bool_)
+    near[1:] = upper[1:] == upper[:-1]
+    near[:-1] |= near[1:]
+    places = tagged[near] & np.uint64((1 << int(bits)) - 1)
+    return np.sort(places).astype(np.int64)
 
 
 class Overlay:

@@ -82,19 +82,22 @@ class Samples:
 
     def at(self, rows: Rows) -> Samples:
         """Return the samples in *rows*, in the order given."""
-        sizes = self.sizes[rows]
-        tokens = self.tokens[slices(self.starts[rows], sizes)]
-        return Samples(tokens, _starts(sizes), self.set_sizes[rows])
+        begins, ends = self.starts[rows], self.starts[rows + 1]
+        places = zip(begins.tolist(), ends.tolist(), strict=True)
+        tokens = [self.tokens[begin:end] for begin, end in places]  # a fifth of what places take
+        flat = np.concatenate(tokens) if tokens else self.tokens[:0]
+        return Samples(flat, starts_of(ends - begins), self.set_sizes[rows])
 
     @classmethod
     def joined(cls, parts: Sequence[Samples]) -> Samples:
         """Return the samples of all *parts*, at least one, one after the other."""
         tokens = np.concatenate([part.tokens for part in parts])
         sizes = np.concatenate([part.sizes for part in parts])
-        return cls(tokens, _starts(sizes), np.concatenate([part.set_sizes for part in parts]))
+        return cls(tokens, starts_of(sizes), np.concatenate([part.set_sizes for part in parts]))
 
 
-def _starts(sizes: I64) -> I64:
+def starts_of(sizes: I64) -> I64:
+    """Return where each of parts of these *sizes* begins, and where the last one ends."""
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 

@@ -96,8 +96,10 @@ class Multilinear:
     """
 
     def __init__(self, width: int, *, seed: bytes, purpose: str) -> None:
-        self._factors = uniform(seed, purpose, 4 * width).reshape(width, 2, 2)
-        """By value, by its half (lower, upper), by sum."""
+        lower, upper = uniform(seed, purpose, 4 * width).reshape(width, 2, 2).swapaxes(0, 1)
+        # Of a value x of halves l and u, k l + m u = k x + (m - k 2^32) u: a half less to cut out.
+        self._factors = np.stack((lower, upper - (lower << HALF)), axis=1)
+        """By value, by what is multiplied (the value, its upper half), by sum."""
 
     def __call__(self, columns: Sequence[U64], starts: U64) -> U64:
         """Return the hash of each row of *columns*.
@@ -117,9 +119,9 @@ class Multilinear:
         second, product = np.empty_like(first), np.empty_like(first)
         first[:], second[:] = starts[..., 0], starts[..., 1]
         for column, factors in zip(columns, self._factors, strict=False):
-            for half, pair in zip((column & LOWER, column >> HALF), factors, strict=True):
+            for part, pair in zip((column, column >> HALF), factors, strict=True):
                 for total, factor in zip((first, second), pair, strict=True):
-                    np.multiply(half, factor, out=product)
+                    np.multiply(part, factor, out=product)
                     total += product
         first &= UPPER
         second >>= HALF

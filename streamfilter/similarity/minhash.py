@@ -22,8 +22,12 @@ ROUNDS = 15
 small set, whose slots fill slowly, gains from more of them (for 34 tokens 3 rounds take 28,
 15 rounds 5 us); a large set is full after one or two and skips the rest."""
 
-LOOKS = frozenset({0, 1, 2, 4, 7, ROUNDS - 1})
-"""Rounds after which full sets are left out: looking costs as much as half a round."""
+THROWN = 3
+"""Nobody looks for full sets before the sets have thrown so many tokens a slot: by chance one in
+twenty is full then."""
+
+MANY = 3 / 4
+"""Full sets are left out if no more than this share is open: to leave out costs a round's half."""
 
 ROUND_SHIFT = 28
 """The round's number takes the top four bits of a slot's value."""
@@ -64,24 +68,27 @@ class MinHasher:
         signatures = np.full((len(sizes), self.slots), EMPTY, np.uint32)
         cells = np.repeat(np.arange(0, signatures.size, self.slots), sizes)
         # The rounds need 32 of the 64 bits: half the bytes to move is a third of the time.
-        chosen, open_sets = (tokens >> HALF).astype(np.uint32), sizes > 0
+        chosen, open_sets = (tokens >> HALF).astype(np.uint32), np.flatnonzero(sizes)
         for number in range(ROUNDS):
             self._round(number, chosen, cells, signatures)
-            if number not in LOOKS:
+            thrown = (number + 1) * len(chosen)
+            if number < ROUNDS - 1 and thrown < THROWN * self.slots * len(open_sets):
                 continue
-            still = open_sets & (signatures == EMPTY).any(axis=1)
-            if not still.any():
+            alone = signatures if len(open_sets) == len(sizes) else signatures[open_sets]
+            still = alone.max(axis=1) == EMPTY  # which is above all values
+            left = open_sets[still]
+            if not len(left):
                 return signatures
-            if (still != open_sets).any():
+            if len(left) <= MANY * len(open_sets):
                 # Positions, not flags: numpy gathers by positions six times faster.
-                kept = np.flatnonzero(np.repeat(still[open_sets], sizes[open_sets]))
-                chosen, cells, open_sets = chosen[kept], cells[kept], still
-        repeating = open_sets & (sizes > REPEATING)
-        for row in np.flatnonzero(repeating).tolist():
+                kept = np.flatnonzero(np.repeat(still, sizes[open_sets]))
+                chosen, cells, open_sets = chosen[kept], cells[kept], left
+        repeating = sizes[left] > REPEATING
+        for row in left[repeating].tolist():
             its = distinct(tokens[starts[row] : starts[row + 1]])
             alone = signatures[row : row + 1]
             self._fill(its, np.array([0, len(its)]), alone, np.zeros(1, np.int64))
-        self._fill(tokens, starts, signatures, np.flatnonzero(open_sets & ~repeating))
+        self._fill(tokens, starts, signatures, left[~repeating])
         return signatures
 
     def _round(self, number: int, tokens: U32, cells: I64, signatures: U32) -> None:

@@ -17,7 +17,19 @@ from typing import Protocol
 import numpy as np
 
 from streamfilter.similarity.bands import Bander
-from streamfilter.similarity.columns import I64, U8, U32, U64, Contents, Flags, Rows, Samples
+from streamfilter.similarity.columns import (
+    I64,
+    U8,
+    U32,
+    U64,
+    Contents,
+    Flags,
+    Rows,
+    Samples,
+    slices,
+    starts_of,
+)
+from streamfilter.similarity.hashing import HALF
 from streamfilter.similarity.minhash import MinHasher
 from streamfilter.similarity.records import RecordSketcher
 from streamfilter.similarity.scheme import SAMPLE_TOKENS, Scheme
@@ -26,6 +38,9 @@ from streamfilter.similarity.text import Chunk, Normaliser
 
 CHUNK_BYTES = 128 * 1024
 """Texts sketched together: columns of a chunk stay in cache, call overhead stays small."""
+
+LONG = 100
+"""From so many tokens a text on, a sort for each of 32 bits beats one of 64 for all."""
 
 _HEAD = struct.Struct("<4sIIIQ")
 _MAGIC = b"SFK1"
@@ -186,23 +201,24 @@ class Sketcher:
         return Sketches(contents, self.keys_of(contents))
 
     def _contents(self, texts: Sequence[str]) -> Contents:
-        n = len(texts)
-        fingerprints = np.zeros((n, 16), np.uint8)
-        signatures = np.zeros((n, self.scheme.slots), np.uint8)
-        set_sizes = np.zeros(n, np.int64)
-        samples: list[U32] = [_NO_TOKENS] * n
+        rows: list[int] = []
+        parts = [self._no_contents()]
         for chosen, ascii_only in chunks_of(texts):
             chunk = self.normalise.chunk([texts[i] for i in chosen], ascii_only=ascii_only)
-            fingerprints[chosen] = self.fingerprints(chunk)
             tokens = self.shingler.tokens(chunk)
-            signatures[chosen] = self._minhasher.sign(tokens.values, tokens.starts)
-            set_sizes[chosen], parts = samples_of(tokens)
-            for i, part in zip(chosen, parts, strict=True):
-                samples[i] = part
-        signatures[set_sizes == 0] = 0
-        starts = np.concatenate(([0], np.cumsum([len(sample) for sample in samples], dtype=int)))
-        flat = np.concatenate(samples) if n else _NO_TOKENS
-        return Contents(fingerprints, signatures, Samples(flat, starts, set_sizes))
+            signatures = self._minhasher.sign(tokens.values, tokens.starts).astype(np.uint8)
+            samples = samples_of(tokens)
+            signatures[samples.set_sizes == 0] = 0
+            parts.append(Contents(self.fingerprints(chunk), signatures, samples))
+            rows += chosen
+        contents = Contents.joined(parts)
+        in_order = np.array(rows, np.int64)
+        return contents if (np.diff(in_order) > 0).all() else contents.at(np.argsort(in_order))
+
+    def _no_contents(self) -> Contents:
+        nothing = Samples(np.zeros(0, np.uint32), np.zeros(1, np.int64), np.zeros(0, np.int64))
+        signatures = np.zeros((0, self.scheme.slots), np.uint8)
+        return Contents(np.zeros((0, 16), np.uint8), signatures, nothing)
 
     def keys_of(self, contents: Contents) -> U64:
         """Return (n, bands + 1) keys as a function of stored columns: restore needs no text."""
@@ -222,9 +238,6 @@ class Sketcher:
         return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 16)
 
 
-_NO_TOKENS: U32 = np.empty(0, np.uint32)
-
-
 def chunks_of(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
     """Yield (rows, all ASCII?) so that a chunk's texts stay near `CHUNK_BYTES` together."""
     for wanted in (True, False):
@@ -242,17 +255,29 @@ def chunks_of(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
             yield chunk, wanted
 
 
-def samples_of(tokens: Tokens) -> tuple[I64, list[U32]]:
-    """Return each text's number of distinct 32-bit tokens, and the smallest of them."""
-    ordered = (tokens.values >> np.uint64(32)).astype(np.uint32)
-    bounds = tokens.starts.tolist()
-    for begin, end in pairwise(bounds):
-        # Many short sorts of 32 bits beat one long sort of 64 with the text's number on top.
-        ordered[begin:end].sort()
+def samples_of(tokens: Tokens) -> Samples:
+    """Return of each text the smallest distinct 32-bit tokens, and how many there are."""
+    ordered = _sorted(tokens)
     first = np.ones(len(ordered) + 1, bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:-1])
     first[tokens.starts] = True
     kept = np.flatnonzero(first[:-1])
-    distinct, bounds = ordered[kept], np.searchsorted(kept, tokens.starts).tolist()
-    parts = [distinct[begin : min(end, begin + SAMPLE_TOKENS)] for begin, end in pairwise(bounds)]
-    return np.diff(bounds), parts
+    begins = np.searchsorted(kept, tokens.starts)
+    set_sizes = np.diff(begins)
+    sizes = np.minimum(set_sizes, SAMPLE_TOKENS)
+    if set_sizes.max(initial=0) > SAMPLE_TOKENS:
+        kept = kept[slices(begins[:-1], sizes)]
+    return Samples(ordered[kept], starts_of(sizes), set_sizes)
+
+
+def _sorted(tokens: Tokens) -> U32:
+    """Return the upper halves of *tokens*, those of each text rising."""
+    values, sizes = tokens.values >> HALF, np.diff(tokens.starts)
+    if len(values) < LONG * len(sizes):
+        values |= np.repeat(np.arange(len(sizes), dtype=np.uint64) << HALF, sizes)
+        values.sort()
+        return values.astype(np.uint32)
+    ordered = values.astype(np.uint32)
+    for begin, end in pairwise(tokens.starts.tolist()):
+        ordered[begin:end].sort()
+    return ordered

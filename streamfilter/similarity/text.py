@@ -39,6 +39,8 @@ ASCII_SPACES = b"\t\n\v\f\r\x1c\x1d\x1e\x1f"
 """What `str.split` takes for white space in ASCII, but for the space itself."""
 
 SPARE = bytes(WORD)
+FEW = 200
+"""Where so many units are kept for each that is dropped, whole stretches are copied, not units."""
 GROWTH_MAX = LONG_MAX
 """The most that normalisation makes of one code point, and so grows a text."""
 
@@ -176,9 +178,13 @@ def _without(units: Units, drop: I64, bounds: I64) -> tuple[Units, I64]:
     """Return *units* but those at the rising positions *drop*, and the moved bounds."""
     if not drop.size:
         return units, bounds
+    bounds = bounds - np.searchsorted(drop, bounds)
+    if FEW * len(drop) < len(units):
+        stretches = pairwise([-1, *drop.tolist(), len(units)])
+        return np.concatenate([units[last + 1 : end] for last, end in stretches]), bounds
     kept = np.ones(len(units), bool)
     kept[drop] = False
-    return units[kept], bounds - np.searchsorted(drop, bounds)
+    return units[kept], bounds
 
 
 def _ascii_table(how: Normalisation) -> bytes:
