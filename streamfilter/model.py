@@ -6,8 +6,23 @@ and leaves with its decision. Nothing here computes, reads a clock or knows a li
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar, dataclass_transform
+
+Noun = TypeVar("Noun")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def noun(*, order: bool = False) -> Callable[[type[Noun]], type[Noun]]:
+    """Make a class a frozen dataclass, as far as types can say: for what is made of each record.
+
+    To forbid assignment at run time, too, Python sets every field by a call: that is three
+    quarters of what it takes to make a value, and of a short record's way a twentieth.
+    """
+    return dataclass(slots=True, unsafe_hash=True, order=order)
+
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """Record headers in their order, repeats and null values kept."""
@@ -58,7 +73,7 @@ class Reason(StrEnum):
     SHORT = "short"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@noun(order=True)
 class Source:
     """Where a record came from; for a file: its path as given, 0, and the line number from 1."""
 
@@ -67,7 +82,7 @@ class Source:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Record:
     """One consumed record, byte for byte as the broker (or the file) gave it."""
 
@@ -81,7 +96,7 @@ class Record:
     """Why the headers could not be read (then ``headers`` is empty), or None."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Document:
     """A record that was read: it can be judged."""
 
@@ -115,7 +130,7 @@ Reading = Document | Unjudged | Malformed
 """What reading a record gives."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Match:
     """An earlier, forwarded document that this one was verified against."""
 
@@ -130,7 +145,7 @@ class Match:
     """Share of one text's shingles that the other has; None where nobody asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Decision:
     """The verdict on one document, with its evidence."""
 

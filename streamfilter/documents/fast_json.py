@@ -42,12 +42,9 @@ def shortcut(selection: TextSelection, *, depth: int, framed: bool) -> Shortcut 
             value = unframed(value, headers)
         check_depth(value, depth)
         try:
-            fields = read(value)
+            return read(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Unreadable):
             return None
-        if not value.isascii():
-            decode_utf8(value)  # the parser does not look into the fields it skips
-        return fields
 
     return read_checked
 
@@ -58,7 +55,14 @@ def _fast(selection: TextSelection) -> Read | None:
     if len(selection.texts) == 1 and EACH not in selection.texts[0]:
         return _struct_reader(selection.texts[0], selection.id)
     decode = msgspec.json.Decoder(_named(selection.texts, selection.id)).decode
-    return lambda value: selection(decode(value))
+    return lambda value: selection(decode(_all_utf8(value)))
+
+
+def _all_utf8(value: bytes) -> bytes:
+    """Return *value* if it is UTF-8 throughout: the parser does not look into what it skips."""
+    if not value.isascii():
+        decode_utf8(value)
+    return value
 
 
 def _named(texts: Sequence[Path], id_: Path | None) -> Any:
@@ -88,18 +92,44 @@ def _by_key(wanted: Sequence[tuple[Path, Any]]) -> Mapping[str, list[tuple[Path,
 
 def _struct_reader(text: Path, id_: Path | None) -> Read | None:
     """Return a function from bytes to text and id; None if msgspec cannot name the fields."""
-    fields: list[tuple[Path, Any]] = [(text, str)]
-    if id_ is not None:
-        fields.append((id_, str | int))
+    id_field: list[tuple[Path, Any]] = [] if id_ is None else [(id_, str | int)]
     try:
-        decode = msgspec.json.Decoder(_struct(fields)).decode
+        decode = msgspec.json.Decoder(_struct([(text, str), *id_field])).decode
+        part = msgspec.json.Decoder(_struct([(text, msgspec.Raw), *id_field])).decode
     except ValueError:  # msgspec renames to no key with a quote, backslash or control character
         return None
+    get: Callable[[Any], tuple[Any, str | int | None]]
     if id_ is None:
         get_text = attrgetter(_attributes(text))
-        return lambda value: (get_text(decode(value)), None)
-    get_both = attrgetter(_attributes(text), _attributes(id_))
-    return lambda value: get_both(decode(value))
+        get = lambda struct: (get_text(struct), None)  # noqa: E731
+    else:
+        get = attrgetter(_attributes(text), _attributes(id_))
+
+    def read(value: bytes) -> Fields:
+        if value.isascii():
+            return get(decode(value))
+        # To look for what is no UTF-8 takes as long as to make a text of it: once is enough.
+        raw, found = get(part(value))
+        quoted = bytes(raw)
+        _all_utf8(_beside(value, quoted))
+        if b"\\" in quoted or quoted[:1] != b'"':
+            return _STRING.decode(quoted), found
+        return quoted[1:-1].decode(), found
+
+    return read
+
+
+_STRING = msgspec.json.Decoder(str)
+_BEGINNING = 16
+
+
+def _beside(value: bytes, part: bytes) -> bytes:
+    """Return *value* without *part*, of which it holds one; all of it where that is not at hand."""
+    # To look for all of a long part takes far longer than for its beginning.
+    begin = value.find(part[:_BEGINNING])
+    if value.startswith(part, begin):
+        return value[:begin] + value[begin + len(part) :]
+    return value
 
 
 def _struct(fields: Sequence[tuple[Path, Any]]) -> type[msgspec.Struct]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from streamfilter.model import Headers, Positions, Record, Source
+from streamfilter.model import Headers, Positions, Record, Source, noun
 from streamfilter.stops import ExitCode, Fenced, Refused, Stop, Temporary
 
 T = TypeVar("T")
@@ -162,7 +162,7 @@ class ChangelogReader(Protocol):
         """Release the connection."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Outgoing:
     """One record to produce; the partition is always decided by us."""
 

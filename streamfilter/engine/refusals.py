@@ -21,11 +21,10 @@ bears our own clock's time, of the changelog or a letter of the present, tells o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from streamfilter.engine.ports import Blame, Outgoing
-from streamfilter.model import Positions, Record, Source
+from streamfilter.model import Positions, Record, Source, noun
 from streamfilter.stops import ExitCode, Stop, Temporary
 
 PIECES = 16
@@ -38,7 +37,7 @@ Place = tuple[int, int]
 """Partition and offset of an input record."""
 
 
-@dataclass(frozen=True, slots=True)
+@noun()
 class Item:
     """Something to produce, and the input record that it is made of."""
 

@@ -72,17 +72,18 @@ def evidence(
         scheme: the scheme's fingerprint.
         threshold: the similarity from which a match counts.
     """
-    best = decision.match
+    found = matches(decision)
+    best = found[0] if found else {"id": document_id, "similarity": None}
     return {
         "schema": SCHEMA,
-        "verdict": decision.verdict.value,
+        "verdict": str(decision.verdict),
         "id": document_id,
-        "similarity": similarity(best.similarity) if best else None,
+        "similarity": best["similarity"],
         "method": decision.method or None,
         "threshold": threshold,
-        "matches": matches(decision),
+        "matches": found,
         "matches_truncated": decision.matches_truncated,
-        "canonical_id": best.document_id if best else document_id,  # who was forwarded for it
+        "canonical_id": best["id"],  # who was forwarded for it
         "scheme": scheme,
         "p_false_positive": p_false_positive(decision),
         "source": _place(source),
@@ -96,7 +97,7 @@ def p_false_positive(decision: Decision) -> float:
 
 def matches(decision: Decision) -> list[Json]:
     """Return all that the document matches."""
-    return [_match(match) for match in decision.matches]
+    return [*map(_match, decision.matches)]
 
 
 def with_payload(record: Json, value: bytes | None) -> Json:
