@@ -39,6 +39,7 @@ def process(desk: Desk, *arguments: str, **environment: str) -> subprocess.Popen
 @pytest.mark.parametrize(
     "point", ["batch.decided", "index.applied", "batch.decided:3", "index.applied:5", "close.begun"]
 )
+@pytest.mark.slow
 def test_killed_anywhere_and_run_again_it_gives_the_undisturbed_outputs(
     desk: Desk, source: Path, point: str
 ) -> None:

@@ -25,6 +25,8 @@ from streamfilter.similarity.sketch import Drawn, Sketcher, Sketches
 from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew, cut
 from streamfilter.workers.workforce import GOOD, MISHAPS_MAX
 
+pytestmark = pytest.mark.slow(1)  # nearly each starts processes, and one ends them again
+
 SCHEME = Scheme(16, 6)
 SEED = bytes(range(16))
 TEXTS = [
