@@ -109,10 +109,7 @@ class Shingler:
         """Return all tokens, of 8 bytes."""
         buffer, bounds, points = chunk.buffer, chunk.bounds, chunk.points
         if self._words:
-            if points is None:
-                spans = _ascii_words(buffer, bounds)
-            else:
-                spans = _words(buffer, bounds, points)
+            spans = _ascii_words(buffer, bounds) if points is None else _words(chunk)
             hashes = self._hash(buffer, spans.starts, spans.lengths)
             runs = self._runs(hashes, spans.text_starts)
             return self._with_anchor(runs, hashes, spans.text_starts) if self._anchored else runs
@@ -162,8 +159,7 @@ class Shingler:
         # Texts whose case is kept have them at the beginning of sentences and in headlines too.
         spelled = sorted({f(w) for w in words for f in (str, str.casefold, str.title, str.upper)})
         chunk = Normaliser(Normalisation(casefold=False)).chunk(spelled, ascii_only=False)
-        assert chunk.points is not None
-        spans = _words(chunk.buffer, chunk.bounds, chunk.points)
+        spans = _words(chunk)
         single = np.flatnonzero(np.diff(spans.text_starts) == 1)  # "don't" is two words
         chosen = spans.text_starts[single]
         hashes = self._hash(chunk.buffer, spans.starts[chosen], spans.lengths[chosen])
@@ -255,10 +251,12 @@ def _ascii_words(buffer: bytes, bounds: I64) -> Spans:
     return Spans(starts, ends - starts, np.searchsorted(starts, bounds))
 
 
-def _words(buffer: bytes, bounds: I64, points: NDArray[np.uint32]) -> Spans:
+def _words(chunk: Chunk) -> Spans:
     """Find words, and pairs of characters in scripts without spaces, as byte spans."""
-    at = np.append(first_bytes(buffer[: len(buffer) - WORD]), len(buffer) - WORD)
-    classes = _classes().take(points)
+    at, bounds = chunk.places, chunk.bounds
+    assert chunk.points is not None
+    assert at is not None
+    classes = _classes().take(chunk.points, mode="clip")  # no point is above: half the time
     letters = classes == LETTER
     edges = np.flatnonzero(letters[1:] != letters[:-1]) + 1
     begins, ends = edges[0::2], edges[1::2]
