@@ -109,11 +109,12 @@ def _look(config: Config, topic: str) -> Proposal:
     if topic not in names:
         raise ConfigError([sampling.no_topic("--topic", topic, names)])
     found = propose([record.value for record in sampling.latest(config, RECORDS)])
-    standard.say(_seen(topic, found))
+    standard.say(seen_as_text(topic, found))
     return found
 
 
-def _seen(topic: str, found: Proposal) -> str:
+def seen_as_text(topic: str, found: Proposal) -> str:
+    """Return what the *topic*'s records look like, for whoever chooses by it."""
     if not found.records:
         return f"{topic} holds no records: /text and /id are guesses"
     seen = f"the latest {found.records:,} records of {topic}"
@@ -127,10 +128,16 @@ def _seen(topic: str, found: Proposal) -> str:
     if found.format == "text":
         return f"{seen} are plain text"
     others = f"; also {', '.join(found.others)}" if found.others else ""
-    return (
-        f"{seen}: text at {found.text} ({found.words:,} words at the median{others}), "
-        f"{f'id at {found.id}' if found.id else 'no id in all of them'}"
-    )
+    text = f"{seen}: text at {found.text} ({found.words:,} words at the median{others})"
+    if found.id:
+        return f"{text}, id at {found.id}"
+    if found.distinct:
+        names = ", ".join(found.distinct)
+        return (
+            f"{text}, and nothing called like an id in all of them; different in each: {names} "
+            f"(--id {found.distinct[0]} takes it)"
+        )
+    return f"{text}, no id in all of them"
 
 
 def _starter(

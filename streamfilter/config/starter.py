@@ -55,7 +55,7 @@ class StarterFile:
             return [*lines, "  format: text"]
         comment = "JSON records; text and id are found by JSON Pointer"
         lines.append(_line("topic", self.topic, comment))
-        nameless = "" if self.id else "records have none: a record's place in the topic is its id"
+        nameless = "" if self.id else "none: a record's place in the topic is its id"
         return [*lines, _line("text", self.text), _line("id", self.id, nameless)]
 
     def _output(self) -> list[str]:

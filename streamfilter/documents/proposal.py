@@ -43,6 +43,8 @@ class Proposal:
     """Further fields with words, the longest first."""
     id: str | None = None
     """JSON Pointer of a field called like an id and different in each record."""
+    distinct: tuple[str, ...] = ()
+    """Of fields of one word or a number, different in each record, whatever they are called."""
 
     @property
     def sure(self) -> bool:
@@ -85,26 +87,27 @@ def propose_from(roots: Sequence[dict[str, Any]], format: str) -> Proposal:
         (pointer for pointer, each in found.items() if max(each.words, default=0) > 1),
         key=lambda pointer: -sum(found[pointer].words),
     )
+    distinct = _distinct(found, len(roots))
     return Proposal(
         records=len(roots),
         format=format,
         text=texts[0] if texts else None,
         words=round(median(found[texts[0]].words)) if texts else 0,
         others=tuple(texts[1:4]),
-        id=_id(found, len(roots)),
+        id=next((each for each in distinct if _ID.search(each.rpartition("/")[2])), None),
+        distinct=tuple(each for each in distinct if max(found[each].words, default=0) < 2)[:3],
     )
 
 
-def _id(found: dict[str, _Seen], records: int) -> str | None:
-    """Return the outermost field that is called like an id, is everywhere and never the same."""
-    named = [
+def _distinct(found: dict[str, _Seen], records: int) -> list[str]:
+    """Return the fields that are everywhere and never the same, the outermost first."""
+    never_the_same = [
         pointer
         for pointer, each in found.items()
-        if _ID.search(pointer.rpartition("/")[2])
-        and each.count == len(each.values) == records
+        if each.count == len(each.values) == records
         and max(map(len, each.values)) <= ID_CHARACTERS_MAX
     ]
-    return min(named, key=lambda pointer: pointer.count("/"), default=None)
+    return sorted(never_the_same, key=lambda pointer: pointer.count("/"))
 
 
 def _object(value: bytes) -> dict[str, Any] | None:

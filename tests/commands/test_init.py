@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streamfilter import cli
+from streamfilter.commands.init import seen_as_text
 from streamfilter.config.configuration import load_config
 from streamfilter.config.starter import StarterFile
 from streamfilter.documents.proposal import propose
@@ -132,6 +133,15 @@ def test_a_terminal_is_asked_and_what_was_seen_is_the_default(broker, tmp_path):
 def test_what_is_proposed(values, text, identity):
     found = propose(values)
     assert (found.format, found.text, found.id) == ("json", text, identity)
+
+
+def test_what_may_be_an_id_under_another_name_is_told_and_not_written():
+    found = propose(
+        [b'{"at": {"sku": "a1"}, "ref": "x/y:%d", "lang": "en", "text": "one two %d"}' % (n, n)
+         for n in range(30)]
+    )  # fmt: skip
+    assert (found.text, found.id, found.distinct) == ("/text", None, ("/ref",))
+    assert "different in each: /ref (--id /ref takes it)" in seen_as_text("news", found)
 
 
 def test_bytes_that_are_neither_json_nor_text_are_no_sure_proposal():
