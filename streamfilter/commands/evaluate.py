@@ -141,6 +141,8 @@ def command(
         else:
             run = _topics_run(config) if topics else _files_run(config, inputs, others)
             sampled, report = None, evaluate(run, read_truth(pairs), **shares)
+            for note in () if report.sound else run.notes:
+                standard.say(note)
     if sampled is not None and plot is not None:
         draw(sampled, plot)
     if output == "json":

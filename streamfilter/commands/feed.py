@@ -21,7 +21,7 @@ from streamfilter.demo.wire import AVRO_SCHEMA, Encode, as_avro, as_json
 from streamfilter.documents.schemas import subject_of
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
-from streamfilter.stops import ExitCode, Temporary
+from streamfilter.stops import ConfigError, ExitCode, Problem, Temporary
 from streamfilter.stories.stream import Story, stories
 
 BROKEN_EVERY, EMPTY_EVERY, TOMBSTONE_EVERY = 150, 90, 400
@@ -62,6 +62,8 @@ def command(
     from streamfilter.kafka.broker.traffic import Feed, TrafficError
 
     config = options.load(files, overrides)
+    if seconds != 0:
+        _check_pointers(config)
     interruption = Interruption()
     if partitions is not None:
         for name in topics.create_all(config, partitions):
@@ -78,6 +80,19 @@ def command(
         raise Temporary(str(error)) from error
     standard.say(f"sent {sent:,} stories to {config.input.topic}")
     return ExitCode.OK
+
+
+def _check_pointers(config: Config) -> None:
+    """Refuse a configuration that stories are not for: it is that of a topic that matters.
+
+    Raises:
+        ConfigError: text and id are elsewhere.
+    """
+    given = config.input
+    if given.format != "text" and (given.text, given.id) != (("/text",), "/id"):
+        got = f"text at {', '.join(given.text)}, id at {given.id}; stories have /text and /id"
+        cure = "feed a topic of its own, with a configuration of its own"
+        raise ConfigError([Problem("input.text", got, cure)])
 
 
 def _properties(config: Config) -> dict[str, str]:

@@ -7,7 +7,7 @@ broken: a second problem that only follows from the first helps nobody.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from streamfilter.config import shapes
@@ -51,6 +51,13 @@ REFUSED_PROPERTIES = {
     "logger": _OURS,
 }
 """librdkafka properties that would break a promise → why, and what to do instead."""
+
+_BROKER = re.compile(
+    r"((plaintext|ssl|sasl_plaintext|sasl_ssl)://)?"
+    r"(\[[^]]*\]|[^/:\s]*|[^/\s]*:[^/\s]*:[^/\s]*)(:(?P<port>\d+))?(/.*)?",
+    re.IGNORECASE,
+)
+"""One of bootstrap.servers as librdkafka takes it: of others it makes another host or port."""
 
 
 def check_meaning(config: Config, broken: Iterable[str] = ()) -> list[Problem]:
@@ -171,6 +178,18 @@ def _properties(config: Config) -> Iterator[Problem]:
         for key in sorted(properties.keys() & REFUSED_PROPERTIES):
             yield Problem(f"kafka.{name}.{key}", "refused: it would break a promise",
                           REFUSED_PROPERTIES[key])  # fmt: skip
+        yield from _brokers(f"kafka.{name}.bootstrap.servers", properties)
+
+
+def _brokers(key: str, properties: Mapping[str, object]) -> Iterator[Problem]:
+    # Not quoted: it may come from a file, as secrets do.
+    brokers = str(properties.get("bootstrap.servers", "")).split(",")
+    for number, broker in enumerate(brokers, 1):
+        match = _BROKER.fullmatch(broker.strip())
+        if match is None or not 0 < int(match["port"] or 1) < 1 << 16:
+            yield Problem(key, f"number {number} of {len(brokers)} is no HOST:PORT",
+                          "write it like kafka:9092; with TLS too, which is security.protocol's"
+                          )  # fmt: skip
 
 
 def _timeouts(config: Config) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamfilter.evaluation.families import families
 from streamfilter.evaluation.report import Example, Report
 from streamfilter.evaluation.run import Given, Placed, Run, Truth
-from streamfilter.model import Verdict
+from streamfilter.model import Source, Verdict
 
 
 def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: float) -> Report:
@@ -70,12 +70,16 @@ def _match_up(run: Run, report: Report) -> list[Placed | None]:
             report.verdicts[Verdict.DROPPED.value] += 1
         elif outcome is None:
             report.missing += 1
-            report.example(Example("missing", given.id or str(given.source), "nowhere", None))
+            report.example(Example("missing", given.id or _at(given.source), "nowhere", None))
     return outcomes
 
 
 def _name(placed: Placed) -> str:
-    return str(placed.source) if placed.source else placed.verdict.value
+    return _at(placed.source) if placed.source else placed.verdict.value
+
+
+def _at(source: Source) -> str:
+    return f"{source.topic}/{source.partition} at {source.offset}"
 
 
 class _Judge:
@@ -137,7 +141,7 @@ class _Judge:
         self.report.precise.add(self.families[row], good=right)
         if not right:
             other = placed.match_id or "nothing"
-            name = given.id or str(given.source)
+            name = given.id or _at(given.source)
             example = Example("wrong", name, other, similarity, placed.similarity)
             self.report.example(example)
 

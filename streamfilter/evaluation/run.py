@@ -51,6 +51,8 @@ class Run:
     given: Sequence[Given]
     """In the order of judgement."""
     placed: Sequence[Placed]
+    notes: tuple[str, ...] = ()
+    """What a reader of the report must know of where these come from."""
 
 
 class Truth:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
@@ -50,7 +50,30 @@ def read_run(config: Config, reader: Reader) -> Run:
     placed += [_withheld(record) for record in _records(config, output.duplicates)]
     for topic in output.dead_letters:
         placed += [_rejected(record) for record in _records(config, topic)]
-    return Run(sorted(given, key=lambda each: each.order), placed)
+    notes = tuple(_notes(config.input.topic, given, order))
+    return Run(sorted(given, key=lambda each: each.order), placed, notes)
+
+
+def _notes(topic: str, given: Sequence[Given], order: _Order) -> Iterator[str]:
+    """Say what looks like a loss or a double, and is none."""
+    first: dict[int, int] = {}
+    for each in given:
+        first.setdefault(each.source.partition, each.source.offset)
+    gone = sum(
+        first.get(partition, end) > start for partition, (start, end) in order.judged.items()
+    )
+    if gone:
+        yield (
+            f"{topic} no longer holds all that was judged (in {gone} of its partitions): outputs "
+            "of what has gone count as too many, and matches of it as not kept"
+        )
+    ends = {partition: end for partition, (_, end) in order.judged.items()}
+    waiting = sum(each.source.offset >= ends.get(each.source.partition, 0) for each in given)
+    if waiting:
+        yield (
+            f"{waiting:,} records of {topic} are not judged yet, and count as lost: the service "
+            "works on them, or is off"
+        )
 
 
 def _input(config: Config) -> str:
@@ -119,6 +142,8 @@ class _Order:
 
     def __init__(self, config: Config) -> None:
         self._starts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.judged: dict[int, tuple[int, int]] = {}
+        """Partition → the first offset that was judged, and the one behind the last."""
         for record in _records(config, config.changelog_topic):
             value = record.value or b""
             if changelog.kind_of(value) != changelog.BATCH:
@@ -126,6 +151,8 @@ class _Order:
             mark = changelog.decode_batch(value).stored_mark
             for span in mark.spans:
                 self._starts[span.partition].append((span.start, mark.number))
+                start, end = self.judged.get(span.partition, (span.start, span.end))
+                self.judged[span.partition] = min(start, span.start), max(end, span.end)
         for starts in self._starts.values():
             starts.sort()
 

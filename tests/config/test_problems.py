@@ -133,6 +133,25 @@ def test_properties_that_break_nothing_pass():
 
 
 @pytest.mark.parametrize(
+    ("brokers", "number"),
+    [("http://kafka:9092", 1), ("a:9092,kafka://b:9092", 2), ("a:abc", 1), ("a:99999", 1),
+     ("a 9092", 1), ("a:0", 1)],
+)  # fmt: skip
+def test_an_address_of_which_librdkafka_makes_another_is_refused(brokers, number):
+    problem = only(problems_of(f"kafka.common.bootstrap.servers={brokers}"))
+    assert problem.key == "kafka.common.bootstrap.servers"
+    assert problem.got.startswith(f"number {number} of")
+
+
+@pytest.mark.parametrize(
+    "brokers",
+    ["kafka", "a:1, b:2", "PLAINTEXT://a:9092", "sasl_ssl://a:9092/", "[::1]:9092", "fe80::1", ""],
+)
+def test_an_address_that_librdkafka_takes_passes(brokers):
+    assert problems_of(f'kafka.common={{"bootstrap.servers": "{brokers}"}}') == []
+
+
+@pytest.mark.parametrize(
     "role", ["output.unique", "output.duplicates", "output.dead_letter", "index.changelog"]
 )
 def test_no_topic_serves_two_roles(role):

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from streamfilter import cli
 from streamfilter.kafka.broker.node import free_ports
@@ -100,6 +102,19 @@ def test_the_commands_of_the_readme_filter_a_topic_of_ones_own(
     exec("\n".join([*lines, f"copied = {again}"]), names)
     assert names["copied"] == 1
     assert [each.value for each in read_committed(kafka.bootstrap, TOPIC)][-1] == b"{not json"
+    (tmp_path / "no pairs").touch()
+    evaluate = ["evaluate", "--topics", "--config", run[2], "--pairs", str(tmp_path / "no pairs")]
+    capsys.readouterr()
+    assert cli.main(evaluate) == 1
+    said = capsys.readouterr().err
+    assert f"1 records of {TOPIC} are not judged yet" in said
+    assert "no longer holds" not in said
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    (gone,) = admin.delete_records([TopicPartition(TOPIC, 0, 2)]).values()
+    assert gone.result().low_watermark == 2
+    assert cli.main(evaluate) == 1
+    assert f"{TOPIC} no longer holds all that was judged" in capsys.readouterr().err
+
     wrong = header(withheld[0], "__streamfilter.id")
     assert wrong is not None
 
