@@ -56,7 +56,7 @@ class Chunk:
     points: U32 | None = None
     """The code points of the buffer without the spare bytes; None if all is ASCII."""
     places: I64 | None = None
-    """Where each of them begins in the buffer, and where the last one ends; None if all is ASCII."""
+    """Where each of them begins in the buffer, and where the last ends; None if all is ASCII."""
 
     def texts(self) -> Iterator[memoryview]:
         """Yield the texts' bytes."""
