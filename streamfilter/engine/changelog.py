@@ -218,7 +218,7 @@ def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
     """Return about how large the record of each document is; never less than it is."""
     contents = sketches.contents
     sizes = FIXED_BYTES + contents.slots + 4 * contents.samples.sizes
-    total = [int(size) + 4 * len(id_) for size, id_ in zip(sizes, ids, strict=True)]
+    total = [size + 4 * len(id_) for size, id_ in zip(sizes.tolist(), ids, strict=True)]
     if contents.payloads:
         total = [size + len(more) for size, more in zip(total, contents.payloads, strict=True)]
     return total

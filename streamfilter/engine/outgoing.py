@@ -242,6 +242,7 @@ def _evidence_headers(
     most of what forwarding costs.
     """
     best, source = decision.match, record.source
+    found = envelope.matches(decision)
     own = document_id.encode()
     about: Headers = (
         ("__streamfilter.schema", b"%d" % envelope.SCHEMA),
@@ -252,11 +253,11 @@ def _evidence_headers(
         place = best.source
         about += (
             ("__streamfilter.match.id", best.document_id.encode()),
-            ("__streamfilter.match.similarity", b"%r" % envelope.similarity(best.similarity)),
+            ("__streamfilter.match.similarity", b"%r" % found[0]["similarity"]),
             ("__streamfilter.match.topic", place.topic.encode()),
             ("__streamfilter.match.partition", b"%d" % place.partition),
             ("__streamfilter.match.offset", b"%d" % place.offset),
-            ("__streamfilter.matches", envelope.encode(envelope.matches(decision))),
+            ("__streamfilter.matches", envelope.encode(found)),
         )
     return (
         *about,

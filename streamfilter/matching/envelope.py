@@ -8,6 +8,7 @@ decisions give equal bytes. The schema is `schemas/envelope.json`.
 from __future__ import annotations
 
 import base64
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,6 +17,10 @@ from streamfilter.model import Decision, Malformed, Match, Record, Source, Verdi
 
 SCHEMA = 1
 """Version of the envelope; raised when a field changes its meaning or goes away."""
+
+SHARES = 16_384
+"""Remembered as they are told: shares of two counts are of few kinds, and to round one takes as
+long as to tell a match."""
 
 Json = dict[str, Any]
 
@@ -174,6 +179,7 @@ def _place(source: Source) -> Json:
     return {"topic": source.topic, "partition": source.partition, "offset": source.offset}
 
 
+@lru_cache(maxsize=SHARES)
 def similarity(share: float) -> float:
     """Return it to 6 decimals: a share of two counts needs no more to be recognised."""
     return round(share, 6)

@@ -135,9 +135,9 @@ class MinHasher:
         values = tokens[slices(firsts, sizes)]
         values *= np.repeat(self._slot_factors[slots], sizes)
         values += np.repeat(self._slot_offsets[slots], sizes)
-        values >>= np.uint64(64 - VALUE_BITS)
-        minima = np.minimum.reduceat(values, np.cumsum(sizes) - sizes).astype(np.uint32)
-        return minima | np.uint32(ROUNDS << ROUND_SHIFT)
+        minima = np.minimum.reduceat(values, np.cumsum(sizes) - sizes)
+        minima >>= np.uint64(64 - VALUE_BITS)
+        return minima.astype(np.uint32) | np.uint32(ROUNDS << ROUND_SHIFT)
 
 
 TOKENS_A_SLOT = (0.0, 1 / 64, 1 / 32, 3 / 64, 1 / 16, 3 / 32, 1 / 8, 3 / 16,
