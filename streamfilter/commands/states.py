@@ -55,6 +55,11 @@ def as_fields(copied: Copied) -> dict[str, object]:
 def line(copied: Copied) -> str:
     """Return the same, for a person."""
     return (
-        f"{copied.name}: {copied.documents:,} documents, {copied.bytes / 1e6:,.1f} MB, "
-        f"as of changelog offset {copied.progress.changelog_offset}"
+        f"{copied.name}: {copied.documents:,} documents, {copied.bytes / 1e6:,.1f} MB"
+        f"{as_of(copied.progress.changelog_offset)}"
     )
+
+
+def as_of(changelog_offset: int) -> str:
+    """Return up to where an index holds its changelog; nothing of one that has none."""
+    return f", as of changelog offset {changelog_offset}" if changelog_offset >= 0 else ""

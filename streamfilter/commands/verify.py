@@ -9,7 +9,7 @@ import click
 
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.progress import progress
-from streamfilter.commands.states import failing, state_option
+from streamfilter.commands.states import as_of, failing, state_option
 from streamfilter.index.directory import DATABASE_NAME
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
 from streamfilter.index.inspection import Inspection, inspect
@@ -83,5 +83,5 @@ def _line(answer: dict[str, Any]) -> str:
         return "\n    ".join([f"{answer['path']}: not whole", *answer["problems"]])
     return (
         f"{answer['path']}: whole; {answer['documents']:,} documents in {answer['buckets']:,} "
-        f"buckets, as of changelog offset {answer['changelog_offset']}"
+        f"buckets{as_of(answer['changelog_offset'])}"
     )

@@ -18,8 +18,14 @@ from streamfilter.collection.identity import wanted_identity
 from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import AS_THEY_WERE
 from streamfilter.files.scratch import scratch
-from streamfilter.index.directory import refuse_link
-from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked, IndexMismatch
+from streamfilter.index.directory import MARKER_NAME, refuse_link
+from streamfilter.index.errors import (
+    DiskFull,
+    IndexFault,
+    IndexLocked,
+    IndexMismatch,
+    IndexRefused,
+)
 from streamfilter.index.opening import open_index, read_identity
 from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
@@ -50,6 +56,10 @@ def opened(
     try:
         if state is not None:
             refuse_link(state)
+            if (state / MARKER_NAME).exists():  # ours beside it would be refused with it
+                raise IndexRefused(
+                    f"{state}: is the index of a Deduplicator or a service; name another directory"
+                )
             with _open(config, state / DIRECTORY, seed) as found:
                 yield found
         else:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter import Deduplicator
 from streamfilter.cli import main
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
@@ -68,3 +69,14 @@ def test_a_state_directory_that_is_a_link_is_not_followed(
     assert desk.run(source, state="link") == 78
     assert "is a symbolic link" in capsys.readouterr().err
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_the_directory_of_a_deduplicator_is_no_state_and_stays_as_it_was(
+    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Deduplicator(desk.path / "memory") as stories:
+        stories.add("a", "the old mill by the river was sold to a young family")
+    assert desk.run(source, state="memory") == 78
+    assert "is the index of a Deduplicator or a service" in capsys.readouterr().err
+    with Deduplicator.open(desk.path / "memory") as stories:
+        assert list(stories) == ["a"]
