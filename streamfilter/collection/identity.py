@@ -37,7 +37,8 @@ _FACT = "deduplicator"
 WAYS = """
     ways out: leave out the settings that differ, and it opens with its own; or
     1. new directory: add the texts to another Deduplicator(path), made with these settings
-    2. the version of streamfilter that made it, if format or scheme.algorithm differs"""
+    2. the version of streamfilter that made it, if format or scheme.algorithm differs
+    3. if it is of filter or run: `streamfilter query` looks into it"""
 
 
 def identity_at(path: str | Path | None) -> Identity | None:
