@@ -155,15 +155,18 @@ def _recommend(looked: _Looked, shape: Shape, threshold: float, recall: float, f
     if wanted is not None:
         advice.append(_gap(looked.pairs, threshold, wanted))
     if not advice:
-        found = _expected_recall(looked.pairs, shape, threshold)
+        found = _expected_recall(looked, shape, threshold)
         advice.append(f"keep {shape} and the threshold {threshold:g}: {found}")
     return "; ".join(advice)
 
 
-def _expected_recall(pairs: Pairs, shape: Shape, threshold: float) -> str:
-    similar = pairs.from_(threshold).similarity
+def _expected_recall(looked: _Looked, shape: Shape, threshold: float) -> str:
+    similar = looked.pairs.from_(threshold).similarity
     if not len(similar):
-        return "no pair of this sample reaches the threshold; take a larger --sample to be sure"
+        return (
+            f"no pair of these {looked.documents:,} documents reaches the threshold; a larger "
+            "--sample says more, where there are more"
+        )
     chances = np.array([shape.probability(s) for s in similar.tolist()])
     return f"it finds {chances.mean():.4f} of pairs that are as similar as these"
 
