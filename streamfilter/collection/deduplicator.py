@@ -22,6 +22,7 @@ service; only here every document is remembered, duplicates too.
 from __future__ import annotations
 
 import builtins
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -187,7 +188,7 @@ class Deduplicator:
         """
         if self._path is not None:
             refuse_inside(Path(path), Path(self._path), what="the index")
-        if Path(path).exists() and any(Path(path).iterdir()):
+        if os.path.exists(path) and any(Path(path).iterdir()):
             raise FileExistsError(f"{path}: is not empty; name a directory that is new")
         index = open_index(Path(path), self._identity, bucket_cap=BUCKET_CAP)
         try:

@@ -34,14 +34,14 @@ def check_places(config: Config, scheme: Scheme | None) -> list[Problem]:
     except ConfigError as error:
         return [*error.problems, *_directory(config.index.path)]
     problems = list(_directory(config.index.path))
-    if not problems and config.index.path.is_dir():
+    if not problems and os.path.isdir(config.index.path):
         problems += _indexes(config.index.path, scheme, seed)
     return problems
 
 
 def refuse_link(path: Path) -> None:
     """Stop if *path* is a link: with an index for each partition, `run` would follow it."""
-    if path.is_symlink():
+    if os.path.islink(path):
         raise ConfigError([_link(path)])
 
 
@@ -50,14 +50,22 @@ def _link(path: Path) -> Problem:
 
 
 def _directory(path: Path) -> Iterator[Problem]:
-    if path.is_symlink():
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass  # what is above it says more
+    except OSError as error:
+        yield Problem(KEY, f"{path}: {error.strerror}", "name another directory")
+        return
+    # The functions of os.path, for they take a place that one may not look at for none.
+    if os.path.islink(path):
         yield _link(path)
     elif not os.path.lexists(path):
-        above = next(parent for parent in path.absolute().parents if parent.exists())
-        if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        above = next(parent for parent in path.absolute().parents if os.path.exists(parent))
+        if not (os.path.isdir(above) and os.access(above, os.W_OK | os.X_OK)):
             cure = "make that directory writable, or name another"
             yield Problem(KEY, f"{path} cannot be created in {above}", cure)
-    elif not path.is_dir():
+    elif not os.path.isdir(path):
         yield Problem(KEY, f"{path} is not a directory", "name a directory")
     elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         yield Problem(KEY, f"{path} is not readable and writable", "change its owner or mode")

@@ -6,6 +6,7 @@ and proposes where text and id are; what a person gave is never overruled.
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def command(
     """
     schema = path.with_suffix(".schema.json")
     for file in (path, schema):
-        if file.exists() and not force:
+        if os.path.exists(file) and not force:
             raise click.UsageError(f"{file} is there already; --force writes over it")
     asks = sys.stdin is not None and sys.stdin.isatty()
     if asks and broker is None:

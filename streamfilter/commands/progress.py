@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 
@@ -29,6 +29,6 @@ def progress(label: str, length: int) -> Iterator[Advanced]:
 @contextmanager
 def over_files(label: str, paths: Sequence[str]) -> Iterator[Advanced]:
     """Show how much of the files is read; standard input has no length to show."""
-    files = () if STDIN in paths else [Path(path) for path in paths]
-    with progress(label, sum(path.stat().st_size for path in files if path.is_file())) as advanced:
+    files = () if STDIN in paths else paths
+    with progress(label, sum(map(os.path.getsize, filter(os.path.isfile, files)))) as advanced:
         yield advanced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], output: str, st
 
 def _indexes(state: Path) -> list[Path]:
     """Return the indexes in *state*; a database that lost its marker is one too."""
-    if (state / DATABASE_NAME).is_dir():
+    if os.path.isdir(state / DATABASE_NAME):
         return [state]
     return indexes_in(state)
 

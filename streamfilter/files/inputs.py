@@ -5,6 +5,7 @@ What is kept of a file comes out in a file of its format, written as the input s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
@@ -95,8 +96,9 @@ def check_read_again(paths: Iterable[str], *, who: str) -> None:
         Stop: (usage) names the path.
     """
     for path in paths:
-        file = Path(path)
-        if path == STDIN or (file.exists() and not (file.is_file() or file.is_dir())):
+        # Of one that may not be looked at, `open` says why.
+        plain = os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
+        if path == STDIN or not plain:
             name = "standard input" if path == STDIN else path
             raise Stop(
                 f"{who} reads its inputs twice, and {name} can be read only once\n"

@@ -9,6 +9,7 @@ Without a directory the index lives in a temporary one: memory stays bounded eit
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -56,7 +57,7 @@ def opened(
     try:
         if state is not None:
             refuse_link(state)
-            if (state / MARKER_NAME).exists():  # ours beside it would be refused with it
+            if os.path.exists(state / MARKER_NAME):  # ours beside it would be refused with it
                 raise IndexRefused(
                     f"{state}: is the index of a Deduplicator or a service; name another directory"
                 )

@@ -97,7 +97,7 @@ def claim(path: Path) -> None:
 
 def refuse_link(path: Path) -> None:
     """Refuse a *path* that is a link: what is written, narrowed and wiped would lie elsewhere."""
-    if path.is_symlink():
+    if os.path.islink(path):
         raise IndexRefused(f"{path}: is a symbolic link; name the directory itself")
 
 

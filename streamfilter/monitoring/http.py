@@ -8,6 +8,8 @@ keep the probes out, or the orchestrator kills a process that works.
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import threading
 import time
@@ -43,8 +45,10 @@ class Server:
             self._server = _Bounded(host, port, pages)
         except (OSError, UnicodeError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "not an address"
-            cure = "choose a free one with --set http.port=…; 0 takes any"
-            problem = Problem("http.port", f"cannot listen on {host}:{port}: {reason}", cure)
+            key, cure = "http.port", "choose a free one with --set http.port=…; 0 takes any"
+            if isinstance(error, socket.gaierror) or reason == os.strerror(errno.EADDRNOTAVAIL):
+                key, cure = "http.host", "name an address of this host; 0.0.0.0 is all of them"
+            problem = Problem(key, f"cannot listen on {host}:{port}: {reason}", cure)
             raise ConfigError([problem]) from None
         self._thread = threading.Thread(
             target=self._server.serve_forever,

@@ -118,10 +118,11 @@ def test_a_port_in_use_is_a_configuration_problem_with_a_cure(server, health, me
     assert caught.value.problems[0].key == "http.port"
 
 
-@pytest.mark.parametrize("host", ["no.such.host.invalid", "256.0.0.1", "a" * 300])
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "256.0.0.1", "192.0.2.1", "a" * 300])
 def test_an_address_that_is_none_is_a_configuration_problem(host, health, metrics):
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as refused:
         window.Server(host, 0, pages=Pages(health, metrics))
+    assert refused.value.problems[0].key == "http.host"
 
 
 @contextmanager
