@@ -79,8 +79,12 @@ def new_scheme(
     """Return the scheme for a new index.
 
     Raises:
-        ValueError: it cannot be; names the cure.
+        TypeError, ValueError: it cannot be; names the cure.
     """
+    if shingle is not None and not isinstance(shingle, str):
+        raise TypeError(f"shingle is {shingle!r:.60}; write it as a str, such as 'word:3'")
+    if scheme is not None and not isinstance(scheme, Scheme):
+        raise TypeError(f"scheme is {scheme!r:.60}; expected a Scheme, or shingle='word:3' instead")
     if scheme is not None:
         if shingle is not None:
             raise ValueError("give shingle or scheme: the scheme has the shingle in it")

@@ -172,6 +172,8 @@ def test_what_is_no_text_is_refused_by_name_and_nothing_is_remembered(id, text):
         (lambda d: pickle.dumps(d), "save.path. copies its documents"),
         (lambda _: Deduplicator(threshold="high"), "threshold is 'high'"),
         (lambda _: Deduplicator(retention_documents=5_000.5), "expected an int, or None"),
+        (lambda _: Deduplicator(shingle=3), "shingle is 3; write it as a str"),
+        (lambda _: Deduplicator(scheme="word:3"), "scheme is 'word:3'; expected a Scheme"),
     ],
 )
 def test_a_wrong_type_is_told_with_the_cure_and_changes_nothing(call, said):
