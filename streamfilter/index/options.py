@@ -25,6 +25,7 @@ FILE_BYTES = 64 * MIB
 BLOCK_BYTES = 4_096
 NEWEST_FILES = 8  # before they are merged into the levels
 BUFFERS_MERGED = 2  # into each of them
+DOCUMENTS_LEVEL_BYTES = 64 * MIB  # about what their newest files hold that are merged at once
 LOG_BYTES = MIB  # RocksDB's own words: a window that begins and goes is worth 10 kB of them
 LOG_FILES = 4
 
@@ -48,6 +49,7 @@ class Tuning:
     database: Options
     bands: Options
     documents: Options
+    ids: Options
     small: Options
     """For the families that stay small: batches and the index's own facts."""
     cache: Cache
@@ -65,7 +67,8 @@ def tuned(memory: Memory, *, create: bool) -> Tuning:
     return Tuning(
         database=_database(buffers, memory, create=create),
         bands=_bands(cache, buffer_bytes, fronted=memory.front_bytes > 0),
-        documents=_family(_table(cache), buffer_bytes),
+        documents=_documents(cache, buffer_bytes),
+        ids=_family(_table(cache), buffer_bytes),
         small=_family(_table(cache), MIB),
         cache=cache,
         buffers=buffers,
@@ -134,6 +137,20 @@ def _bands(cache: Cache, buffer_bytes: int, *, fronted: bool) -> Options:
         # costs a tenth of a write.
         options.set_memtable_whole_key_filtering(True)
         options.set_memtable_prefix_bloom_ratio(0.2)
+    return options
+
+
+def _documents(cache: Cache, buffer_bytes: int) -> Options:
+    """Return the settings of the records: large, written in the order of their ordinals."""
+    table = _table(cache)
+    # The stamp of each write makes every new file begin before all ordinals. So an old record is
+    # asked of all of them: the filters say no at once (a fifth of a read at 5 million documents).
+    table.set_bloom_filter(BLOOM_BITS, False)
+    options = _family(table, buffer_bytes)
+    options.set_optimize_filters_for_hits(True)  # who asks for a record knows that it is there
+    # And each round of merging writes all of the first level again. Below it files of other
+    # ordinals are moved as they are: the smaller it is, the less is written.
+    options.set_max_bytes_for_level_base(DOCUMENTS_LEVEL_BYTES)
     return options
 
 

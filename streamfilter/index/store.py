@@ -379,5 +379,5 @@ def stored_families(path: Path) -> list[str]:
 def options_of(name: str, tuning: Tuning) -> Options:
     """Return the settings of the family *name*."""
     kind = name.partition("-")[0]
-    large = {"bands": tuning.bands, "documents": tuning.documents, "ids": tuning.documents}
+    large = {"bands": tuning.bands, "documents": tuning.documents, "ids": tuning.ids}
     return large.get(kind, tuning.small)
