@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 from streamfilter.config.configuration import Config
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.reader import Limits, Reader
-from streamfilter.documents.schemas import OneSchema, Schema, Schemas, SchemasAway, subject_of
+from streamfilter.documents.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
-from streamfilter.model import Document, Record
-from streamfilter.monitoring.showcase import Showcase, Shown
 from streamfilter.process.cores import usable_cores
 from streamfilter.similarity.shape import Shape
 from streamfilter.stops import ConfigError, Problem
@@ -159,34 +157,6 @@ def retention_for(config: Config) -> Retention:
         documents=config.index.documents_max,
         batches=WINDOW_BATCHES,
         time=None if kept is None else round(kept.total_seconds() * 1_000),
-    )
-
-
-def showcase_for(config: Config) -> Showcase:
-    """Return what keeps the latest near-duplicates, with their texts if *config* allows it."""
-    if not config.http.show_payloads:
-        return Showcase()
-    reader = reader_for(config)
-
-    def text_of(record: Record) -> str | None:
-        try:
-            reading = reader.read(record)
-        except SchemasAway:
-            return None  # what is shown is worth no pause
-        return reading.text if isinstance(reading, Document) else None
-
-    return Showcase(text_of)
-
-
-def shown_of(config: Config) -> Shown:
-    """Return what the status tells of *config*."""
-    output, http = config.output, config.http
-    return Shown(
-        config.input.topic,
-        config.kafka.group,
-        config.similarity.threshold,
-        output.mode,
-        http.show_payloads,
     )
 
 

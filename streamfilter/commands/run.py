@@ -7,12 +7,16 @@ from pathlib import Path
 
 import click
 
-from streamfilter.assembly import showcase_for, shown_of
+from streamfilter.assembly import reader_for
 from streamfilter.commands import options
 from streamfilter.commands.check_places import refuse_link
+from streamfilter.config.configuration import Config
+from streamfilter.documents.schemas import SchemasAway
+from streamfilter.model import Document, Record
 from streamfilter.monitoring.http import Server
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.pages import Pages
+from streamfilter.monitoring.showcase import Showcase, Shown
 from streamfilter.process.health import Health
 from streamfilter.process.limits import refuse_small_limits
 from streamfilter.process.signals import Interruption
@@ -50,8 +54,8 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
     refuse_link(config.index.path)
     health = Health(bound_seconds=config.http.stalled_after.total_seconds())
     metrics = Metrics(health)
-    showcase = showcase_for(config)
-    pages = Pages(health, metrics, showcase, shown_of(config))
+    showcase = _showcase_for(config)
+    pages = Pages(health, metrics, showcase, _shown_of(config))
     signals = Interruption()
     exit_after = config.http.exit_after.total_seconds()
     with (
@@ -71,3 +75,31 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
         )
     logger.info("stopped; everything taken is committed")
     return ExitCode.OK
+
+
+def _showcase_for(config: Config) -> Showcase:
+    """Return what keeps the latest near-duplicates, with their texts if *config* allows it."""
+    if not config.http.show_payloads:
+        return Showcase()
+    reader = reader_for(config)
+
+    def text_of(record: Record) -> str | None:
+        try:
+            reading = reader.read(record)
+        except SchemasAway:
+            return None  # what is shown is worth no pause
+        return reading.text if isinstance(reading, Document) else None
+
+    return Showcase(text_of)
+
+
+def _shown_of(config: Config) -> Shown:
+    """Return what the status tells of *config*."""
+    output, http = config.output, config.http
+    return Shown(
+        config.input.topic,
+        config.kafka.group,
+        config.similarity.threshold,
+        output.mode,
+        http.show_payloads,
+    )

@@ -14,9 +14,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from streamfilter.similarity.sketch import Drawn, Sketcher, Sketches
-from streamfilter.workers.frames import Answer, Question, Texts, Values
 
 if TYPE_CHECKING:
+    from streamfilter.workers.frames import Answer, Question
     from streamfilter.workers.workforce import Workforce
 
 PART_CHARACTERS_MIN = 32 * 1024
@@ -69,6 +69,8 @@ class Crew:
         parts = self._parts(lengths)
         if not parts:
             return sketcher.alone(texts)
+        from streamfilter.workers.frames import Texts  # as in `_started`
+
         asked = self._asked(Texts(*sketcher.recipe, texts[part]) for part in parts)
         answers = zip(asked, parts, strict=True)
         found = ((result(), texts[part]) for result, part in answers)
@@ -82,6 +84,8 @@ class Crew:
         parts = self._parts(lengths)
         if not parts:
             return None
+        from streamfilter.workers.frames import Values  # as in `_started`
+
         asked = self._asked(Values(*sketcher.recipe, recipe, values[part]) for part in parts)
         answers = zip(asked, parts, strict=True)
         found = [(result(), part.start) for result, part in answers]
