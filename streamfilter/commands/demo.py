@@ -103,7 +103,9 @@ def command(
         demo = _prepared(stack, plan, directory, real=real)
         where = f"Look at it: {demo.url}/   Metrics: {demo.url}/metrics"
         standard.answer(fitted(f"{REAL if real else EMBEDDED}\n{where}\n"))
-        demo.run(stopped=interruption.is_set, show=Board(demo).show)
+        board = Board(demo)
+        demo.run(stopped=interruption.is_set, show=board.show)
+        board.last()
         standard.answer("\ncomparing all stories with each other …\n")
         report = judged(demo.ledger, threshold=THRESHOLD)
         standard.answer(fitted(summary(demo.ledger, report, threshold=THRESHOLD)))

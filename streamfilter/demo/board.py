@@ -44,6 +44,11 @@ class Board:
         else:
             standard.answer(f"  {elapsed:4.0f} s  {counts(self._run.ledger)}")
 
+    def last(self) -> None:
+        """Draw how it ended; without a terminal the summary says that."""
+        if self._live:
+            self._redraw(self._run.plan.seconds)
+
     def _redraw(self, elapsed: float) -> None:
         width, height = size()
         seconds = self._run.plan.seconds
