@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands.options import as_json, config_options, load, output_option
+from streamfilter.commands.options import Named, as_json, config_options, load, output_option
 from streamfilter.commands.states import as_fields, failing, line, state_option
 from streamfilter.index.backup import back_up
 from streamfilter.index.seeds import seed_at
@@ -27,7 +27,7 @@ the seed of the index: keep it as private as the index itself.
 @config_options
 @output_option
 @state_option
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=Named(path_type=Path))
 def command(
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str, state: Path, target: Path
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from streamfilter.commands.options import completed_files, output_option
+from streamfilter.commands.options import Named, completed_files, output_option
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.keeping import KEEPS, filter_keeping_longest
@@ -74,7 +74,7 @@ Without --state the same inputs always give the same outputs, byte for byte (--s
 )
 @click.option(
     "--state",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=Named(file_okay=False, path_type=Path),
     metavar="DIR",
     help="Keep the index here. Without it, it is forgotten with the run.",
 )

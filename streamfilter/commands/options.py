@@ -29,6 +29,16 @@ def completed_files(_: click.Context, __: click.Parameter, incomplete: str) -> l
     return [CompletionItem(incomplete, type="file")]
 
 
+class Named(click.Path):
+    """A path, but not the one without a name, which would be where the command was typed."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return *value* as a path; an empty one is a variable that a script did not set."""
+        if not value:
+            self.fail("no name; is the variable set that it came from?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 _FILES = click.option(
     "--config",
     "-c",

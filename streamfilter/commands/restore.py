@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from streamfilter.commands.options import as_json, output_option
+from streamfilter.commands.options import Named, as_json, output_option
 from streamfilter.commands.progress import progress
 from streamfilter.commands.states import as_fields, failing, line, state_option
 from streamfilter.index.backup import restore, size_of
@@ -24,7 +24,7 @@ start the service: it reads from the changelog what came after the backup.
 @click.command(epilog=EPILOG)
 @output_option
 @state_option
-@click.argument("backup", type=click.Path(path_type=Path))
+@click.argument("backup", type=Named(path_type=Path))
 def command(output: str, state: Path, backup: Path) -> None:
     """Bring the index in BACKUP back into a new state directory."""
     with failing(state), progress("restoring", size_of(backup)) as advanced:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from streamfilter.commands.options import Named
 from streamfilter.index.backup import Copied
 from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked, IndexUnavailable
 from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
@@ -16,7 +17,7 @@ state_option = click.option(
     "--state",
     required=True,
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=Named(path_type=Path),
     help="The service's index.path.",
 )
 

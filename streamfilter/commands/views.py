@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from streamfilter.commands.options import config_options, load, output_option, text_of
+from streamfilter.commands.options import Named, config_options, load, output_option, text_of
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.strict_json import parse_json
@@ -38,7 +38,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
     click.argument("text", required=False),
     click.option("--state", required=True, metavar="DIR",
-                 type=click.Path(path_type=Path),
+                 type=Named(path_type=Path),
                  help="State directory of filter, of a Deduplicator, or the service's index.path."),
     click.option("--id", "id_", metavar="ID", help="Look for this document of the index instead."),
     click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), metavar="J",

@@ -61,6 +61,14 @@ def test_the_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert "streamfilter filter news.jsonl.gz --unique" in capsys.readouterr().out
 
 
+def test_a_state_without_a_name_is_refused(
+    desk: Desk, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--state "$UNSET"`` made an index of wherever the script ran."""
+    assert main([*desk.arguments(source), "--state", ""]) == 64
+    assert "is the variable set" in capsys.readouterr().err
+
+
 def test_a_state_directory_that_is_a_link_is_not_followed(
     desk: Desk, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
