@@ -211,7 +211,7 @@ Meets = Callable[[I64, I64], Flags]
 
 
 class Index(Protocol):
-    """The memory of one task. Not safe for use from two threads at once, except `probe`."""
+    """The memory of one task. Not safe for use from two threads at once."""
 
     @property
     def bucket_cap(self) -> int:
