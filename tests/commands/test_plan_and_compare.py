@@ -167,9 +167,10 @@ def test_what_plan_takes_for_measured_is_what_was_measured():
     shape = Shape(16, 6)
     (record,) = encode_documents(documents_at(documents_of(0), np.zeros(1, np.intp)))
     assert shape.record_bytes(shingles=TOKENS, id_bytes=len("document-0000000000")) == len(record)
-    assert rows[2]["disk B/doc"] == pytest.approx(
-        shape.bytes_per_document(shingles=TOKENS, id_bytes=19), rel=0.05
-    )
+    disk = [row["disk B/doc"] for row in rows if row["documents"] >= 1_000_000]
+    told = shape.bytes_per_document(shingles=TOKENS, id_bytes=19)
+    assert min(disk) == pytest.approx(told, rel=0.05)
+    assert max(disk) == pytest.approx(told, rel=0.12)  # with files that wait to be merged
 
 
 def test_compare_takes_stop_word_shingles(capsys):
