@@ -15,7 +15,6 @@ from rocksdict import (
     DBCompressionType,
     Options,
     WriteBufferManager,
-    WriteOptions,
 )
 
 MIB = 1 << 20
@@ -88,22 +87,11 @@ def _database(buffers: WriteBufferManager, memory: Memory, *, create: bool) -> O
     options.set_max_total_wal_size(memory.memtable_bytes)
     options.set_max_open_files(_open_files())
     options.set_max_background_jobs(2)
-    # With `written`: a write's keys rise, so each goes into the skip list from where the last one
-    # went, a third less of a write's time. RocksDB does so only where several may write at once and
-    # a snapshot may see half of a write: there is one thread here, and no snapshot.
-    options.set_unordered_write(True)
     # Else whoever drops a family of a window deletes its files, too: that write waits for it.
     options.set_avoid_unnecessary_blocking_io(True)
     options.set_max_log_file_size(LOG_BYTES)
     options.set_keep_log_file_num(LOG_FILES)
     options.set_stats_dump_period_sec(0)
-    return options
-
-
-def written() -> WriteOptions:
-    """Return the settings of a write."""
-    options = WriteOptions()
-    options.memtable_insert_hint_per_batch = True
     return options
 
 

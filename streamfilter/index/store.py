@@ -20,7 +20,7 @@ from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.families import META, Families, families_of, keep_ids
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
-from streamfilter.index.options import Memory, Tuning, tuned, written
+from streamfilter.index.options import Memory, Tuning, tuned
 from streamfilter.killpoints import kill_point
 
 FLUSH_FILES_MAX = 16
@@ -79,7 +79,7 @@ class Database:
             IndexFault: it is locked, damaged or missing.
         """
         self.path = path
-        self._tuning, self._written = tuned(memory, create=create), written()
+        self._tuning = tuned(memory, create=create)
         access = AccessType.read_write()
         if notes is not None:
             access = AccessType.secondary(str(notes))
@@ -214,7 +214,7 @@ class Database:
             deque(map(batch.put, keys, values), maxlen=0)
             deque(map(batch.delete, entries.deleted.get(family, ())), maxlen=0)
         with rocks_errors(self.path):
-            self._database.write(batch, self._written)
+            self._database.write(batch)
             self._stamp = stamp
             if sync:
                 self._database.flush_wal(True)
