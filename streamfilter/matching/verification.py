@@ -130,7 +130,8 @@ class Verifier:
     def shortlist(self) -> Shortlist:
         """Return who of the crowd can have a say: those that are hopeless or gone cannot."""
         if self._shortlist is None:
-            crowd = self.crowd or Crowd.of((), documents=len(self.ours), most=0)
+            crowd = self.crowd
+            assert crowd is not None, "who brings candidates of his own has no rounds"
             candidates, look = crowd.candidates, self._look(crowd.candidates)
             rejected, kept = look.near & ~look.hopeful, look.hopeful | look.equal_text
             order = _best_first(candidates, look.estimated, np.flatnonzero(kept))

@@ -9,7 +9,6 @@ keep the probes out, or the orchestrator kills a process that works.
 from __future__ import annotations
 
 import errno
-import os
 import socket
 import threading
 import time
@@ -46,7 +45,8 @@ class Server:
         except (OSError, UnicodeError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "not an address"
             key, cure = "http.port", "choose a free one with --set http.port=…; 0 takes any"
-            if isinstance(error, socket.gaierror) or reason == os.strerror(errno.EADDRNOTAVAIL):
+            elsewhere = getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+            if elsewhere or isinstance(error, socket.gaierror):
                 key, cure = "http.host", "name an address of this host; 0.0.0.0 is all of them"
             problem = Problem(key, f"cannot listen on {host}:{port}: {reason}", cure)
             raise ConfigError([problem]) from None
