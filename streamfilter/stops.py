@@ -23,7 +23,8 @@ class ExitCode(IntEnum):
     BUG = 70
     TEMPORARY = 75
     """Try again later: the broker stayed unreachable past the start timeout, a call did not return
-    within 20 s of SIGTERM, the system gave no thread, or what was to be written found no room."""
+    within 20 s of SIGTERM, a client lost all brokers for good, the system gave no thread, or what
+    was to be written found no room."""
     FENCED = 76
     """Another process owns the task now."""
     CONFIG = 78

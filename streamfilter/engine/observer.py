@@ -75,6 +75,7 @@ class Observer:
         destinations: Destinations,
         showcase: Showcase | None = None,
         retention: Retention = UNLIMITED,
+        statistics: Statistics | None = None,
     ) -> None:
         self._metrics, self._health, self._clock = metrics, health, clock
         self._destinations = destinations
@@ -90,7 +91,7 @@ class Observer:
         self._usages: WeakKeyDictionary[Index, Usage] = WeakKeyDictionary()
         self._changelogs: dict[str, tuple[int, int]] = {}
         """Where each begins, and how many records before what is needed it holds still."""
-        self.statistics = Statistics(metrics.kafka)
+        self.statistics = statistics or Statistics(metrics.kafka)
         self.spent = metrics.spent
         """Says what the engine's thread did since the last call (`catalogue.ACTIVITIES`)."""
 

@@ -31,7 +31,7 @@ from streamfilter.kafka.errors import kafka_errors, stops
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.topics import Topics
-from streamfilter.kafka.watching import TopicsWatch
+from streamfilter.kafka.watching import TopicsWatch, refuse_stranded
 from streamfilter.matching.audit import Rates
 from streamfilter.matching.batch import Rules
 from streamfilter.model import Source
@@ -100,6 +100,11 @@ class Assembly:
             membership = GroupMembership(consumer, self.config.changelog_topic)
         watch = TopicsWatch(self.config, self.admin, self.destinations.inputs, self.clock)
         watch.expect(self.config.input.topic, self.input_id)
+
+        def look() -> None:
+            watch.look()
+            refuse_stranded(self.observer.statistics)
+
         return Service(
             membership,
             lambda number, index: self._task(number, index, membership, accept_positions),
@@ -107,7 +112,7 @@ class Assembly:
             self.clock,
             latency=self.config.batch.latency.total_seconds(),
             standbys=self._standbys(),
-            look=watch.look,
+            look=look,
         )
 
     def _standbys(self) -> Standbys:

@@ -173,15 +173,16 @@ def transactional_id(config: Config, task: int) -> str:
     return f"{config.kafka.group}.{task}"
 
 
-def admin_client(config: Config) -> AdminClient:
-    """Return an admin client. Keep a reference until its futures are done."""
-    return AdminClient({**config.kafka.properties("common"), **_admin_base(config)})
-
-
-def _admin_base(config: Config) -> Properties:
+def admin_properties(config: Config) -> Properties:
+    """Return the properties of a client that asks."""
     base = _base(config, "admin")
     base.pop("allow.auto.create.topics")
-    return base
+    return {**config.kafka.properties("common"), **base}
+
+
+def admin_client(config: Config) -> AdminClient:
+    """Return an admin client. Keep a reference until its futures are done."""
+    return AdminClient(admin_properties(config))
 
 
 def consumer(properties: Properties) -> Consumer:

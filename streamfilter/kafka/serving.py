@@ -27,6 +27,7 @@ from streamfilter.kafka.asking import CALL_SECONDS, unanswered
 from streamfilter.kafka.assembling import Assembly
 from streamfilter.kafka.questions import ask_for_id
 from streamfilter.kafka.topics import Topics, outputs_of
+from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase
 from streamfilter.process.health import Health, State
@@ -144,7 +145,8 @@ def _assemble(
 ) -> Assembly:
     """Look at the cluster, say all that is wrong, and return what the service is made of."""
     seed = seed_at(config.index.seed_file)
-    admin = clients.admin_client(config)
+    statistics = Statistics(metrics.kafka)
+    admin = AdminClient(statistics.watched(clients.admin_properties(config), "admin"))
     found = start.patiently(patient_look(config, admin, start.clock))
     if problems := topics.problems_of(config, found):
         raise ConfigError(problems)
@@ -152,7 +154,13 @@ def _assemble(
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)
     observer = Observer(
-        metrics, health, start.clock, destinations, showcase, retention=retention_for(config)
+        metrics,
+        health,
+        start.clock,
+        destinations,
+        showcase,
+        retention=retention_for(config),
+        statistics=statistics,
     )
     input_id = start.patiently(lambda: ask_for_id(admin, config.input.topic))
     assembly = Assembly(

@@ -5,6 +5,8 @@ transaction into it aborts again and again, and new partitions are a line in a l
 brokers are asked. The answers are looked at when they are there, so that brokers that do not
 answer cost the loop nothing.
 
+And have our clients still somebody to ask? That they tell by themselves (`refuse_stranded`).
+
 Only topics are asked about: librdkafka ends the process (`eonce->refcnt > 0`, its issue 4605) when
 a question to a group's coordinator meets a connection that is just being cut.
 """
@@ -20,7 +22,8 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Clock
-from streamfilter.stops import ExitCode, Stop
+from streamfilter.monitoring.client_statistics import Statistics
+from streamfilter.stops import ExitCode, Stop, Temporary
 
 ASK_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
@@ -65,6 +68,7 @@ class TopicsWatch:
                 self._read()
         elif self._clock.monotonic() >= self._ask_at:
             self._ask_at = self._clock.monotonic() + ASK_SECONDS
+            self._admin.poll(0)  # what it has to report, librdkafka keeps until somebody polls
             wanted = TopicCollection(sorted(set(self._roles.values())))
             # Describing never creates, whatever the brokers allow.
             self._answers = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
@@ -106,6 +110,20 @@ class TopicsWatch:
                 "    ways out: check that this is intended (and that the outputs have as many), "
                 "then `streamfilter run --accept-positions` once"
             )
+
+
+def refuse_stranded(statistics: Statistics) -> None:
+    """End the process if a client of it will never reach a broker again.
+
+    Raises:
+        Temporary: the next start has new ones.
+    """
+    if stranded := statistics.stranded():
+        raise Temporary(
+            f"{', '.join(stranded)}: librdkafka forgot the addresses of all brokers, and asks "
+            "nobody any more; what was committed stays\n"
+            "    cure: start again, as a supervisor does"
+        )
 
 
 def _stop(message: str) -> Stop:

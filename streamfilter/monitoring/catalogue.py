@@ -50,7 +50,7 @@ ACTIVITIES = (
 """What the engine's one thread can be doing. ``membership`` includes standing by and pausing,
 ``prepare`` is reading and sketching or waiting for the worker that does, ``report`` is counting."""
 
-CLIENTS = ("owner", "data", "restore", "producer")
+CLIENTS = ("owner", "data", "restore", "producer", "admin")
 """librdkafka's clients by their role (`kafka.clients`)."""
 
 ROCKSDB = (

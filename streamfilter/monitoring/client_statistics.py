@@ -4,6 +4,11 @@ Each client reports as JSON every ``statistics.interval.ms``, from inside of a p
 flush. A callback that raises would surface there, as if Kafka had failed: one that cannot read a
 report drops it. Clients come and go (a producer is replaced), so counters are summed by what
 they grew, and a client that has not reported for a while has no levels.
+
+A report also names the brokers that a client could ask. One that names none is stranded: librdkafka
+drops whom an answer about the cluster does not name, and an answer may name nobody, while the only
+broker is fenced. Then it ought to begin again with bootstrap.servers, and in a race does not, for
+ever (its issue 5301; seen: the whole process stood by, with nobody working).
 """
 
 from __future__ import annotations
@@ -17,6 +22,10 @@ import msgspec
 INTERVAL_MS = 5_000
 SILENT_SECONDS = 20.0
 """A client that was not heard for so long, by the reports' own clock, is gone."""
+STRANDED_REPORTS = 2
+"""So many in a row without a broker to ask: one may have come just before it began again."""
+_ASKED = frozenset({"configured", "learned"})
+"""Where a broker's address is from; the others are a coordinator's name, or nobody's."""
 
 Tell = Callable[[str, Mapping[str, float], Mapping[str, float]], None]
 """(client's role, growth by counter, gauges), named as in `catalogue` without prefix and suffix."""
@@ -29,6 +38,7 @@ class _Window(msgspec.Struct):
 
 class _Broker(msgspec.Struct):
     nodeid: int = -1
+    source: str = ""
     state: str = ""
     txerrs: int = 0
     rxerrs: int = 0
@@ -75,6 +85,8 @@ class _Client:
     seconds: float = 0.0
     counters: Mapping[str, float] = field(default_factory=dict)
     levels: Mapping[str, float] = field(default_factory=dict)
+    lonely: int = 0
+    """Reports in a row without a broker to ask."""
 
 
 class Statistics:
@@ -83,6 +95,11 @@ class Statistics:
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._clients: dict[str, dict[str, _Client]] = {}
+
+    def stranded(self) -> list[str]:
+        """Return the clients' names that have no broker to ask, and will not get one again."""
+        clients = (each for by_name in self._clients.values() for each in by_name.items())
+        return [name for name, client in clients if client.lonely >= STRANDED_REPORTS]
 
     def watched(self, properties: dict[str, Any], role: str) -> dict[str, Any]:
         """Return *properties* with our callback; an operator's own interval stays."""
@@ -103,12 +120,17 @@ class Statistics:
         counters, before = _counters(read), client.counters
         grown = {name: max(0.0, now - before.get(name, 0)) for name, now in counters.items()}
         client.seconds, client.counters, client.levels = read.ts / 1e6, counters, _levels(read)
+        client.lonely = 0 if _asks_somebody(read) else client.lonely + 1
         for name in [n for n, c in clients.items() if client.seconds - c.seconds > SILENT_SECONDS]:
             del clients[name]
         self._tell(role, grown, _together([each.levels for each in clients.values()]))
 
 
 _REPORT = msgspec.json.Decoder(_Report)
+
+
+def _asks_somebody(read: _Report) -> bool:
+    return any(broker.source in _ASKED for broker in read.brokers.values())
 
 
 def _counters(read: _Report) -> dict[str, float]:

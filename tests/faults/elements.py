@@ -13,7 +13,7 @@ from streamfilter.kafka.broker.jars import BrokerUnavailableError
 from tests.faults.feeder import CLIENT as FEEDER
 from tests.faults.life import SOCKET_SECONDS
 from tests.faults.nemesis import Fault, Nemesis
-from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, Weather
+from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, ORPHANED, Weather
 from tests.faults.supervisor import KILLED, Worker
 from tests.support.quotas import PRODUCER, set_quota
 
@@ -39,6 +39,11 @@ def clear(nemesis: Nemesis) -> None:
 
 def cut(nemesis: Nemesis, _: Worker) -> bool:
     return sum(proxy.cut() for proxy in nemesis.life.proxies) > 0
+
+
+def orphan(nemesis: Nemesis, worker: Worker) -> bool:
+    """Let all begin anew with brokers that name nobody, as one does that was fenced."""
+    return weather(ORPHANED, 3, 6)(nemesis, worker) and cut(nemesis, worker)
 
 
 def half_close(nemesis: Nemesis, _: Worker) -> bool:
@@ -164,6 +169,7 @@ LIMIT_FAULTS = (
 NETWORK_FAULTS = (
     Fault("network: all connections cut", (17,), cut, 2.0),
     Fault("network: all connections half-closed", (17,), half_close),
+    Fault("network: metadata that names no broker", (17,), orphan),
     Fault("network: a hole", (17,), weather(HOLE, 3, 8), 1.0),
     Fault("network: a hole longer than the session", (17,), weather(HOLE, 18), 0.2),
     Fault("network: replies lost", (17,), weather(ONE_WAY, 3, 6)),

@@ -21,12 +21,16 @@ from typing import Any
 from streamfilter.kafka.broker.node import Node
 
 ADD_OFFSETS, END_TXN, TXN_OFFSETS, PRODUCE, FETCH, HEARTBEAT = 25, 26, 28, 0, 1, 12
-INIT_PRODUCER_ID = 22
+INIT_PRODUCER_ID, METADATA = 22, 3
 CHUNK_BYTES = 16 * 1024
 QUEUE_CHUNKS = 64
 CALL_SECONDS = 20
 CLOSE_SECONDS = 2
 _HEAD = struct.Struct(">ih")
+_OF_A_REQUEST = struct.Struct(">hi")
+_SIZE, _NUMBER = struct.Struct(">i"), struct.Struct(">i")
+_BEFORE_BROKERS = 9
+"""Bytes of a metadata reply: its number, a byte of tags, for how long it was throttled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,14 @@ class Weather:
     replies: bool = True
     refusing: bool = False
     """True: new connections end at once."""
+    orphaned: bool = False
+    """True: metadata names no brokers, as that of one which was fenced and does not know others."""
 
 
 CLEAR = Weather()
 HOLE = Weather(requests=False, replies=False)
 ONE_WAY = Weather(replies=False)
+ORPHANED = Weather(orphaned=True)
 
 
 class Trap:
@@ -76,6 +83,8 @@ class _Link:
     broker: asyncio.StreamWriter
     muted: Trap | None = None
     """Its replies wait until this is released."""
+    metadata: set[int] = field(default_factory=set)
+    """The numbers of the requests whose replies name brokers."""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def reset(self) -> None:
@@ -206,7 +215,7 @@ class Proxy:
         self._links.add(link)
         ways = (
             self._pump(link, lambda: self._request(link, reader), broker, requests=True),
-            self._pump(link, lambda: back.read(CHUNK_BYTES), client, requests=False),
+            self._pump(link, lambda: self._reply(link, back), client, requests=False),
         )
         link.tasks = [asyncio.create_task(way) for way in ways]
         await asyncio.gather(*link.tasks, return_exceptions=True)
@@ -221,6 +230,8 @@ class Proxy:
             frame = head + await reader.readexactly(size - 2)
         except asyncio.IncompleteReadError:
             return b""
+        if api == METADATA:
+            link.metadata.add(_OF_A_REQUEST.unpack_from(frame, _HEAD.size)[1])
         trap = next((trap for trap in self._traps if trap.api == api), None)
         if trap is not None:
             self._traps.remove(trap)
@@ -230,6 +241,20 @@ class Proxy:
             else:
                 link.muted = trap
         return frame
+
+    async def _reply(self, link: _Link, reader: asyncio.StreamReader) -> bytes:
+        """Return the next whole reply; what there is of it at the end."""
+        try:
+            head = await reader.readexactly(_SIZE.size)
+            reply = await reader.readexactly(*_SIZE.unpack(head))
+        except asyncio.IncompleteReadError as end:
+            return end.partial
+        (number,) = _NUMBER.unpack_from(reply)
+        if number in link.metadata:
+            link.metadata.remove(number)
+            if self._weather.orphaned:
+                reply = without_brokers(reply)
+        return _SIZE.pack(len(reply)) + reply
 
     async def _pump(
         self,
@@ -282,3 +307,26 @@ class Proxy:
         while True:  # the receiver is gone: what the sender still says is of no use
             if not (await queue.get())[1]:
                 return
+
+
+def without_brokers(reply: bytes) -> bytes:
+    """Return a metadata reply (version 9 or later) that names no brokers."""
+    at = _BEFORE_BROKERS
+    count, at = _varint(reply, at)
+    for _ in range(count - 1):
+        at += 4  # its id
+        size, at = _varint(reply, at)
+        at += size - 1 + 4  # host and port
+        size, at = _varint(reply, at)
+        at += max(0, size - 1) + 1  # rack and tags
+    return reply[:_BEFORE_BROKERS] + b"\x01" + reply[at:]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at

@@ -1,4 +1,7 @@
-"""An admin client that asks a leader of the past is made to look for the present one."""
+"""An admin client that asks a leader of the past is made to look for the present one.
+
+Now and then it has none to ask any more: `test_stranded.py` tells what becomes of its process.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.engine.ports import Retriable, Watermarks
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.questions import bounds_of
+from streamfilter.monitoring.client_statistics import Statistics
 from tests.support.topics import create_topics
 
 FROZEN_SECONDS = 20.0
@@ -23,7 +27,9 @@ WAIT_SECONDS = 120.0
 def test_offsets_are_told_again_soon_after_a_broker_was_frozen() -> None:
     with RealKafka() as kafka:
         create_topics(kafka.bootstrap, {"changelog": 1})
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
+        statistics = Statistics(lambda *_: None)
+        address = {"bootstrap.servers": kafka.bootstrap, "log_level": 2}
+        admin = AdminClient(statistics.watched(address, "admin"))
         spot = TopicPartition("changelog", 0)
         deadline = time.monotonic() + WAIT_SECONDS
         while trouble := asked(admin, spot):  # of a topic just made, a leader is not known at once
@@ -32,7 +38,8 @@ def test_offsets_are_told_again_soon_after_a_broker_was_frozen() -> None:
         thaw = threading.Timer(FROZEN_SECONDS, kafka.nodes[0].resume)
         thaw.start()
         deadline, good = time.monotonic() + WAIT_SECONDS, 0
-        while good < IN_A_ROW or thaw.is_alive():
+        while (good < IN_A_ROW or thaw.is_alive()) and not statistics.stranded():
+            admin.poll(0)
             trouble = asked(admin, spot)
             good = 0 if trouble else good + 1
             assert time.monotonic() < deadline, trouble

@@ -1,0 +1,82 @@
+"""A client that has lost the addresses of all brokers is told of, and its process begins anew."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.kafka.watching import refuse_stranded
+from streamfilter.monitoring.client_statistics import Statistics
+from streamfilter.stops import ExitCode, Temporary
+from tests.faults.proxy import CLEAR, ORPHANED, Proxy
+from tests.support.filter_process import FilterProcess
+from tests.support.stage import Stage
+from tests.support.topics import Input
+
+ORPHANED_SECONDS = 4.0
+ROUNDS = 2
+ROUNDS_MAX = 60
+"""Whether a client is stranded is a race of librdkafka's threads; one of three filters was."""
+WAIT_SECONDS = 120.0
+
+
+def report(*sources: str) -> str:
+    brokers = {str(number): {"source": source} for number, source in enumerate(sources)}
+    return json.dumps({"name": "owner#1", "ts": 1, "brokers": brokers})
+
+
+def test_whoever_could_ask_nobody_twice_is_stranded_and_ends_the_process():
+    statistics = Statistics(lambda *_: None)
+    for sources in (("logical",), ("logical", "configured"), (), ("learned",), ("internal",)):
+        statistics.heard("owner", report(*sources))
+        refuse_stranded(statistics)
+    statistics.heard("owner", report("logical"))
+    with pytest.raises(Temporary, match=r"owner#1: .* forgot the addresses"):
+        refuse_stranded(statistics)
+
+
+def test_a_filter_whose_brokers_named_nobody_goes_on_or_its_next_start_does(tmp_path):
+    orphaned(tmp_path, rounds=ROUNDS)
+
+
+@pytest.mark.long
+def test_one_that_is_stranded_ends_with_75_and_says_why(tmp_path):
+    assert orphaned(tmp_path, rounds=ROUNDS_MAX), "is librdkafka mended?"
+
+
+def orphaned(directory: Path, *, rounds: int) -> bool:
+    """Orphan a filter again and again; return True as soon as it was stranded, and started anew."""
+    with RealKafka() as kafka, Proxy.of(kafka.nodes[0]) as proxy:
+        stage = Stage(kafka.bootstrap, directory)
+        common = {"bootstrap.servers": kafka.bootstrap_proxied}
+        brokers = {"common": common, "transaction_timeout": "5s", "session_timeout": "6s"}
+        process = stage.start(kafka=brokers)
+        process.wait_for_state("running")
+        stranded, fed = False, 0
+        while fed < rounds and not stranded:
+            proxy.weather = ORPHANED
+            proxy.cut()
+            time.sleep(ORPHANED_SECONDS)
+            proxy.weather = CLEAR
+            words = " ".join(f"word{fed * 10 + n}" for n in range(10))
+            stage.produce([Input(json.dumps({"id": str(fed), "text": words}).encode())])
+            fed += 1
+            deadline = time.monotonic() + WAIT_SECONDS
+            while process.child.exit_code is None and reached(stage, process) < fed:
+                assert time.monotonic() < deadline, process.told("neither went on nor ended")
+                time.sleep(0.2)
+            if stranded := process.child.exit_code is not None:
+                assert process.wait_for_exit() == ExitCode.TEMPORARY
+                assert "forgot the addresses of all brokers" in process.log.read_text()
+                process = stage.start(kafka=brokers)
+                stage.drain(process)
+        assert process.terminate() == 0
+        came = [json.loads(record.value or b"")["id"] for record in stage.outputs()["unique"]]
+        assert came == [str(n) for n in range(fed)]
+        return stranded
+
+
+def reached(stage: Stage, process: FilterProcess) -> int:
+    return process.status().get("positions", {}).get(f"{stage.input}/0", 0)
