@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from streamfilter.kafka.broker.child import Child
+from streamfilter.stops import ExitCode
 
 START_TIMEOUT_SECONDS = 180
 EXIT_TIMEOUT_SECONDS = 180
 POLL_SECONDS = 0.1
 """Each look costs both sides milliseconds of processor time: some thousand seconds are waited."""
+
+STRANDED = "forgot the addresses of all brokers"
 
 Status = dict[str, Any]
 
@@ -84,6 +87,13 @@ class FilterProcess:
             return self.child.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(self.told("did not end")) from None
+
+    def stranded(self) -> bool:
+        """Return whether it has ended because a client of it will not find a broker again.
+
+        Seldom, where the only broker was away: a supervisor starts it again.
+        """
+        return self.child.exit_code == ExitCode.TEMPORARY and STRANDED in self.log.read_text()
 
     def terminate(self) -> int:
         """Ask it to end (SIGTERM) and return the exit code; -9 means that it did not end."""
