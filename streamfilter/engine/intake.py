@@ -69,7 +69,8 @@ class Intake:
         self._log, self._clock = log, clock
         self._full_documents, self._full_size, self._latency = documents, size, latency
         self._share = share
-        self._waiting: deque[Record] = deque()
+        self._waiting: deque[tuple[Record, int]] = deque()
+        """With their bytes."""
         self._held = 0
         """Bytes of what waits."""
         self._since = self._drained = clock.monotonic()
@@ -93,7 +94,7 @@ class Intake:
     def _reached(self) -> Positions:
         """Return where what was not taken yet begins: records wait here, or the log has them."""
         reached = self._log.reached()
-        for record in reversed(self._waiting):
+        for record, _ in reversed(self._waiting):
             reached[record.source.partition] = record.source.offset
         return reached
 
@@ -140,8 +141,9 @@ class Intake:
         if len(records) < count:
             self._drained = self._clock.monotonic()
         if records:
-            size = sum(map(bytes_of, records))
-            self._waiting.extend(records)
+            sizes = [*map(bytes_of, records)]
+            size = sum(sizes)
+            self._waiting.extend(zip(records, sizes, strict=True))
             self._held += size
             # The latest records weigh as much as all before: sizes change in bursts.
             self._average = max(size / len(records), (self._average + size / len(records)) / 2)
@@ -151,12 +153,13 @@ class Intake:
         batch: list[Record] = []
         room = self._size
         while self._waiting and len(batch) < self._documents:
-            size = bytes_of(self._waiting[0])
+            record, size = self._waiting[0]
             if batch and size > room:
                 break
+            self._waiting.popleft()
             room -= size
             self._held -= size
-            batch.append(self._waiting.popleft())
+            batch.append(record)
         return in_order(batch)
 
 

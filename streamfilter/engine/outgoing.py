@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from streamfilter.engine.ports import Outgoing
 from streamfilter.matching import envelope
@@ -244,16 +245,12 @@ def _evidence_headers(
     best, source = decision.match, record.source
     found = envelope.matches(decision)
     own = document_id.encode()
-    about: Headers = (
-        ("__streamfilter.schema", b"%d" % envelope.SCHEMA),
-        ("__streamfilter.verdict", decision.verdict.encode()),
-        ("__streamfilter.id", own),
-    )
+    about: Headers = (_SCHEMA, _VERDICTS[decision.verdict], ("__streamfilter.id", own))
     if best is not None:
-        place = best.source
+        place, own = best.source, best.document_id.encode()
         about += (
-            ("__streamfilter.match.id", best.document_id.encode()),
-            ("__streamfilter.match.similarity", b"%r" % found[0]["similarity"]),
+            ("__streamfilter.match.id", own),
+            ("__streamfilter.match.similarity", _number(found[0]["similarity"])),
             ("__streamfilter.match.topic", place.topic.encode()),
             ("__streamfilter.match.partition", b"%d" % place.partition),
             ("__streamfilter.match.offset", b"%d" % place.offset),
@@ -261,13 +258,22 @@ def _evidence_headers(
         )
     return (
         *about,
-        ("__streamfilter.canonical.id", best.document_id.encode() if best else own),
+        ("__streamfilter.canonical.id", own),
         ("__streamfilter.source.topic", source.topic.encode()),
         ("__streamfilter.source.partition", b"%d" % source.partition),
         ("__streamfilter.source.offset", b"%d" % source.offset),
         ("__streamfilter.scheme", scheme),
-        ("__streamfilter.p_false_positive", b"%r" % envelope.p_false_positive(decision)),
+        ("__streamfilter.p_false_positive", _number(envelope.p_false_positive(decision))),
     )
+
+
+_SCHEMA = (PREFIX + "schema", b"%d" % envelope.SCHEMA)
+_VERDICTS = {each: (PREFIX + "verdict", each.encode()) for each in Verdict}
+
+
+@lru_cache(maxsize=envelope.SHARES)
+def _number(value: float) -> bytes:
+    return b"%r" % value
 
 
 def _headers(pairs: Iterable[tuple[str, object]]) -> Headers:

@@ -33,12 +33,15 @@ class Deliveries:
         self._spared = False
         """True when reports tell the records that are to blame from those sent with them."""
         self._code = KafkaError.NO_ERROR
-        self.last: tuple[KafkaError | None, int | None] | None = None
-        """What became of the last changelog record, and its offset if that was told."""
+        self.asked = False
+        """Whether the last changelog record was given to the client."""
+        self.last: tuple[KafkaError | None, int | None] = (None, None)
+        """What became of it, and its offset if that was told."""
 
     def report(self, *, last: bool = False) -> Report | None:
         """Return the callback for the record produced next; None: nobody asks."""
         number, self._count = self._count, self._count + 1
+        self.asked |= last
         if not self._watched:
             return self._note_last if last else None
         return partial(self._note, number, last)

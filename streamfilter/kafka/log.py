@@ -53,7 +53,7 @@ from streamfilter.kafka.questions import (
 )
 from streamfilter.kafka.reader import KafkaChangelogReader, by_us, gets_a_record, record_of
 from streamfilter.kafka.trimming import Cut
-from streamfilter.model import Positions, Record
+from streamfilter.model import Headers, Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
 OF_THE_WHOLE = REFUSED | {KafkaError._PURGE_QUEUE, KafkaError._INVALID_DIFFERENT_RECORD}
@@ -227,45 +227,48 @@ class KafkaLog:
 
     def produce(self, records: Sequence[Outgoing]) -> None:
         """Add output records to the transaction."""
-        for record in records:
-            arguments: dict[str, Any] = {
-                "value": record.value,
-                "key": record.key,
-                "partition": record.partition,
-            }
-            if record.timestamp >= 0:
-                arguments["timestamp"] = record.timestamp
-            if record.headers:
-                arguments["headers"] = list(record.headers)
-            self._produce(record.topic, arguments)
+        for out in records:
+            self._produce(out.topic, out.value, out.key, out.partition, out.timestamp, out.headers)
 
     def produce_changelog(self, values: Sequence[bytes]) -> None:
         """Add changelog records to the transaction."""
         topic, task = self._place.changelog, self._place.task
         for number, value in enumerate(values, 1):
             last = number == len(values)
-            signed = {"headers": by_us()} if last else {}
-            self._produce(topic, {"value": value, "partition": task, **signed}, last=last)
+            self._produce(topic, value, None, task, -1, by_us() if last else (), last=last)
 
-    def _produce(self, topic: str, arguments: dict[str, Any], *, last: bool = False) -> None:
-        producer = self._open
-        if report := self._deliveries.report(last=last):
-            arguments["on_delivery"] = report
+    def _produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp: int,
+        headers: Headers,
+        *,
+        last: bool = False,
+    ) -> None:
+        producer, report = self._open, self._deliveries.report(last=last)
+        timestamp = max(timestamp, 0)  # 0 is the client's word for the present
+        # By position, as the client's own stub has them: by name they take twice as long. The
+        # report is its `callback`: with that given, if only as None, `on_delivery` is not seen.
+        wanted: list[tuple[str, str | bytes | None]] = [*headers]
+        message = (topic, value, key, partition, report, None, timestamp, wanted or None)
         try:
-            producer.produce(topic, **arguments)
+            producer.produce(*message)
         except BufferError:
             with self._failure_explained(f"producing to {topic}"):
-                self._produce_slowly(producer, topic, arguments)
+                self._produce_slowly(producer, topic, message)
         except (KafkaException, SystemError):
             # Entered for the trouble only: once a record, a context costs as much as producing.
             with self._failure_explained(f"producing to {topic}"):
                 raise
 
-    def _produce_slowly(self, producer: Producer, topic: str, arguments: dict[str, Any]) -> None:
+    def _produce_slowly(self, producer: Producer, topic: str, message: tuple[Any, ...]) -> None:
         for _ in range(round(self._seconds / QUEUE_FULL_SECONDS)):
             producer.poll(QUEUE_FULL_SECONDS)
             with suppress(BufferError):
-                producer.produce(topic, **arguments)
+                producer.produce(*message)
                 return
         raise Abortable(f"producing to {topic}: the local queue stayed full")
 
@@ -296,7 +299,7 @@ class KafkaLog:
         if waiting:
             raise Abortable(f"{waiting} records were not delivered in {self._seconds:g} s")
         self._look_for_blame()
-        if self._deliveries.last is None:
+        if not self._deliveries.asked:
             return -1
         error, offset = self._deliveries.last
         if error is not None and error.code() in OF_THE_WHOLE:
@@ -307,7 +310,7 @@ class KafkaLog:
             raise Abortable(f"delivering to {self._place.changelog}: {error.str()}")
         if offset is None:
             # A record whose reply was lost, and that the broker took for a repetition when it came
-            # again: it is there, and where, nobody says. The index must know where.
+            # again: it is there, and where, nobody says. Or no report came. The index must know.
             raise Abortable(f"{self._place.changelog} has our records, and did not tell where")
         self._changelog_next = offset + 1
         return offset

@@ -116,9 +116,9 @@ class KafkaChangelogReader:
             self._consumer.close()
 
 
-def by_us() -> list[tuple[str, str | bytes | None]]:
+def by_us() -> Headers:
     """Return the headers of a changelog record that say that this process wrote it."""
-    return [(BY, instance())]
+    return ((BY, instance().encode()),)
 
 
 def _by(message: Message) -> str:

@@ -97,7 +97,7 @@ def evidence(
 
 def p_false_positive(decision: Decision) -> float:
     """Return the probability of a wrong verdict, to 6 significant digits."""
-    return float(f"{decision.p_false_positive:.6g}") if decision.p_false_positive else 0.0
+    return _significant(decision.p_false_positive) if decision.p_false_positive else 0.0
 
 
 def matches(decision: Decision) -> list[Json]:
@@ -177,6 +177,11 @@ def _match(match: Match) -> Json:
 
 def _place(source: Source) -> Json:
     return {"topic": source.topic, "partition": source.partition, "offset": source.offset}
+
+
+@lru_cache(maxsize=SHARES)
+def _significant(probability: float) -> float:
+    return float(f"{probability:.6g}")
 
 
 @lru_cache(maxsize=SHARES)

@@ -25,8 +25,8 @@ class Producer:
     def __init__(self, *_: bool) -> None:
         self._report: Callable[..., None] | None = None
 
-    def produce(self, topic: str, *, on_delivery: Callable[..., None], **_: Any) -> None:
-        self._report = on_delivery
+    def produce(self, *message: Any) -> None:
+        _, _, _, _, self._report, *_ = message
 
     def flush(self, seconds: float) -> int:
         assert self._report is not None
@@ -50,6 +50,21 @@ def begun(made: Any) -> KafkaLog:
 def test_a_changelog_record_whose_offset_nobody_knows_costs_its_transaction() -> None:
     """It was remembered as offset 0: the next start took the index for another changelog's."""
     log = begun(Producer)
+    log.produce_changelog([b"batch"])
+    with pytest.raises(Abortable, match="did not tell where"):
+        log.flush()
+
+
+class SilentProducer(Producer):
+    """Delivers, and reports nothing."""
+
+    def flush(self, seconds: float) -> int:
+        return 0
+
+
+def test_a_changelog_record_that_nobody_reports_costs_its_transaction() -> None:
+    """It was taken for a transaction without one, and the index went on at no offset."""
+    log = begun(SilentProducer)
     log.produce_changelog([b"batch"])
     with pytest.raises(Abortable, match="did not tell where"):
         log.flush()
@@ -145,7 +160,7 @@ class FailedProducer(Producer):
             denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
             raise KafkaException(KafkaError(denied, "not for you", txn_requires_abort=True))
 
-    def produce(self, topic: str, **_: Any) -> None:
+    def produce(self, *_: Any) -> None:
         if self.full:
             self.full -= 1
             raise BufferError("the queue is full")
