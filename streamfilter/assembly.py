@@ -18,7 +18,7 @@ from streamfilter.matching.retention import Retention
 from streamfilter.process.cores import usable_cores
 from streamfilter.similarity.shape import Shape
 from streamfilter.stops import ConfigError, Problem
-from streamfilter.workers.crew import AUTO_MAX, Crew
+from streamfilter.workers.crew import Crew
 
 if TYPE_CHECKING:
     from streamfilter.documents.registry import Registry
@@ -147,7 +147,7 @@ def crew_for(config: Config) -> Crew:
     if wanted != "auto":
         return Crew(wanted)
     cores = usable_cores()
-    return Crew(min(cores, AUTO_MAX) if cores > 1 else 0, reluctant=True)
+    return Crew(cores if cores > 1 else 0, reluctant=True)
 
 
 def retention_for(config: Config) -> Retention:

@@ -25,7 +25,7 @@ from streamfilter.bench.machine import Ran, cores, usable
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.bench.texts import documents, mixed
-from streamfilter.workers.crew import AUTO_MAX
+from streamfilter.workers.crew import AUTO_MAX, auto_workers
 
 TWO = 2
 CURVE = (1, TWO, 3, 4, 8, 16)
@@ -86,16 +86,18 @@ class Costs:
     """Of the filter's process that has workers: it reads, asks them, judges and writes."""
     workers: float
     """Of these together."""
+    mean: float
+    """Characters of a text: they say how many workers `auto` takes."""
 
     def on(self, cores: int) -> float:
         """Return the least time by the clock on *cores*, if nobody waits for anybody for nothing.
 
-        One process judges, in the order of the records; at most `AUTO_MAX` others sketch; and all
-        of the work has to be done by the cores that there are.
+        One process judges, in the order of the records; `auto_workers` others sketch; and all of
+        the work has to be done by the cores that there are.
         """
         if cores == 1:
             return self.alone
-        sketching = self.workers / min(cores, AUTO_MAX)
+        sketching = self.workers / auto_workers(cores, self.mean)
         return max(self.own, sketching, (self.own + self.workers) / cores)
 
     def bound(self, cores: int) -> str:
@@ -120,8 +122,10 @@ def run(options: Options) -> BenchResult:
             rest = count - count // BEGINNING
             measured += [_row(corpus, each, crews[0], rest) for each in crews]
             if enough():
-                gain = ratios(crews[-1].steady("wall"), crews[0].steady("wall"))
-                curve += _curve(corpus, costs_of(crews[0], crews[-1], rest), {TWO: gain})
+                mean = sum(map(len, texts)) / len(texts)
+                best = crews[auto_workers(TWO, mean)]
+                gain = ratios(best.steady("wall"), crews[0].steady("wall"))
+                curve += _curve(corpus, costs_of(crews[0], best, rest, mean), {TWO: gain})
                 targets.append(Target(f"{corpus}: times one core", gain.median, corpus.wanted))
     return BenchResult(
         {CURVES: curve, "whole processes by the clock": measured}, checks, targets,
@@ -129,6 +133,7 @@ def run(options: Options) -> BenchResult:
         notes=[
             f"all without what the first {100 // BEGINNING} % of the same input take alone: starts",
             "own: processor time of the filter's process; workers: of theirs together",
+            "the curve and the targets are of as many workers as auto takes",
             "the most: of one judging process, its workers and so many cores, if none ever waits",
             *([] if enough() else ["there is one core here: nothing to compare"]),
         ],
@@ -158,12 +163,17 @@ def _same(
         yield Check(f"{corpus}: {name} wrote what one core wrote", same)
 
 
-def costs_of(alone: Contender, crewed: Contender, count: int) -> Costs:
-    """Return the medians of what a document costs of the *count* that were measured."""
+def costs_of(alone: Contender, crewed: Contender, count: int, mean: float) -> Costs:
+    """Return the medians of what a document costs of the *count* that were measured.
+
+    *mean* is of the characters of a text.
+    """
     own = Measured.of(crewed.steady("own")).median
     together = Measured.of(crewed.steady("cpu")).median
     without = Measured.of(alone.steady("cpu")).median
-    return Costs(*(each / count * 1e6 for each in (without, own, max(together - own, 0.0))))
+    seconds = without, own, max(together - own, 0.0)
+    alone_us, own_us, workers_us = (each / count * 1e6 for each in seconds)
+    return Costs(alone_us, own_us, workers_us, mean)
 
 
 def _row(corpus: Corpus, crew: Contender, alone: Contender, count: int) -> Row:

@@ -113,8 +113,9 @@ class BatchSection(Section):
     workers: Workers = Field(
         default=0,
         description="Processes that read and sketch full batches beside this one, some 60 MB each: "
-        "0 to 64. auto: one a core and up to 4, once there was much to do; none on one core, nor "
-        "for texts of a few words. No output depends on it.",
+        "0 to 64. auto: one a core and up to 4, once there was much to do; a single one for texts "
+        "below 512 characters, none on one core, nor for texts of a few words. No output depends "
+        "on it.",
     )
 
 

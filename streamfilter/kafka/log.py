@@ -53,7 +53,7 @@ from streamfilter.kafka.questions import (
 )
 from streamfilter.kafka.reader import KafkaChangelogReader, by_us, gets_a_record, record_of
 from streamfilter.kafka.trimming import Cut
-from streamfilter.model import Headers, Positions, Record
+from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
 OF_THE_WHOLE = REFUSED | {KafkaError._PURGE_QUEUE, KafkaError._INVALID_DIFFERENT_RECORD}
@@ -228,32 +228,23 @@ class KafkaLog:
     def produce(self, records: Sequence[Outgoing]) -> None:
         """Add output records to the transaction."""
         for out in records:
-            self._produce(out.topic, out.value, out.key, out.partition, out.timestamp, out.headers)
+            self._produce(out)
 
     def produce_changelog(self, values: Sequence[bytes]) -> None:
         """Add changelog records to the transaction."""
         topic, task = self._place.changelog, self._place.task
         for number, value in enumerate(values, 1):
             last = number == len(values)
-            self._produce(topic, value, None, task, -1, by_us() if last else (), last=last)
+            self._produce(Outgoing(topic, task, None, value, by_us() if last else ()), last=last)
 
-    def _produce(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        timestamp: int,
-        headers: Headers,
-        *,
-        last: bool = False,
-    ) -> None:
-        producer, report = self._open, self._deliveries.report(last=last)
-        timestamp = max(timestamp, 0)  # 0 is the client's word for the present
+    def _produce(self, out: Outgoing, *, last: bool = False) -> None:
+        producer, topic = self._open, out.topic
+        report = self._deliveries.report(last=last)
+        timestamp = max(out.timestamp, 0)  # 0 is the client's word for the present
+        headers: list[tuple[str, str | bytes | None]] = [*out.headers]
         # By position, as the client's own stub has them: by name they take twice as long. The
         # report is its `callback`: with that given, if only as None, `on_delivery` is not seen.
-        wanted: list[tuple[str, str | bytes | None]] = [*headers]
-        message = (topic, value, key, partition, report, None, timestamp, wanted or None)
+        message = topic, out.value, out.key, out.partition, report, None, timestamp, headers or None
         try:
             producer.produce(*message)
         except BufferError:

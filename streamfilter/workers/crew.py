@@ -28,9 +28,20 @@ AUTO_CHARACTERS = 8 * 1024 * 1024
 """`auto` starts them when so much was sketched: they take .3 s each to start."""
 AUTO_MEAN_MIN = 64
 """Characters of a text below which sending it and its sketch costs what sketching it does."""
+AUTO_MEAN_SEVERAL = 512
+"""Characters of a text below which one worker is done before the judging process is: at 130 bytes
+they take 19 and 34 us. A second worker would only take the core away from both (figures: README of
+tests/bench_runs)."""
 
 PATIENCE_SECONDS = 10.0
 """A part takes some milliseconds; a machine that was suspended gets one retry."""
+
+
+def auto_workers(cores: int, mean: float) -> int:
+    """Return how many workers are worth it on so many *cores* for texts of *mean* characters."""
+    if cores < 2 or mean < AUTO_MEAN_MIN:
+        return 0
+    return 1 if mean < AUTO_MEAN_SEVERAL else min(cores, AUTO_MAX)
 
 
 class Crew:
@@ -52,7 +63,8 @@ class Crew:
 
         Args:
             workers: how many there are at most; 0: whoever asks does it himself.
-            reluctant: wait until there was much to do, and leave short texts alone.
+            reluctant: wait until there was much to do, and take as many as are worth it for the
+                texts that come then (`auto_workers`).
             command: what a worker is, if it is another one.
             patience: seconds after which a worker that does not answer is killed.
         """
@@ -60,7 +72,7 @@ class Crew:
         self._reluctant, self._command, self._patience = reluctant, command, patience
         self._lock = threading.Lock()  # tasks may share it
         self._workforce: Workforce | None = None
-        self._seen = 0
+        self._seen, self._size = 0, workers
 
     def __call__(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
         """Return the sketches of *texts*, as `Sketcher.alone` makes them."""
@@ -110,13 +122,15 @@ class Crew:
 
     def _parts(self, lengths: Sequence[int]) -> list[slice]:
         """Return the parts into which texts or values of these *lengths* are worth cutting."""
-        total = sum(lengths)
-        few = self._seen < AUTO_CHARACTERS or total < AUTO_MEAN_MIN * len(lengths)
-        if self._reluctant and few:
-            return []
+        total, workers = sum(lengths), self.workers
+        if self._reluctant:
+            mean = total / max(len(lengths), 1)
+            workers = auto_workers(workers, mean) if self._seen >= AUTO_CHARACTERS else 0
         if self._workforce is not None and self._workforce.given_up:
             return []
-        parts = min(self.workers, total // PART_CHARACTERS_MIN, len(lengths))
+        parts = min(workers, total // PART_CHARACTERS_MIN, len(lengths))
+        if parts and self._workforce is None:
+            self._size = workers  # for good: what comes one way is of one kind
         return cut(lengths, parts) if parts else []
 
     def _started(self) -> Workforce:
@@ -124,7 +138,7 @@ class Crew:
 
         with self._lock:
             if self._workforce is None:
-                self._workforce = Workforce(self.workers, self._command, patience=self._patience)
+                self._workforce = Workforce(self._size, self._command, patience=self._patience)
             return self._workforce
 
 

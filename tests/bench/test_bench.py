@@ -242,7 +242,8 @@ def test_more_cores_must_write_what_one_writes(monkeypatch, spoilt, failed):
 
 
 def test_what_bounds_the_filter_is_told_for_any_number_of_cores():
-    costs = scaling.Costs(alone=100, own=20, workers=84)
+    costs = scaling.Costs(alone=100, own=20, workers=84, mean=3_000)
     assert [costs.on(count) for count in (1, 2, 4, 8)] == [100, 52, 26, 21]
     assert [costs.bound(count) for count in (1, 2, 4, 8)] == ["the cores"] * 3 + ["the workers"]
-    assert scaling.Costs(100, own=40, workers=64).bound(16) == "the judging process"
+    assert scaling.Costs(100, own=40, workers=64, mean=3_000).bound(16) == "the judging process"
+    assert scaling.Costs(100, own=30, workers=40, mean=130).on(16) == 40  # one of them does it all

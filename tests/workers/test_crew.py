@@ -22,7 +22,7 @@ from streamfilter.matching.batch import Prepared, prepare
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Drawn, Sketcher, Sketches
-from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew, cut
+from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew, auto_workers, cut
 from streamfilter.workers.workforce import GOOD, MISHAPS_MAX
 
 pytestmark = pytest.mark.slow(1)  # nearly each starts processes, and one ends them again
@@ -204,6 +204,24 @@ def test_auto_starts_none_for_little_and_none_for_few_words():
         assert crew.pids == []
         assert sketched(crew) == alone()
         assert len(crew.pids) > 0
+
+
+def test_auto_starts_one_for_short_texts_and_keeps_to_it():
+    """Two took longer than one there: three processes on two cores, two of them idle half."""
+    short = ["a text of some eighty characters, as titles and comments are, and no longer"] * 4_000
+    with closing(Crew(2, reluctant=True)) as crew:
+        crew._seen = AUTO_CHARACTERS
+        for texts in (short, short, TEXTS * 40):
+            assert sketched(crew, texts) == alone(texts)
+        assert len(crew.pids) == 1
+    with closing(Crew(2)) as crew:  # who asks for two gets two
+        assert sketched(crew, short) == alone(short)
+        assert len(crew.pids) == 2
+
+
+def test_auto_takes_as_many_as_are_worth_it():
+    counts = [auto_workers(cores, mean) for cores in (1, 2, 16) for mean in (10, 130, 3_400)]
+    assert counts == [0, 0, 0, 0, 1, 2, 0, 1, 4]
 
 
 def test_parts_are_all_of_it_none_empty_and_about_even():
