@@ -52,6 +52,7 @@ from streamfilter.kafka.questions import (
     start_positions,
 )
 from streamfilter.kafka.reader import KafkaChangelogReader, by_us, gets_a_record, record_of
+from streamfilter.kafka.renewing import Renewed
 from streamfilter.kafka.trimming import Cut
 from streamfilter.model import Positions, Record
 
@@ -93,7 +94,7 @@ class KafkaLog:
     def __init__(self, place: LogPartitions, clients: Clients) -> None:
         self._place, self._clients = place, clients
         self._seconds = clients.transaction_seconds
-        self._data = clients.data()
+        self._data = Renewed(clients.data, seconds=clients.transaction_seconds)
         self._reached: Positions = {}
         self._producer: Producer | None = None
         self._initialised = False
@@ -139,12 +140,14 @@ class KafkaLog:
         """Return the group's stable offsets (step 2)."""
         wanted = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
         doing = f"reading the group's offsets of {self._place.input_topic}"
-        return committed(self._data, wanted, doing)
+        with self._data.asked() as consumer:
+            return committed(consumer, wanted, doing)
 
     def input_ids(self) -> tuple[str, str]:
         """Return which input the group's positions are of, and which is there (step 2)."""
         place = self._place
-        return remembered_input(self._data, place.changelog, place.task), place.input_id
+        with self._data.asked() as consumer:
+            return remembered_input(consumer, place.changelog, place.task), place.input_id
 
     def changelog_bounds(self) -> Watermarks:
         """Return the changelog's first offset and its end, read uncommitted (step 3)."""
@@ -174,13 +177,13 @@ class KafkaLog:
         """Make `consume` begin at *positions* (step 6)."""
         topic = self._place.input_topic
         with kafka_errors(f"assigning {topic}"):
-            self._data.assign([TopicPartition(topic, p, o) for p, o in positions.items()])
+            self._data.consumer.assign([TopicPartition(topic, p, o) for p, o in positions.items()])
         self._reached = dict(positions)
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* records (step 7)."""
         with kafka_errors(f"consuming {self._place.input_topic}"):
-            messages = self._data.consume(count, timeout)
+            messages = self._data.consumer.consume(count, timeout)
         records: list[Record] = []
         for message in messages:
             if self._sound(message):
@@ -368,7 +371,7 @@ class KafkaLog:
                 self._producer.poll(0)  # an idle one too reports what became of its brokers
             for partition in self._reached:
                 spot = TopicPartition(self._place.input_topic, partition)
-                _, high = self._data.get_watermark_offsets(spot, cached=True)
+                _, high = self._data.consumer.get_watermark_offsets(spot, cached=True)
                 if high >= 0:
                     found[partition] = high
         return found
@@ -376,8 +379,7 @@ class KafkaLog:
     def close(self) -> None:
         """Close every client of this task."""
         self._close_producer()
-        with suppress(KafkaException):
-            self._data.close()
+        self._data.close()
 
     def _close_producer(self) -> None:
         producer, self._producer = self._producer, None

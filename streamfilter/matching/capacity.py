@@ -27,7 +27,7 @@ are caches and a front, all of them bounded: above the last size it stays."""
 
 RESTORED_A_SECOND = 12_300
 """Documents that an empty index takes from its changelog: a million in 81 s, with the broker on
-two busy cores (standby.json); shorter ones took 17,200 a second (kafka.json)."""
+two busy cores (standby.json); shorter ones took 22,200 a second (kafka.json)."""
 
 FRAME_BYTES = 20
 """Of a changelog record, beside the document's own: ten are ours, about ten are Kafka's."""

@@ -262,7 +262,7 @@ class Life:
             self.tend()
             time.sleep(TICK_SECONDS)
             if self.silent_seconds > PROGRESS_SECONDS:
-                logs = "\n".join(f"{w.name}: {w.told(5)}" for w in self.supervisor.workers)
+                logs = "\n".join(f"{w.name}: {w.shown()}" for w in self.supervisor.workers)
                 self.find("E", "stuck", f"{self.watcher.count} of {records} came out:\n{logs}")
                 return
 

@@ -161,7 +161,7 @@ class Nemesis:
             self.life.tally.count(fault.name, fault.rows)
 
     def _logs(self) -> str:
-        return "\n".join(f"{w.name}: {w.told(5)}" for w in self.life.supervisor.workers)
+        return "\n".join(f"{w.name}: {w.shown()}" for w in self.life.supervisor.workers)
 
 
 def is_met(point: str, life: Life) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -76,6 +77,18 @@ class Worker:
         if not self.log.exists():
             return ""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def shown(self, lines: int = 5) -> str:
+        """Return the end of its log, what it does now, and whom its clients reach."""
+        process = self.process if self.alive else None
+        if process is None:
+            return self.told(lines)
+        status, metrics = process.status(), process.get("/metrics") or ""
+        reached = re.findall(
+            r"^streamfilter_kafka_(?:brokers_up|connects|requests).*", metrics, re.M
+        )
+        now = f"{status.get('state')}: {status.get('detail')}"
+        return "\n".join([self.told(lines), now, *reached])
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def silent_consumer() -> None:
     def consume(self: KafkaLog, count: int, timeout: float) -> list[Record]:
         found = real(self, count, timeout)
         if found:
-            self._data.pause(self._data.assignment())
+            self._data.consumer.pause(self._data.consumer.assignment())
         return found
 
     KafkaLog.consume = consume  # type: ignore[method-assign]

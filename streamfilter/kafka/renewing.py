@@ -1,0 +1,55 @@
+"""A consumer that is made anew when it goes without an answer for too long.
+
+librdkafka may miss to connect again after its last connection was cut, for ever, while its brokers
+answer everybody else: a filter that owned a task began it, asked for the group's offsets every five
+seconds and got nothing for as long as it was watched (180 s), and nobody else could take over. Who
+has lost all addresses tells it (`watching.refuse_stranded`); this one told nothing. A new client
+asks at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from confluent_kafka import Consumer, KafkaException
+
+from streamfilter.engine.ports import Retriable
+from streamfilter.kafka.clients import logger
+
+
+class Renewed:
+    """Holds a consumer, and replaces one that could not answer."""
+
+    def __init__(self, new: Callable[[], Consumer], *, seconds: float) -> None:
+        """Make the first one; *seconds* without an answer are too long."""
+        self._new, self._seconds = new, seconds
+        self.consumer = new()
+        self._since: float | None = None
+        """When it was first asked in vain; None: it answered last."""
+
+    @contextmanager
+    def asked(self) -> Iterator[Consumer]:
+        """Give the consumer to a question; what is assigned to it may be lost.
+
+        Raises:
+            Retriable: there was no answer. Whoever asks again may ask a new one.
+        """
+        begun = time.monotonic()
+        try:
+            yield self.consumer
+        except Retriable as error:
+            self._since = begun if self._since is None else self._since
+            if time.monotonic() - self._since >= self._seconds:
+                said = f"asked in vain for {self._seconds:g} s, now by a new client"
+                logger.warning("%s: %s", said, error)
+                self.close()
+                self.consumer, self._since = self._new(), None
+            raise
+        self._since = None
+
+    def close(self) -> None:
+        """Close the consumer."""
+        with suppress(KafkaException):
+            self.consumer.close()
