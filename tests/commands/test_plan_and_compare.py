@@ -126,8 +126,8 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     each = run_json(capsys, "plan")["bytes_per_million_documents"] / 1_000_000
     assert told["disk_bytes"] == told["stored"] * each
     assert told["changelog_bytes"] < told["disk_bytes"]
-    seen = capacity.RESIDENT_MIB[5_000_000]
-    assert told["memory_bytes"] == seen << 20  # flat from five million on
+    seen = capacity.RESIDENT_MIB[20_000_000]
+    assert told["memory_bytes"] == seen << 20  # flat from twenty million on
     fewer = run_json(capsys, "plan", *asked[:4], "--documents", "8000000", "--shingles", "20",
                      "--set", "memory.miss_filter=292Mi")["memory"]  # fmt: skip
     assert fewer["stored"] == 10_000_000
