@@ -126,13 +126,13 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     each = run_json(capsys, "plan")["bytes_per_million_documents"] / 1_000_000
     assert told["disk_bytes"] == told["stored"] * each
     assert told["changelog_bytes"] < told["disk_bytes"]
-    seen = capacity.RESIDENT_MIB[20_000_000]
-    assert told["memory_bytes"] == seen << 20  # flat from twenty million on
+    seen = capacity.RESIDENT_MIB
+    assert told["memory_bytes"] == seen[20_000_000] << 20  # flat from there on
     fewer = run_json(capsys, "plan", *asked[:4], "--documents", "8000000", "--shingles", "20",
                      "--set", "memory.miss_filter=292Mi")["memory"]  # fmt: skip
     assert fewer["stored"] == 10_000_000
     assert fewer["disk_bytes"] == 10_000_000 * (each - 150 * 4)
-    assert fewer["memory_bytes"] == (seen + 100) << 20
+    assert fewer["memory_bytes"] == (seen[10_000_000] + 100) << 20
     assert fewer["restore"] == pytest.approx(10_000_000 / 12_300, abs=1)
     # Two windows more than half full of a fifth of the memory each: three bits for a key of them.
     assert told["front_passes"] > 0.9 > 0.05 > fewer["front_passes"]
