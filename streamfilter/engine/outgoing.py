@@ -271,7 +271,7 @@ _SCHEMA = (PREFIX + "schema", b"%d" % envelope.SCHEMA)
 _VERDICTS = {each: (PREFIX + "verdict", each.encode()) for each in Verdict}
 
 
-@lru_cache(maxsize=envelope.SHARES)
+@lru_cache(maxsize=envelope.SHARES, typed=True)  # 1 and 1.0 are equal, and told otherwise
 def _number(value: float) -> bytes:
     return b"%r" % value
 

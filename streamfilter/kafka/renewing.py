@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from streamfilter.engine.ports import Retriable
 from streamfilter.kafka.clients import logger
+from streamfilter.kafka.errors import kafka_errors
 
 
 class Renewed:
@@ -44,8 +45,10 @@ class Renewed:
             if time.monotonic() - self._since >= self._seconds:
                 said = f"asked in vain for {self._seconds:g} s, now by a new client"
                 logger.warning("%s: %s", said, error)
+                with kafka_errors("making a new consumer"):
+                    new = self._new()
                 self.close()
-                self.consumer, self._since = self._new(), None
+                self.consumer, self._since = new, None
             raise
         self._since = None
 
