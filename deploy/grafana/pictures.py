@@ -1,7 +1,7 @@
 """The dashboards as pictures, without Grafana: `python -m deploy.grafana.pictures`.
 
 Every panel of the committed files is drawn at its place from a running Prometheus, so that the
-README shows what one gets. Needs matplotlib (``pip install .[bench]``) and, for example, the
+README shows what one gets. Needs matplotlib (``pip install matplotlib``) and, for example, the
 demo: `python -m deploy.native`, some minutes, then this.
 """
 

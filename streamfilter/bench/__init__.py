@@ -2,12 +2,12 @@
 
 A benchmark runs on realistic text made deterministically from this Python's documentation,
 checks results as well as time, and says both: a run whose results fall short fails, however
-fast it was. Rivals run on the same texts, interleaved with us, in the same run.
+fast it was. Benchmarks of single stages, of large indexes and beside other libraries are in the
+repository (`tests/bench`).
 
     catalogue    the benchmarks by name, and the run of several
     measure      clocks, medians with spread, interleaving
-    outcome      what a benchmark answers: tables, checks, targets
+    result       what a benchmark answers: tables, checks, targets
     texts        English, Arabic and Chinese of any size; mixes with duplicates
     truth        exact similarities in plain Python, and the judgement of who kept what
-    peers        the rivals, each in its documented best use
 """

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from streamfilter.bench import texts, truth
@@ -102,13 +101,13 @@ def run(options: Options) -> BenchResult:
             f"steady: without what the first {100 // BEGINNING} % of the same input take alone",
             "recall: withheld share of those with an earlier kept document of J >= .82; "
             "precision: share of the withheld with one of J >= .8",
-            "the rivals keep everything in memory and forget it",
+            *options.rivals.notes,
         ],
     )  # fmt: skip
 
 
 def _mixes(options: Options) -> Iterator[tuple[str, list[str], Mapping[str, float]]]:
-    count = 400 if options.quick else 100_000 if options.large else 20_000
+    count = 400 if options.quick else 20_000
     for mix in MIXES[:1] if options.quick else MIXES:
         fresh = texts.documents(mix.language, mix.size, count, seed=3)
         yield str(mix), texts.mixed(fresh, share=mix.share, seed=3), mix.wanted
@@ -117,12 +116,8 @@ def _mixes(options: Options) -> Iterator[tuple[str, list[str], Mapping[str, floa
 
 
 def _contenders(options: Options) -> list[Contender]:
-    found = [Contender("streamfilter", filter_process)]
-    if options.peers:
-        from streamfilter.bench.peers.loops import LOOPS
-
-        found += [Contender(name, partial(_peer_process, name)) for name in LOOPS]
-    return found
+    rivals = [Contender(name, program) for name, program in options.rivals.programs.items()]
+    return [Contender("streamfilter", filter_process), *rivals]
 
 
 def filter_process(source: Path, kept: Path, withheld: Path, *more: str) -> Ran:
@@ -133,11 +128,6 @@ def filter_process(source: Path, kept: Path, withheld: Path, *more: str) -> Ran:
         "-m", "streamfilter", "filter", str(source), "--state", str(state),
         "--unique", str(kept), "--duplicates", str(withheld), *more,
     ])  # fmt: skip
-
-
-def _peer_process(name: str, source: Path, kept: Path, withheld: Path) -> Ran:
-    module = "streamfilter.bench.peers.loops"
-    return run_process(["-m", module, name, str(source), str(kept), str(withheld)])
 
 
 def measured(

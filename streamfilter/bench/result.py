@@ -19,6 +19,18 @@ Row = dict[str, Cell]
 
 
 @dataclass(frozen=True, slots=True)
+class Rivals:
+    """Other libraries, measured in the same run; `tests/bench/peers` has some."""
+
+    signers: Callable[[str], Mapping[str, Callable[[Sequence[str]], Any]]] = lambda _: {}
+    """Kind of shingle, such as ``word-3`` -> functions that sign texts, by name."""
+    programs: Mapping[str, Callable[[Path, Path, Path], Any]] = field(default_factory=dict)
+    """Programs that filter: (input, kept, withheld) -> what the process took, by name."""
+    notes: Sequence[str] = ()
+    """What a reader must know to compare the figures."""
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What every benchmark is told."""
 
@@ -26,16 +38,11 @@ class Options:
     """Rounds; a table shows their median and quartiles."""
     quick: bool = False
     """Small inputs: shows that everything works, measures little."""
-    large: bool = False
-    """Also what takes many minutes."""
-    retention: bool = False
-    """The index is one that forgets."""
-    peers: bool = False
-    """Also the rivals, from the extra ``bench``."""
     text: Path | None = None
     """JSON Lines whose ``text`` fields are measured as one more language."""
     say: Callable[[str], None] = lambda _: None
-    """Hears what is being measured, for a person who waits."""
+    """Called with what is measured next, as progress for a person."""
+    rivals: Rivals = field(default_factory=lambda: Rivals())
 
 
 @dataclass(frozen=True, slots=True)

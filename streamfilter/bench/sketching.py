@@ -92,11 +92,8 @@ def _measured(documents: Sequence[str], shingle: str, options: Options) -> dict[
     """Return the processor seconds of everybody's turns."""
     ours = sketcher(shingle)
     contenders: dict[str, Callable[[], object]] = {OURS: lambda: _in_batches(ours, documents)}
-    if options.peers:
-        from streamfilter.bench.peers.signing import signers
-
-        for name, signer in signers(shingle).items():
-            contenders[name] = lambda signer=signer: signer(documents)  # type: ignore[misc]
+    for name, signer in options.rivals.signers(shingle).items():
+        contenders[name] = lambda signer=signer: signer(documents)  # type: ignore[misc]
     return interleaved(contenders, repeat=options.repeat)
 
 
@@ -188,12 +185,5 @@ def _median(cell: object) -> float:
 
 
 def _notes(options: Options) -> list[str]:
-    notes = ["seconds are processor seconds of all threads; a megabyte has 10^6 bytes"]
-    if options.peers:
-        notes += [
-            "ours includes the content fingerprint, the token sample and the band keys; "
-            "datasketch and rensa only sign",
-            "gaoya signs only while inserting; its own analyser splits at white space in Rust, so "
-            "its shingles differ from everybody else's (and in Chinese there is nothing to split)",
-        ]
-    return notes
+    own = "seconds are processor seconds of all threads; a megabyte has 10^6 bytes"
+    return [own, *options.rivals.notes]

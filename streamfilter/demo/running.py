@@ -13,8 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from streamfilter.bench.service import RunningFilter
 from streamfilter.demo.ledger import INPUT, OUTPUTS, Ledger
+from streamfilter.demo.running_filter import RunningFilter
 from streamfilter.demo.wire import Encode, as_json
 from streamfilter.kafka.broker import Broker
 from streamfilter.kafka.broker.traffic import Feed, Tail

@@ -1,6 +1,6 @@
 """RocksDB's settings: one place, each with its reason.
 
-Measured with batches of 500 documents and 17 keys each; `streamfilter bench` repeats it.
+Measured with batches of 500 documents and 17 keys each by `python -m tests.bench --only index`.
 """
 
 from __future__ import annotations

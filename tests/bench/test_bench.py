@@ -11,24 +11,16 @@ import numpy as np
 import pytest
 
 from streamfilter import cli
-from streamfilter.bench import (
-    catalogue,
-    filtering,
-    indexing,
-    retaining,
-    scaling,
-    sketching,
-    texts,
-    truth,
-)
+from streamfilter.bench import catalogue, filtering, sketching, texts, truth
 from streamfilter.bench.filtering import Contender
-from streamfilter.bench.indexing import keys_of
 from streamfilter.bench.machine import Ran
-from streamfilter.bench.result import Options
 from streamfilter.files.formats import parquet
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from tests.bench import indexing, retaining, scaling
+from tests.bench.catalogue import BENCHMARKS
+from tests.bench.options import LongOptions
 
-QUICK = Options(repeat=1, quick=True)
+QUICK = LongOptions(repeat=1, quick=True)
 
 
 @pytest.mark.slow
@@ -40,8 +32,7 @@ def test_a_quick_run_saves_numbers_with_machine_versions_and_settings(tmp_path, 
     assert run["machine"]["cores"] >= 1
     assert {"python", "numpy", "streamfilter", "commit"} <= run["versions"].keys()
     assert run["settings"] == {
-        "repeat": 1, "quick": True, "large": False, "retention": False, "peers": False,
-        "text": None,
+        "repeat": 1, "quick": True, "text": None, "rivals": [],
     }  # fmt: skip
     (title, rows), *_ = run["benchmarks"]["sketch"]["tables"].items()
     assert {row["text"] for row in rows} == set(texts.LANGUAGES)
@@ -97,41 +88,32 @@ def test_an_index_that_forgets_is_measured_drawn_and_held_to_what_it_remembers(
     rows, wrong = retaining.live(4_000)
     answer = retaining.result_of(4_000, rows, wrong)
     assert answer.passed
-    from streamfilter.bench.plot import draw  # of the extra
+    from tests.bench.plot import draw
 
     (through,) = answer.tables[retaining.THROUGH]
     assert (through["windows"], through["remembered"]) == (5, 4_500)
     (picture,) = draw(replace(answer, name="retention"), tmp_path)
     assert "times the second period" in picture.read_text()
     # All batches have one of three kinds of keys: what is forgotten is still listed.
-    monkeypatch.setattr(retaining, "keys_of", lambda number: keys_of(number % 3))
+    monkeypatch.setattr(retaining, "keys_of", lambda number: indexing.keys_of(number % 3))
     assert not retaining.result_of(4_000, *retaining.live(4_000)).passed
 
 
 @pytest.mark.slow
 def test_all_formats_are_measured_and_one_that_reads_something_else_fails(monkeypatch):
-    (answer,) = catalogue.results(["formats"], QUICK)
+    (answer,) = catalogue.results(["formats"], QUICK, BENCHMARKS)
     assert answer.passed
     kinds = {row["format"] for row in answer.tables["reading"]}
     assert {"avro value", "protobuf value", "csv file", "avro file", "parquet file"} <= kinds
     columns = parquet._values
     monkeypatch.setattr(parquet, "_values", lambda column: columns(column)[::-1])
-    (answer,) = catalogue.results(["formats"], QUICK)
+    (answer,) = catalogue.results(["formats"], QUICK, BENCHMARKS)
     failed = {check.name for check in answer.checks if not check.passed}
     assert failed == {
         f"1,024 B, {fields} fields: parquet file is {what}"
         for fields in (2, 12)
         for what in ("read as what it says", "filtered as JSON is")
     }
-
-
-def test_the_benchmark_of_retention_takes_the_place_of_the_index(monkeypatch):
-    asked = []
-    monkeypatch.setattr(retaining, "in_its_own_process", lambda live, n: asked.append(n) or ([{
-        "five / one": 1.0}, dict.fromkeys((*retaining.FLAT, "drop ms"), 1.0)], []))  # fmt: skip
-    (answer,) = catalogue.results(["index"], replace(QUICK, retention=True))
-    assert (answer.name, answer.passed, asked) == ("retention", True, [retaining.QUICK])
-    assert "ten retentions" in answer.question
 
 
 @pytest.fixture
@@ -183,17 +165,8 @@ def test_a_filter_that_withholds_both_of_a_pair_fails(tmp_path, mix):
     assert failed == ["precision at J >= .8"]
 
 
-def test_peers_that_are_not_installed_are_named_at_the_start(monkeypatch, capsys):
-    find = cli.importlib.util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name, *a: None if name == "rensa" else find(name, *a)
-    )
-    assert cli.main(["bench", "--peers", "--quick"]) == 64
-    assert "pip install 'streamfilter[bench]'" in capsys.readouterr().err
-
-
 def test_a_long_growth_ends_when_it_is_told_to_with_its_process_and_its_directory(tmp_path):
-    command = [sys.executable, "-m", "streamfilter", "bench", "--only", "index"]
+    command = [sys.executable, "-m", "tests.bench", "--only", "index"]
     run = subprocess.Popen(
         command, env={**os.environ, "TMPDIR": str(tmp_path)}, start_new_session=True
     )
@@ -234,7 +207,7 @@ def test_more_cores_must_write_what_one_writes(monkeypatch, spoilt, failed):
 
     monkeypatch.setattr(scaling, "filter_on", run)
     monkeypatch.setattr(scaling, "enough", lambda: True)
-    (answer,) = catalogue.results(["cores"], QUICK)
+    (answer,) = catalogue.results(["cores"], QUICK, BENCHMARKS)
     text, wrong = "english 130 B", [check.name for check in answer.checks if not check.passed]
     assert wrong == [f"{text}: {name} wrote what one core wrote" for name in failed]
     measured = [row["measured"] for row in answer.tables[scaling.CURVES] if row["cores"] == 2]

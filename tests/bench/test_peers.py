@@ -3,7 +3,7 @@
 import pytest
 
 from streamfilter.bench import sketching, texts, truth
-from streamfilter.bench.peers.shingles import SHINGLERS
+from tests.bench.peers.shingles import SHINGLERS
 
 
 @pytest.mark.parametrize("kind", SHINGLERS)
@@ -22,8 +22,8 @@ def test_rivals_sign_as_many_different_shingles_as_we(kind, language):
 )
 def test_every_rival_finds_most_copies_and_few_others(name, tmp_path):
     for library in ("datasketch", "rensa", "gaoya"):
-        pytest.importorskip(library, reason="the extra `bench` is not installed")
-    from streamfilter.bench.peers.loops import LOOPS
+        pytest.importorskip(library, reason="tests/bench/peers/requirements.txt is not installed")
+    from tests.bench.peers.loops import LOOPS
 
     documents = texts.mixed(texts.documents("english", 700, 150, seed=7), share=0.5, seed=7)
     kept = list(LOOPS[name](iter(documents)))

@@ -21,8 +21,8 @@ from typing import Any
 from streamfilter.bench import texts
 from streamfilter.bench.machine import cores, machine, versions
 from streamfilter.bench.measure import Measured, ratios
-from streamfilter.bench.service import MeasuredRun, Route
 from streamfilter.kafka.broker.real import RealKafka
+from tests.bench.service import MeasuredRun, Route
 
 HERE = Path(__file__).parents[2]
 SHARE, SEED = 0.3, 4

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from streamfilter.bench.indexing import TOKENS, documents_of
 from streamfilter.cli import main
 from streamfilter.index.format import encode_documents
 from streamfilter.index.selection import documents_at
 from streamfilter.matching import capacity
 from streamfilter.similarity.shape import Shape
+from tests.bench.indexing import TOKENS, documents_of
 
 RUNS = Path(__file__).parents[1] / "bench_runs"
 

@@ -9,9 +9,6 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from streamfilter.bench.flooding import FLOODS, SKETCHER, Enemy, attacked
-from streamfilter.bench.flooding import Flood as Flooding
-from streamfilter.bench.judging import IDENTITY
 from streamfilter.index.longer import DEPTH, cap_at
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index
@@ -25,6 +22,9 @@ from streamfilter.matching.verification import Verifier
 from streamfilter.model import Source, Verdict
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
+from tests.bench.flooding import FLOODS, SKETCHER, Enemy, attacked
+from tests.bench.flooding import Flood as Flooding
+from tests.bench.judging import IDENTITY
 
 SCHEME = Scheme(16, 6)
 CAP = 8

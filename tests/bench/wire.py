@@ -17,9 +17,9 @@ from streamfilter.bench import texts, truth
 from streamfilter.bench.machine import cores
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
-from streamfilter.bench.service import MeasuredRun, Route, record_of, said_by
 from streamfilter.config.configuration import Config
 from streamfilter.kafka.broker.real import RealKafka
+from tests.bench.service import MeasuredRun, Route, record_of, said_by
 
 RECORDS = {True: 12_000, False: 60_000}
 """Several batches also in a quick run: a rate counts from the first commit on."""

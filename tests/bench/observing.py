@@ -18,7 +18,6 @@ from io import StringIO
 import numpy as np
 
 from streamfilter.bench import texts
-from streamfilter.bench.judging import BatchFilter, fresh_index
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Check, Options, Target
 from streamfilter.bench.sketching import sketcher
@@ -33,6 +32,7 @@ from streamfilter.monitoring.catalogue import ACTIVITIES, STAGES
 from streamfilter.monitoring.held import Held
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.logs import configure
+from tests.bench.judging import BatchFilter, fresh_index
 
 BATCH = 1_000
 DOCUMENTS = {True: 2_000, False: 20_000}

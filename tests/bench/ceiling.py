@@ -1,6 +1,6 @@
 """The ceiling: the same client copies the same records transactionally and does nothing else.
 
-    python -m streamfilter.kafka.ceiling CONFIG RECORDS
+    python -m tests.bench.ceiling CONFIG RECORDS
 
 What this program reaches is what the broker and the client leave to any exactly-once filter; the
 benchmark shows ours beside it. It copies the configured input to the topic of unique records,

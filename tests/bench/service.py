@@ -1,119 +1,31 @@
-"""`streamfilter run` in a process of its own, as the demo shows it and as it is measured."""
+"""`streamfilter run` in a process of its own, as it is measured."""
 
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import shutil
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamfilter.bench.machine import environment, processor_seconds
-from streamfilter.kafka.broker.child import Child
+from streamfilter.demo.running_filter import WAIT_SECONDS, RunningFilter
 from streamfilter.kafka.broker.node import free_ports
 from streamfilter.kafka.broker.traffic import Feed, Tail
-from streamfilter.stops import Stop
 
 if TYPE_CHECKING:
     from streamfilter.kafka.broker.real import RealKafka
 
-WAIT_SECONDS = 300
 LOOK_SECONDS = 0.1  # each look costs the service a millisecond: more of them would be seen
-LOG_LINES_SHOWN = 20
 OUTSIDE = ("poll", "produce", "commit")
 """Stages that are the client's and the broker's."""
 
 OUTPUTS = ("unique", "duplicates", "dead_letter")
-
-
-class RunningFilter:
-    """A `streamfilter run` with *settings* in a directory; stopped at the end."""
-
-    def __init__(self, settings: Mapping[str, Any], directory: Path, *, name: str) -> None:
-        self.url = "http://{host}:{port}".format(**settings["http"])
-        config = directory / f"{name}.yaml"
-        config.write_text(json.dumps(settings, indent=2))  # JSON is YAML too
-        self._log = directory / f"{name}.log"
-        # Whoever started us may have STREAMFILTER_* settings: they belong to his own service.
-        command = [sys.executable, "-m", "streamfilter", "run", "--config", str(config)]
-        self._start = partial(Child, command, log=self._log, environment=environment())
-        self._child = self._start()
-
-    def __enter__(self) -> RunningFilter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Ask it to end, and wait for that; of one that has ended nothing is asked."""
-        self._child.stop()
-
-    @property
-    def pid(self) -> int:
-        """Return its process id."""
-        return self._child.pid
-
-    @property
-    def is_killed(self) -> bool:
-        """Return whether it ended by a SIGKILL."""
-        return self._child.exit_code == -9
-
-    def kill(self) -> None:
-        """End it as a power cut would."""
-        self._child.kill()
-
-    def restart(self) -> None:
-        """Start it again, on what it left behind."""
-        self._child = self._start()
-
-    def check_alive(self) -> None:
-        """Return if it runs.
-
-        Raises:
-            Stop: it has ended; the message has the end of its log.
-        """
-        if (code := self._child.exit_code) is not None:
-            end = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-            raise Stop("\n".join([f"the filter ended with code {code}. Its log ends:", *end]))
-
-    def status(self) -> dict[str, Any]:
-        """Return its /status; {} while nobody answers."""
-        self.check_alive()
-        return json.loads(self.get("/status") or "{}")  # type: ignore[no-any-return]
-
-    def get(self, path: str) -> str:
-        """Return the page at *path*; '' while nobody answers."""
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            return ""
-
-    def wait_until(self, state: str) -> None:
-        """Return when it is in *state*.
-
-        Raises:
-            Stop: it has ended, or takes too long.
-        """
-        deadline = time.monotonic() + WAIT_SECONDS
-        while self.status().get("state") != state:
-            if time.monotonic() > deadline:
-                raise Stop(f"the filter was not {state} after {WAIT_SECONDS} s; see {self._log}")
-            time.sleep(LOOK_SECONDS / 4)
-
-    def samples(self, name: str) -> dict[str, float]:
-        """Return the samples of metric *name* by the value of their label, '' without one."""
-        line = re.compile(rf'^streamfilter_{name}(?:{{\w+="(\w+)"}})? (\S+)$', re.MULTILINE)
-        return {label: float(value) for label, value in line.findall(self.get("/metrics"))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +100,7 @@ class Route:
         """Run the ceiling over the whole topic; return records a second."""
         config = self.directory / "ceiling.yaml"
         config.write_text(json.dumps(self._settings(self.name, self._new_group())))
-        module = "streamfilter.kafka.ceiling"
+        module = "tests.bench.ceiling"
         copied = said_by(["-m", module, str(config), str(len(self.documents))])
         return float(copied["records"] / copied["seconds"])
 

@@ -1,6 +1,6 @@
 """Rivals as whole programs: JSON Lines in, kept and withheld lines out, all in memory.
 
-    python -m streamfilter.bench.peers.loops NAME INPUT KEPT WITHHELD
+    python -m tests.bench.peers.loops NAME INPUT KEPT WITHHELD
 
 Each loop is the one that the rival's documentation shows for keeping the first of similar
 documents; nothing is written to disk but the lines, and nothing is verified but by signatures.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
-from streamfilter.bench.peers.shingles import word_shingles
+from tests.bench.peers.shingles import word_shingles
 
 THRESHOLD, SLOTS = 0.8, 128
 BATCH = 1_000

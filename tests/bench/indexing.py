@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streamfilter.bench.judging import IDENTITY, step_of
 from streamfilter.bench.machine import MIB, memory_bytes
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
@@ -34,6 +33,7 @@ from streamfilter.index.rocks import RocksIndex
 from streamfilter.index.store import Database
 from streamfilter.process.signals import INTERRUPTION, Interrupted
 from streamfilter.similarity.columns import I64, Contents, Flags, Samples, distinct
+from tests.bench.judging import IDENTITY, step_of
 
 SIZES_QUICK = (2_000, 5_000)
 SIZES = (10_000, 100_000, 1_000_000)

@@ -13,13 +13,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from streamfilter.bench.judging import BatchFilter, fresh_index
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.index.protocol import Index
 from streamfilter.model import Verdict
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
+from tests.bench.judging import BatchFilter, fresh_index
 
 SKETCHER = Sketcher(Scheme(16, 6, shingling=Shingling(size=1)), seed=bytes(range(16)))
 """Shingles of one word, so that a changed word changes one token."""

@@ -17,7 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfilter.bench.indexing import (
+from streamfilter.bench.machine import MIB, memory_bytes
+from streamfilter.bench.measure import Measured, ratios
+from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
+from streamfilter.index.opening import open_index
+from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes
+from streamfilter.index.rocks import RocksIndex
+from streamfilter.matching.retention import PARTS, UNLIMITED, Retention
+from streamfilter.process.signals import INTERRUPTION
+from tests.bench.indexing import (
     BATCH,
     COLUMNS,
     TOKENS,
@@ -27,15 +35,7 @@ from streamfilter.bench.indexing import (
     in_its_own_process,
     keys_of,
 )
-from streamfilter.bench.judging import IDENTITY, step_of
-from streamfilter.bench.machine import MIB, memory_bytes
-from streamfilter.bench.measure import Measured, ratios
-from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
-from streamfilter.index.opening import open_index
-from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes
-from streamfilter.index.rocks import RocksIndex
-from streamfilter.matching.retention import PARTS, UNLIMITED, Retention
-from streamfilter.process.signals import INTERRUPTION
+from tests.bench.judging import IDENTITY, step_of
 
 QUICK, USUAL, LARGE = 4_000, 20_000, 1_000_000
 """Documents that are remembered."""

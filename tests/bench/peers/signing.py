@@ -10,7 +10,7 @@ from datasketch import MinHash
 from gaoya.minhash import MinHashStringIndex
 from rensa import RMinHash
 
-from streamfilter.bench.peers.shingles import SHINGLERS
+from tests.bench.peers.shingles import SHINGLERS
 
 SLOTS, SEED = 128, 42
 

@@ -1,0 +1,63 @@
+"""All benchmarks: single stages, large indexes, other libraries in the same run, and Kafka.
+
+    python -m tests.bench --only filter --peers --json run.json --plot plots/
+    python -m tests.bench --only index --large
+    python -m tests.bench --only retention
+
+``streamfilter bench`` runs the first two of them, on the user's machine. The rivals are installed
+by ``pip install -r tests/bench/peers/requirements.txt``. The benchmark kafka starts a real broker
+and needs Java and Maven. Exit code 1 if a result is wrong: a record lost, recall, precision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from streamfilter.commands import bench as verb
+from streamfilter.process.signals import Interrupted
+from tests.bench.catalogue import BENCHMARKS
+from tests.bench.options import LongOptions
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmarks that were asked for."""
+    parser = argparse.ArgumentParser("python -m tests.bench", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--only", action="append", choices=BENCHMARKS, metavar="NAME")
+    parser.add_argument("--peers", action="store_true", help="also datasketch, rensa and gaoya")
+    parser.add_argument("--quick", action="store_true", help="small inputs and one round")
+    parser.add_argument("--large", action="store_true", help="also what takes many minutes")
+    parser.add_argument("--repeat", type=int, help="rounds [5]")
+    parser.add_argument("--text", type=Path, help="JSON Lines with a text field, measured too")
+    parser.add_argument("--json", type=Path, help="save numbers, machine, versions and settings")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw SVG files")
+    asked = parser.parse_args(arguments)
+    options = LongOptions(
+        repeat=asked.repeat or (1 if asked.quick else 5), quick=asked.quick, text=asked.text,
+        say=verb.say, large=asked.large,
+    )  # fmt: skip
+    if asked.peers:
+        from tests.bench.peers.rivals import RIVALS
+
+        options = replace(options, rivals=RIVALS)
+    # Without a choice all but the broker's, which not every machine can run.
+    names = asked.only or [name for name in BENCHMARKS if name != "kafka"]
+    answers = verb.measured(names, options, asked.json, BENCHMARKS)
+    if asked.plot:
+        from tests.bench.plot import draw
+
+        asked.plot.mkdir(parents=True, exist_ok=True)
+        for path in (path for answer in answers for path in draw(answer, asked.plot)):
+            print(path)
+    return 0 if all(answer.passed for answer in answers) else verb.WRONG
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Interrupted as stop:
+        sys.exit(stop.exit_code)

@@ -1,0 +1,14 @@
+"""All benchmarks by name: the two of `streamfilter bench`, and those of this folder."""
+
+from streamfilter.bench import catalogue
+
+BENCHMARKS = {
+    **catalogue.BENCHMARKS,
+    "index": "tests.bench.indexing",
+    "retention": "tests.bench.retaining",
+    "formats": "tests.bench.reading",
+    "cores": "tests.bench.scaling",
+    "metrics": "tests.bench.observing",
+    "flood": "tests.bench.flooding",
+    "kafka": "tests.bench.wire",
+}

@@ -1,0 +1,13 @@
+"""The options of all benchmarks: those of `streamfilter bench`, and one for what takes long."""
+
+from dataclasses import dataclass
+
+from streamfilter.bench.result import Options
+
+
+@dataclass(frozen=True, slots=True)
+class LongOptions(Options):
+    """What `python -m tests.bench` gives to each benchmark."""
+
+    large: bool = False
+    """Also what takes many minutes."""
