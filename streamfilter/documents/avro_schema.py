@@ -3,9 +3,14 @@
 The schema is compiled once into functions over bytes, each from a place to a value and the next
 place; what nobody asks for is passed over, but never out of sight: a value that is cut short, has
 bytes left or lengths that cannot be is no value, wherever that is. No bytes cost more than their
-number: of an array whose elements have none, one is looked at, however many it claims. (fastavro
+number: of an array whose elements have none, one is looked at, however many it claims; a part
+without bytes has a step only where a pointer names it; a record of one part is that part. (fastavro
 passes over without looking: cut values seem whole, negative lengths lead in circles, and nested
-records of a recursive schema overflow the stack of the process.)
+records of a recursive schema overflow the stack of the process.) `avro_limits` refuses a schema
+that would cost any decoder too much.
+
+Compiling takes a time in the size of the schema times that of the pointers: each named type is
+compiled once for each place that pointers lead to.
 
 A field that was renamed is found under its aliases, too. Logical types are what they are made of:
 a time is a number, a UUID a string, a decimal bytes.
@@ -16,8 +21,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from streamfilter.documents.avro_limits import Costs
 from streamfilter.documents.avro_wire import (
     PRIMITIVES,
     Read,
@@ -37,10 +44,19 @@ from streamfilter.documents.avro_wire import (
 )
 from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import EACH, Path, Tree, tree_of
-from streamfilter.documents.schemas import Broken
+from streamfilter.documents.schemas import NAME_MAX, Broken
 
 
-def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) -> Read:
+@dataclass(frozen=True, slots=True)
+class AvroReader:
+    """What reads the values of a schema."""
+
+    read: Read
+    longest: int
+    """Bytes of a value at most, by `avro_limits`."""
+
+
+def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) -> AvroReader:
     """Return what reads a value of the schema *text*, as far as *paths* name it.
 
     *named* are schemas that it refers to.
@@ -50,7 +66,8 @@ def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) ->
     """
     with _broken_if_none():
         compiler = _Compiler(text, named)
-        return compiler.read(compiler.schema, "", tree_of(paths))
+        read = compiler.read(compiler.schema, "", tree_of(paths))
+        return AvroReader(read, compiler.costs.longest_value())
 
 
 def outline_of_avro(text: str, named: Sequence[str] = ()) -> Outline:
@@ -66,11 +83,14 @@ def outline_of_avro(text: str, named: Sequence[str] = ()) -> Outline:
         return outline
 
 
+_TOO_MUCH = (RecursionError, ArithmeticError)
+
+
 @contextmanager
 def _broken_if_none() -> Iterator[None]:
     try:
         yield
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, *_TOO_MUCH) as error:
         raise Broken(f"the schema is none: {type(error).__name__} {error}") from None
 
 
@@ -81,9 +101,12 @@ class _Compiler:
         self._named: dict[str, tuple[Any, str]] = {}
         """Full name → its schema, and the namespace inside of it."""
         self._skips: dict[str, Skip] = {}
+        self._reads: dict[tuple[str, int], Read] = {}
+        """By a record's full name, and which part of the pointers leads into it."""
         for each in (*named, text):
             self.schema = json.loads(each)
             self.learn(self.schema, "")
+        self.costs = Costs(self._record_named)
 
     def learn(self, schema: Any, space: str) -> None:
         """Remember every named type of *schema*."""
@@ -130,7 +153,10 @@ class _Compiler:
             case "union":
                 return union_reader([self.read(each, space, tree) for each in schema])
             case "record" | "error":
-                return self._record_reader(schema, space, tree)
+                key = _full_name(schema["name"], space), id(tree)
+                if key not in self._reads:
+                    self._reads[key] = self._record_reader(schema, space, tree)
+                return self._reads[key]
             case "array" if EACH in tree:
                 return array_reader(self.read(schema["items"], space, tree[EACH]))
             case "array":
@@ -147,14 +173,17 @@ class _Compiler:
                 return PRIMITIVES[kind][0]
 
     def _record_reader(self, schema: Any, space: str, tree: Tree) -> Read:
+        self.costs.of(schema, space)
         names = {field["name"] for field in schema["fields"]}
         steps: list[tuple[str | None, Any]] = []
         for field in schema["fields"]:
             known = (field["name"], *(a for a in field.get("aliases", ()) if a not in names))
             key = next((name for name in known if name in tree), None)
             kind = field["type"]
-            step = self.skip(kind, space) if key is None else self.read(kind, space, tree[key])
-            steps.append((key, step))
+            if key is not None:
+                steps.append((key, self.read(kind, space, tree[key])))
+            elif not self.costs.of(kind, space).empty:
+                steps.append((None, self.skip(kind, space)))
         steps = texts_together(steps)
 
         def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -190,20 +219,28 @@ class _Compiler:
 
     def _record_skipper(self, schema: Any, space: str) -> Skip:
         """Return the one skipper of this record; inside of itself it is looked up when needed."""
+        self.costs.of(schema, space)
         name = _full_name(schema["name"], space)
         if name in self._skips:
             return self._skips[name]
         skips = self._skips
         skips[name] = lambda data, at: skips[name](data, at)
-        steps = [self.skip(field["type"], space) for field in schema["fields"]]
+        kinds = [field["type"] for field in schema["fields"]]
+        steps = [self.skip(kind, space) for kind in kinds if not self.costs.of(kind, space).empty]
 
         def skip(data: bytes, at: int) -> int:
             for step in steps:
                 at = step(data, at)
             return at
 
-        skips[name] = skip
-        return skip
+        skips[name] = steps[0] if len(steps) == 1 else skip
+        return skips[name]
+
+    def _record_named(self, schema: Any, space: str) -> tuple[Any, str, str]:
+        """Return the schema that is meant, its kind, and its full name if it is a record."""
+        schema, kind, space = self._resolved(schema, space)
+        record = kind in ("record", "error")
+        return schema, kind, _full_name(schema["name"], space) if record else ""
 
     def _resolved(self, schema: Any, space: str) -> tuple[Any, str, str]:
         """Return the schema that is meant, its kind, and the namespace inside of it."""
@@ -233,4 +270,7 @@ _COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
 
 
 def _full_name(name: str, space: str) -> str:
-    return name if "." in name or not space else f"{space}.{name}"
+    full = name if "." in name or not space else f"{space}.{name}"
+    if len(full) > NAME_MAX:
+        raise ValueError(f"a name of {len(full)} characters")
+    return full

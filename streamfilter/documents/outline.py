@@ -1,13 +1,14 @@
 """Outlines: what pointers can lead to in the values of a schema, for whoever looks at it.
 
 Schemas may refer to themselves and fan out: a list of all that there is names what stands furthest
-out first, and ends somewhere. Whether one path is there is known exactly.
+out first, and ends somewhere. So does the search for one path: unions of many records below each
+other would multiply.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,16 +58,18 @@ class Outline:
 
     def at(self, path: Path) -> set[str]:
         """Return what may be at *path*: nothing if the schema does not have it."""
-        return set(self._at(path, self.root))
-
-    def _at(self, path: Path, part: Any) -> Iterator[str]:
-        inside = self.below(part)
-        if isinstance(inside, str):
-            if not path or inside == MAP:
-                yield inside
-            return
-        for way, each in inside:
-            if path[: len(way)] == way:
-                yield from self._at(path[len(way) :], each)
-            elif not path:
-                yield "an object or array"
+        found: set[str] = set()
+        parts, asked = [(path, self.root)], 0
+        while parts and (asked := asked + 1) <= STEPS_MAX:
+            left, part = parts.pop()
+            inside = self.below(part)
+            if isinstance(inside, str):
+                if not left or inside == MAP:
+                    found.add(inside)
+                continue
+            for way, each in inside:
+                if left[: len(way)] == way:
+                    parts.append((left[len(way) :], each))
+                elif not left:
+                    found.add("an object or array")
+        return found

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import EACH, Path
-from streamfilter.documents.schemas import Broken
+from streamfilter.documents.schemas import NAME_MAX, Broken
 
 NESTED_MAX = 100
 """Messages within messages; more than any compiler takes."""
@@ -167,7 +167,7 @@ class _Parser:
         self._take()
 
     def _matching(self, pattern: re.Pattern[str], what: str) -> str:
-        if not pattern.fullmatch(self._next):
+        if len(self._next) > NAME_MAX or not pattern.fullmatch(self._next):
             self._broken(what)
         return self._take()
 
@@ -320,7 +320,10 @@ class _Parser:
 
 
 def _joined(inside: str, name: str) -> str:
-    return f"{inside}.{name}" if inside else name
+    full = f"{inside}.{name}" if inside else name
+    if len(full) > NAME_MAX:
+        raise Broken(f"the schema is none: a name of {len(full)} characters")
+    return full
 
 
 def _implicit(options: Sequence[str], otherwise: bool) -> bool:

@@ -24,6 +24,10 @@ HEADER = "__value_schema_id"
 KEPT_MAX = 1_000
 """Schemas that are kept ready; the one that was not used for longest goes first."""
 
+NAME_MAX = 1_000
+"""Characters of a type's full name. Each type bears the names around it: without a bound, a schema
+of some megabytes would take gigabytes."""
+
 SchemaId = int | UUID | None
 """What a registry calls a schema; None: nobody says, and there is only one."""
 

@@ -226,6 +226,23 @@ def test_no_bytes_cost_more_than_their_number(value, code):
     assert code_of(read(by, value)) is code
 
 
+def test_parts_without_bytes_bound_the_length_of_a_value_and_a_schema_may_have_some():
+    nulls = [{"name": f"n{number}", "type": "null"} for number in range(998)]
+    text = {"name": "text", "type": "string"}
+    schema = {"type": "record", "name": "A", "fields": [*nulls, text]}
+    by = reader(schema, id=None)
+    value = written(dict.fromkeys([each["name"] for each in nulls]) | {"text": "a"}, schema)
+    assert read(by, value) == Document("docs-0-7", "a")
+    reading = read(by, long(1_000_000) + b"a" * 1_000_000)
+    assert reading == Malformed(
+        ErrorCode.TOO_LARGE, "by its schema, a value may have 1,000,000 bytes at most"
+    )
+    schema["fields"].insert(0, {"name": "one_more", "type": "null"})
+    reading = read(Reader("avro", schemas=Shelf({7: schema})), frame(b"\2a"))
+    assert code_of(reading) is ErrorCode.SCHEMA_DECODE
+    assert "more than 1,000 steps" in str(reading)
+
+
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 127, 128, 8_191, 8_192, 1_050_000])
 def test_texts_are_read_and_passed_over_whatever_their_length_is(size):
     fields = [{"name": name, "type": "string"} for name in ("text", "other", "more")]
@@ -281,7 +298,7 @@ def test_what_is_read_is_what_another_implementation_reads(schema, data):
     known = fastavro.schemaless_reader(io.BytesIO(whole), parsed, None)
     for pointer in ("/text", "/id/text", "/a/*", "/a/*/b", "/text/*/id", "/b/a/text"):
         path = parse_pointer(pointer)
-        found, end = compile_avro(json.dumps(schema), [path])(whole, 0)
+        found, end = compile_avro(json.dumps(schema), [path]).read(whole, 0)
         assert end == len(whole)
         assert leaves(found, path) == leaves(known, path), pointer
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamfilter.documents.avro_schema import compile_avro, outline_of_avro
-from streamfilter.documents.avro_wire import Read
+from streamfilter.documents.avro_schema import AvroReader, compile_avro, outline_of_avro
 from streamfilter.documents.decoding import Decoder, Wanted
 from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Unreadable
@@ -24,7 +23,7 @@ KIND = "AVRO"
 def decoder(wanted: Wanted) -> Decoder:
     """Return what decodes Avro as far as *wanted* names it."""
 
-    def make(schema: Schema) -> Read:
+    def make(schema: Schema) -> AvroReader:
         named = [text for _, text in schema.references]
         paths = wanted.paths
         if paths is None:
@@ -34,9 +33,12 @@ def decoder(wanted: Wanted) -> Decoder:
     readers = Compiled(wanted.the_schemas(), KIND, make)
 
     def decode(value: bytes, headers: Headers) -> Any:
-        read, at = readers.of_frame(value, headers) if wanted.framed else (readers(None), 0)
+        reader, at = readers.of_frame(value, headers) if wanted.framed else (readers(None), 0)
+        if len(value) > reader.longest:
+            message = f"by its schema, a value may have {reader.longest:,} bytes at most"
+            raise Unreadable(ErrorCode.TOO_LARGE, message)
         try:
-            root, end = read(value, at)
+            root, end = reader.read(value, at)
         except BROKEN_VALUE as error:
             why = why_broken(error)
         except RecursionError:

@@ -54,8 +54,8 @@ class AvroTable:
             metadata = self._header()
             text = metadata.get("avro.schema", b"").decode()
             self.schema = json.loads(text)
-            self._read = compile_avro(text, reader.paths)
-            self._pass_over = compile_avro(text, ())
+            self._read = compile_avro(text, reader.paths).read
+            self._pass_over = compile_avro(text, ()).read
             columns = [key for key in outline_of_avro(text).keys() if isinstance(key, str)]  # noqa: SIM118
         self.codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
         if self.codec not in _CODECS:
