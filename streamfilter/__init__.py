@@ -10,12 +10,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streamfilter.collection.answers import DeduplicatorClosed, Duplicate
     from streamfilter.collection.collection import Pair
-    from streamfilter.collection.deduplicator import Deduplicator, DeduplicatorClosed, Duplicate
+    from streamfilter.collection.deduplicator import Deduplicator
     from streamfilter.index.errors import (
         DiskFull,
         IndexDamaged,
         IndexFault,
+        IndexForked,
         IndexLocked,
         IndexMismatch,
         IndexRefused,
@@ -29,6 +31,7 @@ __all__ = [
     "Duplicate",
     "IndexDamaged",
     "IndexFault",
+    "IndexForked",
     "IndexLocked",
     "IndexMismatch",
     "IndexRefused",

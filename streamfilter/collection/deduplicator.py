@@ -26,7 +26,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from itertools import islice
 from pathlib import Path
@@ -36,7 +36,8 @@ from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 import numpy as np
 
 from streamfilter.collection import given
-from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
+from streamfilter.collection.answers import DeduplicatorClosed, Duplicate, duplicates
+from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Pair
 from streamfilter.collection.identity import (
     identity_at,
     known_scheme,
@@ -49,6 +50,7 @@ from streamfilter.collection.identity import (
     warn_of_missed,
 )
 from streamfilter.index.directory import refuse_inside
+from streamfilter.index.forks import Holder
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Index
@@ -64,21 +66,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class DeduplicatorClosed(RuntimeError):
-    """It was used after `Deduplicator.close`; what it knew is on disk, if it had a path."""
-
-
-@dataclass(frozen=True, slots=True)
-class Duplicate:
-    """A remembered document that is like the one in question."""
-
-    id: str
-    similarity: float
-    """Jaccard similarity of the sets of shingles; 1.0 for equal texts."""
-    same_text: bool
-    """True if the two texts are equal after normalisation."""
-
-
 def _alone(
     method: Callable[Concatenate[Deduplicator, P], R],
 ) -> Callable[Concatenate[Deduplicator, P], R]:
@@ -86,6 +73,7 @@ def _alone(
 
     @wraps(method)
     def call(self: Deduplicator, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self._holder.refuse_child()  # first: a thread that held the lock is not in the child
         with self._lock:
             return method(self, *args, **kwargs)
 
@@ -98,6 +86,7 @@ class Deduplicator:
     Without a *path* it lives in memory; with one, in a directory (RocksDB) that survives the
     process: opened again it knows everything, with the settings it was made with. A directory
     belongs to one process at a time (`streamfilter query --state` may look into it meanwhile).
+    A forked child is refused (`IndexForked`), in memory too: open it where it is used.
     Calls may come from any thread, one is done after the other; while it is iterated over, nothing
     may change. One that is dropped without `close` releases its directory all the same.
     """
@@ -160,6 +149,7 @@ class Deduplicator:
         # Not __del__: that would wait for the last cycle, and find half of the modules gone.
         self._release = weakref.finalize(self, index.close)
         self._path, self._identity = path, identity
+        self._holder = Holder("this Deduplicator" if path is None else str(path))
         self._lock = threading.RLock()
         self._opened = Collection(index, sketcher, seed=identity.seed, retention=retention)
         self._opened.forget_old()  # it may be less now, or a kill came before
@@ -212,7 +202,10 @@ class Deduplicator:
 
     def __repr__(self) -> str:
         path = "" if self._path is None else f"{str(self._path)!r}, "
-        how = f"{len(self):,} documents" if self._release.alive else "closed"
+        if self._holder.forked:
+            how = f"of process {self._holder.process}"
+        else:
+            how = f"{len(self):,} documents" if self._release.alive else "closed"
         return f"<Deduplicator {path}threshold={self.threshold:g}: {how}>"
 
     @property
@@ -261,7 +254,7 @@ class Deduplicator:
             ordinals = self._collection.put(ids, [text for _, text in chunk])
             rows = self._collection.like_ordinals(ordinals, self._policy, earlier=True)
             self._collection.forget_old()
-            found += [_duplicates(row) for row in rows]
+            found += [duplicates(row) for row in rows]
         return found
 
     def _refuse_known(self, ids: list[str]) -> None:
@@ -278,7 +271,7 @@ class Deduplicator:
         """Give *id*, known or not, this text; return the other documents that are like it."""
         ordinals = self._collection.put([given.check_id(id)], [given.check_text(text)])
         (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
-        return _duplicates(row)
+        return duplicates(row)
 
     @_alone
     def forget(self, id: str) -> bool:
@@ -314,13 +307,13 @@ class Deduplicator:
             raise ValueError("give a text, or id=...: one of them")
         policy = self._policy_at(threshold, stacklevel=3)  # through `_alone`
         if text is not None:
-            return _duplicates(self._collection.like_texts([given.check_text(text)], policy)[0])
+            return duplicates(self._collection.like_texts([given.check_text(text)], policy)[0])
         (ordinal,) = self._collection.ordinals_of([given.check_id(id)])
         if ordinal is None:
             raise KeyError(id)
         ordinals = np.array([ordinal], np.int64)
         (row,) = self._collection.like_ordinals(ordinals, policy, earlier=False)
-        return _duplicates(row)
+        return duplicates(row)
 
     def all_duplicates(self, *, threshold: float | None = None) -> Iterator[Pair]:
         """Yield every pair of documents that are alike, once; nothing may change meanwhile."""
@@ -337,8 +330,10 @@ class Deduplicator:
 
         Raises:
             DeduplicatorClosed: it was closed between two steps.
+            IndexForked: this is a child of the process that opened it.
         """
         while True:
+            self._holder.refuse_child()
             with self._lock:
                 self._refuse_closed()
                 step = next(steps, None)
@@ -359,6 +354,8 @@ class Deduplicator:
             raise TypeError(
                 f"got {other!r:.60}; expected a Deduplicator, by Deduplicator.open(path)"
             )
+        self._holder.refuse_child()
+        other._holder.refuse_child()
         ours, theirs = self._identity, other._identity
         if (ours.scheme, ours.seed) != (theirs.scheme, theirs.seed):
             raise ValueError("the two were not made as copies of one; add the texts instead")
@@ -375,10 +372,14 @@ class Deduplicator:
         warn_of_missed(scheme_of(self._identity.scheme), threshold, stacklevel=stacklevel + 1)
         return policy
 
-    @_alone
     def close(self) -> None:
-        """Release the directory; later calls do nothing, all other methods refuse."""
-        self._release()
+        """Release the directory; later calls do nothing, all other methods refuse.
+
+        In a forked child it does nothing either: the directory is its parent's.
+        """
+        if not self._holder.forked:
+            with self._lock:
+                self._release()
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied or sent to another process: the directory has one holder."""
@@ -394,7 +395,3 @@ class Deduplicator:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _duplicates(found: Iterable[Likeness]) -> list[Duplicate]:
-    return [Duplicate(each.other_id, each.similarity, each.same_text) for each in found]

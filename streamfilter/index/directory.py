@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamfilter.index.errors import IndexDamaged, IndexLocked, IndexRefused
+from streamfilter.index.forks import abandon_in_children
 
 LOCK_NAME = "lock"
 MARKER_NAME = "index.json"
@@ -52,7 +53,6 @@ class Lock:
             IndexLocked: somebody else has it.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._holder = os.getpid()
         self._descriptor = os.open(path / LOCK_NAME, flags, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -65,21 +65,27 @@ class Lock:
             ) from error
         with suppress(OSError):  # no room: who is locked out will not hear by whom, that is all
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"{self._holder}\n".encode(), 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        abandon_in_children(self)
 
     def release(self) -> None:
         """Give the lock back; the file stays, since removing it would race with others.
 
-        A forked child has the same open file, and the lock with it: to close ours is not enough
-        while it lives. A child's release must not take the lock from us, so it closes only.
+        A child that was forked without Python knowing has the same open file, and the lock with
+        it: to close ours is not enough while it lives.
         """
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             try:
-                if os.getpid() == self._holder:
-                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
             finally:
                 os.close(descriptor)
+
+    def abandon(self) -> None:
+        """Close a forked child's copy: the parent keeps the lock, and takes it along at its end."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
 
 
 def claim(path: Path) -> None:

@@ -26,6 +26,10 @@ class IndexLocked(IndexFault):
     """Another process has the index open."""
 
 
+class IndexForked(IndexFault):
+    """A forked child uses what its parent opened, or opens an index after its parent did."""
+
+
 class IndexDamaged(IndexFault):
     """The database cannot be trusted: wipe it and restore it from the changelog, loudly."""
 

@@ -330,8 +330,8 @@ class RocksIndex(HasStoredProgress):
         self._store.compact()
 
     def close(self) -> None:
-        """Release the directory and its lock; later calls do nothing."""
-        if self._on_close is not None:
+        """Release the directory and its lock; later calls, and a forked child's, do nothing."""
+        if self._on_close is not None and not self._store.holder.forked:
             self._fronts.save()
             self._release()
 

@@ -19,6 +19,7 @@ from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteB
 from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.families import META, Families, families_of, keep_ids
+from streamfilter.index.forks import Holder, abandon_in_children, begin_threads, never_freed
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
 from streamfilter.index.options import Memory, Tuning, tuned
 from streamfilter.killpoints import kill_point
@@ -76,8 +77,9 @@ class Database:
         lock, while another process may write it. What is then seen is how it was at opening.
 
         Raises:
-            IndexFault: it is locked, damaged or missing.
+            IndexFault: it is locked, damaged or missing, or a forked child opens it.
         """
+        begin_threads(path)
         self.path = path
         self._tuning = tuned(memory, create=create)
         access = AccessType.read_write()
@@ -89,9 +91,10 @@ class Database:
             names = families_of(windows, ids=ids) if create else stored_families(path)
             options = {name: options_of(name, self._tuning) for name in names}
             database = Rdict(str(path), self._tuning.database, options, access)
-            self._families = {name: database.get_column_family(name) for name in names}
+            self._opened = {name: database.get_column_family(name) for name in names}
             self._handles = {name: database.get_column_family_handle(name) for name in names}
-        self._database = database
+        self._database, self.holder = database, Holder(str(path))
+        abandon_in_children(self)
         self.ids = keep_ids(names)
         self._retired: list[str] = []
         self._half_made: set[str] = set()
@@ -116,6 +119,17 @@ class Database:
         while writes and self._retired:
             self.drop_retired()
         return int.from_bytes(stamps.pop() or b"", "big")
+
+    @property
+    def _families(self) -> dict[str, Rdict]:
+        """Return the open families; every use asks here, so that none is a forked child's."""
+        self.holder.refuse_child()
+        return self._opened
+
+    def abandon(self) -> None:
+        """Leave the database to the parent, in a forked child: it is neither used nor closed."""
+        for each in (*self._opened.values(), *self._handles.values(), self._database):
+            never_freed(each)
 
     @property
     def standing(self) -> StoredProgress:
@@ -323,8 +337,8 @@ class Database:
                 family.flush(True)
 
     def close(self) -> None:
-        """Release the database and its lock; later calls do nothing."""
-        if not self._families:
+        """Release the database and its lock; later calls, and a forked child's, do nothing."""
+        if self.holder.forked or not self._opened:
             return
         with suppress(IndexFault), rocks_errors(self.path):
             newest = max(self._figure(name, "num-files-at-level0") for name in self._families)
@@ -336,7 +350,7 @@ class Database:
         # Closing also flushes. When that fails (disk full) the log has it all, and what the log
         # lost the changelog has: nothing here is worth keeping the lock for.
         self._handles = {}
-        opened, self._families = self._families, {}
+        opened, self._opened = self._opened, {}
         for handle in (*opened.values(), self._database):
             with suppress(IndexFault), rocks_errors(self.path):
                 handle.close()
