@@ -1,7 +1,6 @@
 """The table "What happens when …", held to the code: its rows, words, codes, metrics and tests."""
 
 import ast
-import json
 import re
 from functools import cache
 
@@ -12,7 +11,7 @@ from streamfilter.model import ErrorCode
 from streamfilter.monitoring.catalogue import CATALOGUE
 from streamfilter.process.health import State
 from streamfilter.stops import ExitCode
-from tests.support.texts import ROOT, TEXTS, section
+from tests.support.texts import ROOT, section
 
 TABLE = section("What happens when …")
 HELD = section("What holds the table of faults")
@@ -109,14 +108,3 @@ def settings() -> set[str]:
         for section, field in Config.model_fields.items()
         for key in getattr(field.annotation, "model_fields", {})
     }
-
-
-RUNS = "tests/bench_runs/README.md"
-FIGURES = re.findall(r"\[([\d,]+) [^\]]*\]\(([\w-]+\.json)\)", TEXTS[RUNS])
-
-
-@pytest.mark.parametrize(("figure", "path"), FIGURES)
-def test_a_figure_beside_a_run_is_of_that_run(figure, path):
-    run = json.loads((ROOT / "tests" / "bench_runs" / path).read_text())
-    counted = [run.get("kills"), sum(run["faults"].values()), *run.values()]
-    assert int(figure.replace(",", "")) in counted
