@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from streamfilter.commands.options import Named
-from streamfilter.index.backup import Copied
 from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked, IndexUnavailable
+from streamfilter.index.manifest import Copied
 from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 
 state_option = click.option(

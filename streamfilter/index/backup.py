@@ -14,13 +14,11 @@ tail makes up the rest, as after any stop. It holds the seed, as the index does:
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from streamfilter.index.directory import (
     DATABASE_NAME,
@@ -32,29 +30,14 @@ from streamfilter.index.directory import (
 )
 from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
+from streamfilter.index.manifest import CONTENTS_NAME, Copied, contents, encoded
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.places import indexes_in
-from streamfilter.index.protocol import Progress
 from streamfilter.index.store import Database
 from streamfilter.index.viewing import IndexView, viewed
 
-CONTENTS_NAME = "backup.json"
-VERSION = 1
 CHUNK = 5_000
 _NOT_DATA = ("LOCK", "LOG")
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """One index of a backup."""
-
-    name: str
-    """Its directory in the backup."""
-    index_id: str
-    documents: int
-    progress: Progress
-    files: int
-    bytes: int
 
 
 def back_up(state: Path, target: Path, *, seed: bytes | None = None) -> list[Copied]:
@@ -77,14 +60,9 @@ def back_up(state: Path, target: Path, *, seed: bytes | None = None) -> list[Cop
     with file_errors(target):
         refuse_inside(target, state, what="the index")
         _make_new(target)
-        entries = [_copied(path, target, _name_of(path, state), seed) for path in sources]
-        contents = {
-            "about": "streamfilter backup; holds the seed of the index: keep it private",
-            "version": VERSION,
-            "indexes": entries,
-        }
-        _write_durably(target / CONTENTS_NAME, json.dumps(contents, indent=1).encode())
-    return [_as_copied(entry) for entry in entries]
+        copies = [_copied(path, target, _name_of(path, state), seed) for path in sources]
+        _write_durably(target / CONTENTS_NAME, encoded(copies))
+    return copies
 
 
 def _name_of(path: Path, state: Path) -> str:
@@ -97,7 +75,7 @@ def _make_new(target: Path) -> None:
         raise IndexRefused(f"{target}: is not empty; name a new directory")
 
 
-def _copied(path: Path, target: Path, name: str, seed: bytes | None) -> dict[str, Any]:
+def _copied(path: Path, target: Path, name: str, seed: bytes | None) -> Copied:
     copy = target / name
     with viewed(path, seed=seed) as view:
         marker = Marker(view.identity.encode(), view.bucket_cap, complete=False, ids=view.ids)
@@ -105,17 +83,14 @@ def _copied(path: Path, target: Path, name: str, seed: bytes | None) -> dict[str
         write_marker(copy, marker)
         _write_anew(view, copy / DATABASE_NAME)
         write_marker(copy, replace(marker, complete=True))
-        progress = view.progress
-        return {
-            "name": name,
-            "index_id": view.identity.index_id,
-            "documents": len(view),
-            "changelog_offset": progress.changelog_offset,
-            "next_batch": progress.next_batch,
-            "next_ordinal": progress.next_ordinal,
-            "marker": json.loads((copy / "index.json").read_bytes()),
-            "files": _sums(copy / DATABASE_NAME),
-        }
+        return Copied(
+            name=name,
+            index_id=view.identity.index_id,
+            documents=len(view),
+            progress=view.progress,
+            marker=marker,
+            sums=_sums(copy / DATABASE_NAME),
+        )
 
 
 def _write_anew(view: IndexView, path: Path) -> None:
@@ -134,7 +109,7 @@ def _write_anew(view: IndexView, path: Path) -> None:
         store.close()
 
 
-def _sums(database: Path) -> dict[str, list[Any]]:
+def _sums(database: Path) -> dict[str, tuple[int, str]]:
     """Return size and sum of every file that the database needs, and have them on the disk."""
     found = {}
     for file in sorted(database.iterdir()):
@@ -142,20 +117,8 @@ def _sums(database: Path) -> dict[str, list[Any]]:
             with file.open("rb") as stream:
                 total = hashlib.file_digest(stream, "blake2b").hexdigest()
                 os.fsync(stream.fileno())
-            found[file.name] = [file.stat().st_size, total]
+            found[file.name] = file.stat().st_size, total
     return found
-
-
-def _as_copied(entry: dict[str, Any]) -> Copied:
-    progress = Progress(
-        changelog_offset=entry["changelog_offset"],
-        next_batch=entry["next_batch"],
-        next_ordinal=entry["next_ordinal"],
-    )
-    sizes = [size for size, _ in entry["files"].values()]
-    return Copied(
-        entry["name"], entry["index_id"], entry["documents"], progress, len(sizes), sum(sizes)
-    )
 
 
 def size_of(backup: Path) -> int:
@@ -164,8 +127,7 @@ def size_of(backup: Path) -> int:
     Raises:
         IndexFault: it is no backup, or cannot be read.
     """
-    entries = _contents(backup)
-    return sum(int(size) for entry in entries for size, _ in entry["files"].values())
+    return sum(copied.bytes for copied in contents(backup))
 
 
 def restore(
@@ -178,53 +140,26 @@ def restore(
     Raises:
         IndexFault: it is no backup, not a whole one, or *state* is not usable.
     """
-    entries = _contents(backup)
+    copies = contents(backup)
     with file_errors(state):
         refuse_inside(state, backup, what="the backup")
         _make_new(state)
-        for entry in entries:
-            name = str(entry["name"])
-            target = state if name == "index" else state / name
-            _bring_back(backup / name, target, entry, advanced)
-    return [_as_copied(entry) for entry in entries]
+        for copied in copies:
+            target = state if copied.name == "index" else state / copied.name
+            _bring_back(backup / copied.name / DATABASE_NAME, target, copied, advanced)
+    return copies
 
 
-def _contents(backup: Path) -> Sequence[dict[str, Any]]:
-    path = backup / CONTENTS_NAME
-    with file_errors(backup):
-        if not path.is_file():
-            raise IndexRefused(f"{backup}: is no finished backup: it has no {CONTENTS_NAME}")
-        try:
-            contents = json.loads(path.read_bytes())
-            entries = contents["indexes"]
-            if contents["version"] != VERSION:
-                raise IndexRefused(f"{path}: has version {contents['version']}, not {VERSION}")
-            names = [entry["name"] for entry in entries]
-            if any("/" in name or name.startswith(".") for name in names):
-                raise ValueError("a name that is a path")
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise IndexDamaged(f"{path}: cannot be read: {error}") from error
-    return list(entries)
-
-
-def _bring_back(
-    source: Path, path: Path, entry: dict[str, Any], advanced: Callable[[int], None]
-) -> None:
-    marker = entry["marker"]
-    identity = json.dumps(marker["identity"], sort_keys=True, separators=(",", ":")).encode()
-    cap, ids = int(marker["bucket_cap"]), marker.get("ids") is True
-    unfinished = Marker(identity, cap, complete=False, ids=ids)
+def _bring_back(source: Path, path: Path, copied: Copied, advanced: Callable[[int], None]) -> None:
     claim(path)
     lock = Lock(path)
     try:
-        write_marker(path, unfinished)
+        write_marker(path, copied.marker)
         (path / DATABASE_NAME).mkdir(mode=0o700)
-        for name, (size, total) in entry["files"].items():
-            _bring_back_file(
-                source / DATABASE_NAME / name, path / DATABASE_NAME / name, size, total
-            )
+        for name, (size, total) in copied.sums.items():
+            _bring_back_file(source / name, path / DATABASE_NAME / name, size, total)
             advanced(size)
-        write_marker(path, replace(unfinished, complete=True))
+        write_marker(path, replace(copied.marker, complete=True))
     finally:
         lock.release()
 
@@ -232,10 +167,10 @@ def _bring_back(
 def _bring_back_file(source: Path, path: Path, size: int, total: str) -> None:
     """Copy one file, and refuse it if it is not what the backup wrote."""
     summed, written = hashlib.blake2b(), 0
-    if not source.is_file():
-        raise IndexDamaged(f"{source}: the backup's file is missing")
-    with source.open("rb") as stream, path.open("xb") as copy:
-        while block := stream.read(MIB):
+    # What was a file when the contents were read may be a link by now: it is not followed.
+    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream, path.open("xb") as copy:
+        while written <= size and (block := stream.read(MIB)):
             summed.update(block)
             written += copy.write(block)
         copy.flush()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.index.backup import CONTENTS_NAME, back_up, restore
+from streamfilter.index.backup import back_up, restore
 from streamfilter.index.buckets import encoded_integers
 from streamfilter.index.directory import DATABASE_NAME, check_ours
 from streamfilter.index.entries import Entries
@@ -19,6 +19,7 @@ from streamfilter.index.families import Families
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.inspection import Inspection, inspect
+from streamfilter.index.manifest import CONTENTS_NAME
 from streamfilter.index.opening import open_index, wipe_index
 from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
