@@ -96,15 +96,16 @@ class InputSection(Section):
     )
     tombstones: Literal["forward", "drop", "forget"] = Field(
         default="forward",
-        description="Records with a null value, or null on the way to every text. forget: the "
+        description="Records with a null value, or null before the end of the way to every "
+        "text. forget: the "
         "documents whose id equals the record's key as text (or its header, where input.id names "
         "one) are forgotten, and the record is forwarded. An index finds documents by ids only if "
         "it was made, or restored, with forget.",
     )
     empty_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",
-        description="Nothing is left of the text: forward it unjudged, judge it (all empty texts "
-        "are equal), or drop it.",
+        description="The text is empty, null or shows nothing: forward it unjudged, judge it (all "
+        "empty texts are equal), or drop it.",
     )
     short_text: Literal["forward", "exact_only", "drop"] = Field(
         default="forward",

@@ -16,7 +16,7 @@ import msgspec
 from streamfilter.documents.pointers import EACH, Path, Unreadable
 from streamfilter.documents.schemas import unframed
 from streamfilter.documents.selecting import Fields, TextSelection
-from streamfilter.documents.strict_json import check_depth, decode_utf8
+from streamfilter.documents.strict_json import check_depth
 from streamfilter.model import Headers
 
 FORMATS = {"json": False, "json_schema": True}
@@ -55,14 +55,7 @@ def _fast(selection: TextSelection) -> Read | None:
     if len(selection.texts) == 1 and EACH not in selection.texts[0]:
         return _struct_reader(selection.texts[0], selection.id)
     decode = msgspec.json.Decoder(_named(selection.texts, selection.id)).decode
-    return lambda value: selection(decode(_all_utf8(value)))
-
-
-def _all_utf8(value: bytes) -> bytes:
-    """Return *value* if it is UTF-8 throughout: the parser does not look into what it skips."""
-    if not value.isascii():
-        decode_utf8(value)
-    return value
+    return lambda value: selection(decode(value))
 
 
 def _named(texts: Sequence[Path], id_: Path | None) -> Any:
@@ -95,41 +88,13 @@ def _struct_reader(text: Path, id_: Path | None) -> Read | None:
     id_field: list[tuple[Path, Any]] = [] if id_ is None else [(id_, str | int)]
     try:
         decode = msgspec.json.Decoder(_struct([(text, str), *id_field])).decode
-        part = msgspec.json.Decoder(_struct([(text, msgspec.Raw), *id_field])).decode
     except ValueError:  # msgspec renames to no key with a quote, backslash or control character
         return None
-    get: Callable[[Any], tuple[Any, str | int | None]]
     if id_ is None:
         get_text = attrgetter(_attributes(text))
-        get = lambda struct: (get_text(struct), None)  # noqa: E731
-    else:
-        get = attrgetter(_attributes(text), _attributes(id_))
-
-    def read(value: bytes) -> Fields:
-        if value.isascii():
-            return get(decode(value))
-        # To look for what is no UTF-8 takes as long as to make a text of it: once is enough.
-        raw, found = get(part(value))
-        quoted = bytes(raw)
-        _all_utf8(_beside(value, quoted))
-        if b"\\" in quoted or quoted[:1] != b'"':
-            return _STRING.decode(quoted), found
-        return quoted[1:-1].decode(), found
-
-    return read
-
-
-_STRING = msgspec.json.Decoder(str)
-_BEGINNING = 16
-
-
-def _beside(value: bytes, part: bytes) -> bytes:
-    """Return *value* without *part*, of which it holds one; all of it where that is not at hand."""
-    # To look for all of a long part takes far longer than for its beginning.
-    begin = value.find(part[:_BEGINNING])
-    if value.startswith(part, begin):
-        return value[:begin] + value[begin + len(part) :]
-    return value
+        return lambda value: (get_text(decode(value)), None)
+    get: Callable[[Any], Fields] = attrgetter(_attributes(text), _attributes(id_))
+    return lambda value: get(decode(value))
 
 
 def _struct(fields: Sequence[tuple[Path, Any]]) -> type[msgspec.Struct]:

@@ -25,6 +25,7 @@ WHOLE = "value"
 """What stands in a pointer's place for the whole value."""
 
 _ESCAPE = re.compile(r"~([01]?)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*|-")
 
 
@@ -38,6 +39,14 @@ class Unreadable(Exception):
 
 class Deleted(Unreadable):
     """The way to the text ends at null: whoever wrote the record says that nothing is there."""
+
+
+class Faulty(str):
+    """A string that is no valid JSON: an error where a pointer reads it, and nothing elsewhere."""
+
+    __slots__ = ("code", "why")
+    code: ErrorCode
+    why: str
 
 
 class Integer(str):
@@ -107,16 +116,17 @@ def field_at(root: Any, path: Path, *, missing: ErrorCode) -> Any:
 
 
 def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
-    """Return the strings that *path* leads to from *level* on; None if nothing is there, or null.
+    """Return the strings that *path* leads to from *level* on; None if nothing is there.
 
-    Of an array that has no elements these are none; of one in which nothing is found, nothing.
+    A null at the end of *path* and an array without elements give an empty list. An array in which
+    nothing is found gives None.
 
     Raises:
         Unreadable: something else is there.
     """
     here = root
     for at in range(level, len(path)):
-        if here is None:
+        if here is None or here is MISSING:
             return None
         if path[at] == EACH and isinstance(here, list):
             found = [strings_at(each, path, at + 1) for each in here]
@@ -125,8 +135,10 @@ def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
             return [text for each in found if each is not None for text in each]
         if not isinstance(here, dict):
             raise no_object(path[:at], here)
-        here = here.get(path[at])
-    return None if here is None else [string_of(here, path)]
+        here = here.get(path[at], MISSING)
+    if here is MISSING:
+        return None
+    return [] if here is None else [string_of(here, path)]
 
 
 def ends_at_null(root: Any, path: Path) -> bool:
@@ -143,22 +155,28 @@ def string_of(found: Any, path: Path) -> str:
     """Return *found*, which is at *path*, if it is a string.
 
     Raises:
-        Unreadable: WRONG_TYPE, or BAD_UTF8.
+        Unreadable: WRONG_TYPE, or the code of a faulty string.
     """
-    if type(found) is not str:
+    if type(found) not in (str, Faulty):
         raise wrong_type(path, found, "a string")
     return checked_string(found, path)
 
 
 def checked_string(text: str, path: Path) -> str:
-    """Return *text*, or raise BAD_UTF8 if it has a lone surrogate."""
+    """Return *text* with U+FFFD for each lone surrogate, which no UTF-8 can hold.
+
+    A producer that cuts a text in the middle of an emoji writes such a half, as ``\\ud83d``.
+
+    Raises:
+        Unreadable: it is a faulty string; with its code.
+    """
+    if isinstance(text, Faulty):
+        raise Unreadable(text.code, f"{name_of(path)} {text.why}")
     try:
         text.encode()
     except UnicodeEncodeError:
-        message = f"{name_of(path)} has a lone surrogate"
-    else:
-        return text
-    raise Unreadable(ErrorCode.BAD_UTF8, message)
+        return _SURROGATE.sub("\ufffd", text)
+    return text
 
 
 def no_object(path: Path, value: Any) -> Unreadable:
@@ -178,6 +196,6 @@ def wrong_type(path: Path, value: Any, wanted: str) -> Unreadable:
 def kind(value: Any) -> str:
     """Return what *value* is, in JSON's words."""
     names = {bool: "a boolean", Integer: "an integer", int: "an integer", float: "a number",
-             str: "a string", list: "an array", dict: "an object", bytes: "bytes",
-             type(None): "null"}  # fmt: skip
+             str: "a string", Faulty: "a string", list: "an array", dict: "an object",
+             bytes: "bytes", type(None): "null"}  # fmt: skip
     return names.get(type(value)) or f"of type {type(value).__name__}"

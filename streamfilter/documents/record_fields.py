@@ -1,8 +1,8 @@
 """Reading a record's fields: from a decoded object to the joined record that is sketched.
 
-A field that is missing, null, a text or a number is a value; an object or a list in its place is
-a dead letter. The held-out field becomes a number: a number as it is, a date or a time as days.
-One that cannot be read counts as missing: it decides nothing.
+A field that is a text or a number is a value. One that is missing, null, NaN or infinite is empty.
+An object or a list in its place is a dead letter. The held-out field becomes a number: a number as
+it is, a date or a time as days. One that cannot be read counts as missing: it decides nothing.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ def _found(root: Any, path: Path) -> Any:
 
 def _value(root: Any, path: Path) -> str:
     found = _found(root, path)
-    if found is None:
+    if found is None or (isinstance(found, float) and not isfinite(found)):
         return ""
     if isinstance(found, Mapping | list | bool):
         raise wrong_type(path, found, "a string, a number or null")
-    return checked_string(str(found), path)
+    return checked_string(found if isinstance(found, str) else str(found), path)
 
 
 def _number(root: Any, path: Path) -> str:

@@ -1,8 +1,8 @@
 """Selecting: from a decoded value, and what comes beside it, to the text and the id.
 
 Nothing here knows a format. Several texts are joined by a newline, those that are missing left
-out, unless all are. A record whose way to every text ends at null, such as the event of a row that
-was deleted, says that there is none.
+out, unless all are. A text that is null is an empty text. A record whose way to every text ends at
+null before the text itself, such as the event of a deleted row, is a tombstone.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class TextSelection:
     def _joined(self, root: Any) -> str:
         found = [strings_at(root, path) for path in self.texts]
         parts = [part for each in found if each is not None for part in each]
-        if not parts and all(each is None for each in found):
+        if all(each is None for each in found):
             names = ", no ".join(map(name_of, self.texts))
             raise Unreadable(ErrorCode.MISSING_TEXT, f"there is no {names}")
         return "\n".join(parts)
@@ -110,7 +110,8 @@ def _only_key(path: Path | None) -> str | None:
 
 
 def _text_at(root: Any, path: Path) -> str:
-    return string_of(field_at(root, path, missing=ErrorCode.MISSING_TEXT), path)
+    found = field_at(root, path, missing=ErrorCode.MISSING_TEXT)
+    return "" if found is None else string_of(found, path)
 
 
 def _check_overlaps(texts: Sequence[Path], id_: Path | None) -> None:

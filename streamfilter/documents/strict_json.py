@@ -1,23 +1,26 @@
 """JSON read by the standard library alone: the definition that the fast decoder is held to.
 
-What counts as JSON, beyond RFC 8259: UTF-8 throughout; a byte order mark is ignored; the last
-of repeated keys wins; NaN and Infinity are invalid; numbers of any size are left as digits; an
-escaped lone surrogate is an error where it is read, and nothing where it is not. Trouble rises
-as `Unreadable` with a code of the closed set; its message never repeats what the bytes said.
+What counts as JSON, beyond RFC 8259: a byte order mark is ignored; the last of repeated keys wins;
+NaN and Infinity are numbers; numbers of any size are left as digits. A string that is not UTF-8, or
+has a raw control character, is an error only where a pointer reads it. Trouble rises as
+`Unreadable` with a code of the closed set; its message never repeats what the bytes said.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any
 
-from streamfilter.documents.pointers import Integer, Unreadable
+from streamfilter.documents.pointers import Faulty, Integer, Unreadable
 from streamfilter.model import ErrorCode
 
 # A string, or what is left of one at the end: the closing quote is optional and the runs are
 # possessive, so that no input makes the search start over (it would be quadratic).
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_TEXT_STRING = re.compile(_STRING.pattern.decode(), re.DOTALL)
+_CONTROLS = {code: 0xDC00 + code for code in range(0x20)}
+_FAULT = re.compile("[\udc00-\udc1f\udc80-\udcff]")
 _SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
 
@@ -61,13 +64,42 @@ def parse_json(value: bytes) -> Any:
     Raises:
         Unreadable: BAD_UTF8 or INVALID_JSON.
     """
-    text = decode_utf8(value).removeprefix("\ufeff")
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_int=Integer)
+        return _parsed(decode_utf8(value))
+    except Unreadable as trouble:
+        first = trouble
+    # Each fault of a string becomes a lone surrogate: its bytes by `surrogateescape`, U+DC80 and
+    # up, a control character as U+DC00 and up. The string is then known by these.
+    text = value.decode(errors="surrogateescape")
+    try:
+        return _marked(_parsed(_TEXT_STRING.sub(_without_controls, text)))
+    except Unreadable:
+        raise first from None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text.removeprefix("\ufeff"), parse_constant=float, parse_int=Integer)
     except json.JSONDecodeError as error:
         message = f"{error.msg} at character {error.pos}"
     raise Unreadable(ErrorCode.INVALID_JSON, message)
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise Unreadable(ErrorCode.INVALID_JSON, f"{name} is not JSON")
+def _without_controls(string: re.Match[str]) -> str:
+    return string[0].translate(_CONTROLS)
+
+
+def _marked(root: Any) -> Any:
+    """Return *root* with a `Faulty` in place of each string that is not valid JSON."""
+    if isinstance(root, dict):
+        return {key: _marked(each) for key, each in root.items()}
+    if isinstance(root, list):
+        return [_marked(each) for each in root]
+    if type(root) is not str or (fault := _FAULT.search(root)) is None:
+        return root
+    faulty = Faulty(root)
+    if fault[0] < "\udc80":
+        faulty.code, faulty.why = ErrorCode.INVALID_JSON, "has a raw control character"
+    else:
+        faulty.code, faulty.why = ErrorCode.BAD_UTF8, "is not UTF-8"
+    return faulty

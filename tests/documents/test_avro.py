@@ -21,7 +21,18 @@ from streamfilter.documents.avro_schema import compile_avro
 from streamfilter.documents.pointers import parse_pointer
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.schemas import HEADER, OneSchema, Schema, SchemaId
-from streamfilter.model import Document, ErrorCode, Headers, Malformed, Reading, Record, Source
+from streamfilter.model import (
+    Document,
+    ErrorCode,
+    Headers,
+    Malformed,
+    Reading,
+    Reason,
+    Record,
+    Source,
+    Unjudged,
+    Verdict,
+)
 
 ARTICLE = {
     "type": "record", "name": "Article", "namespace": "news", "fields": [
@@ -107,9 +118,10 @@ def test_pointers_lead_through_records_arrays_maps_unions_and_enums(text, id_, e
     assert reading == expected or code_of(reading) is expected
 
 
-def test_a_text_that_is_null_is_none_and_a_field_of_a_record_reads_as_in_json():
+def test_a_text_that_is_null_is_empty_and_a_field_of_a_record_reads_as_in_json():
     value = written({**VALUE, "text": None})
-    assert code_of(read(reader(), value)) is ErrorCode.WRONG_TYPE
+    assert read(reader(), value) == Unjudged(Verdict.PASSTHROUGH, Reason.EMPTY)
+    assert read(reader(empty_text="exact_only"), value) == Document(ID, "")
     assert read(reader(text=["/text", "/kind"]), value) == Document(ID, "ADVERT")
     fields = reader(id="/id", fields=["/text", "/seen", "/rate", "/more/text"], held_out="/seen")
     plain = Reader(id="/id", fields=["/text", "/seen", "/rate", "/more/text"], held_out="/seen")

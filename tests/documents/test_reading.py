@@ -16,6 +16,7 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
+from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Normalisation
 from streamfilter.similarity.text import Normaliser
 
@@ -39,13 +40,15 @@ POISON = {
         b"", b" ", b"{", b"nul", b'{"text":"hunter2","id":1', b'{"text":"hunter2","id":1}}',
         b"{'text':'hunter2'}", b'{"text":"hunter2","id":1,}', b'{"text":"hunter2\x00","id":1}',
         b'{"text":"hunter2\n","id":1}', b'{"text":"hunter2\\x","id":1}', b'{"text":"a","id":01}',
-        b'{"text":"hunter2","id":1,"n":NaN}', b'{"text":"hunter2","id":1,"n":-Infinity}',
-        b'{"text":NaN,"id":1}', b'{"text":"a","id":1} trailing', b"\x00",
+        b'{"text":"hunter2","id":1,"n":nan}', b'{"text":"hunter2","id":1,"n":-}',
+        b'{"text":"a","id":1} trailing', b"\x00", b'{"text":"a","id":"hunter2\t","n":NaN}',
     ],
     ErrorCode.MISSING_TEXT: [b"{}", b'{"id":1}', b'{"Text":"hunter2","id":1}'],
     ErrorCode.MISSING_ID: [b'{"text":"hunter2"}', b'{"text":"hunter2","ID":1}'],
     ErrorCode.WRONG_TYPE: [
-        b"[]", b"null", b'"hunter2"', b"7", b"true", b'{"text":null,"id":1}', b'{"text":7,"id":1}',
+        b"[]", b"null", b'"hunter2"', b"7", b"true", b'{"text":7,"id":1}',
+        b'{"text":null,"id":null}',
+        b'{"text":NaN,"id":1}', b'{"text":"a","id":NaN}', b'{"text":"a","id":-Infinity}',
         b'{"text":["hunter2"],"id":1}', b'{"text":{"a":"hunter2"},"id":1}',
         b'{"text":"a","id":1.5}',
         b'{"text":"a","id":1e3}', b'{"text":"a","id":null}', b'{"text":"a","id":true}',
@@ -53,9 +56,8 @@ POISON = {
     ],
     ErrorCode.BAD_UTF8: [
         b'{"text":"hunter2\xff","id":1}', b'{"text":"hunter2\xed\xa0\x80","id":1}',
-        b'{"text":"hunter2\\ud800","id":1}', b'{"text":"\\udc00\\ud800 hunter2","id":1}',
-        b'{"text":"hunter2","id":"\\udfff"}', b'{"text":"hunter2","id":1,"other":"\xc0\xaf"}',
-        b"\xff\xfe{\x00", '{"text":"hunter2","id":1}'.encode("utf-16"), b'{"\xff":"hunter2"}',
+        b'{"text":"hunter2","id":"\xff"}', b'{"text":"\xff","id":1,"n":NaN,"other":"\xff\t"}',
+        b"\xff\xfe{\x00", '{"text":"hunter2","id":1}'.encode("utf-16"), b'{"a":"\xff"',
         b'{"text":"hunter2\xf4\x90\x80\x80","id":1}',
     ],
     ErrorCode.TOO_LARGE: [
@@ -106,6 +108,17 @@ HARMLESS = [
     (b'{"text":"a","id":1,"x":"' + b"[" * 500 + b'\\""}', "1", "a"),
     (b'{"text":"a","id":1,"x":[' + b"[]," * 200 + b"[]]}", "1", "a"),
     (b'{"text":"a","id":""}', "", "a"),
+    # A lone surrogate is U+FFFD where it is read, as in a text cut in the middle of an emoji.
+    (b'{"text":"cut \\ud83d","id":1}', "1", "cut \ufffd"),
+    (b'{"text":"\\udc00\\ud800 \\ud83d\\ude00","id":"\\udfff"}', "\ufffd", "\ufffd\ufffd 😀"),
+    (b'{"text":"\\udc85 a","id":1,"n":"\\udc05"}', "1", "\ufffd a"),
+    # What no pointer reads cannot refuse a record.
+    (b'{"text":"a","id":1,"n":NaN}', "1", "a"),
+    (b'{"n":[Infinity,{"m":-Infinity}],"text":"\xc3\xa9","id":1}', "1", "é"),
+    (b'{"text":"a","id":1,"other":"\xc0\xaf"}', "1", "a"),
+    (b'{"text":"\xc3\xa9","id":1,"other":["\xed\xa0\x80"],"n":NaN}', "1", "é"),
+    (b'{"\xff":"b","text":"a","id":1,"n":NaN}', "1", "a"),
+    (b'{"text":"a","id":1,"n":{"m":"tab\t, feed\n and \x00"}}', "1", "a"),
 ]  # fmt: skip
 
 
@@ -167,6 +180,35 @@ def test_tombstones_and_empty_texts_follow_their_policy(policy: str, verdict: Ve
     for text in (b"", b" \\t\\n", b"\\u200b\\u00ad", b"\\u0000", b"\\u3000", b"\\ufeff"):
         value = b'{"text":"' + text + b'","id":1}'
         assert reader.read(record(value)) == Unjudged(verdict, Reason.EMPTY), text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("/text", b'{"text":null,"id":1}'),
+        ("/text", '{"id":1,"title":"é","text":null}'.encode()),
+        ("/body/text", b'{"body":{"text":null},"id":1}'),
+        (["/title", "/text"], b'{"title":null,"text":null,"id":1}'),
+        (["/title", "/text"], b'{"text":null,"id":1,"n":NaN}'),
+        ("/paragraphs/*/text", b'{"paragraphs":[{"text":null},{}],"id":1}'),
+        ("value", b"null"),
+    ],
+)
+def test_a_text_that_is_null_is_an_empty_text(text: str | list[str], value: bytes) -> None:
+    id_ = None if text == "value" else "/id"
+    for policy, verdict in (("forward", FORWARDED), ("drop", Verdict.DROPPED)):
+        reader = Reader(text=text, id=id_, empty_text=policy, tombstones="forward")
+        assert reader.read(record(value)) == Unjudged(verdict, Reason.EMPTY)
+    reader = Reader(text=text, id=id_, empty_text="exact_only")
+    assert reader.read(record(value)) == Document("docs-2-17" if id_ is None else "1", "")
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"null", b'"cut \\ud83d"'])
+def test_a_field_of_a_record_that_is_no_number_is_empty(number: bytes) -> None:
+    reader = Reader("fields", fields=["/name", "/size"], held_out="/created")
+    reading = reader.read(record(b'{"id":1,"name":"Ann","created":NaN,"size":' + number + b"}"))
+    size = "cut \ufffd" if b"cut" in number else ""
+    assert reading == Document("1", join_fields(["Ann", size], ""))
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,10 @@ def test_a_reading_is_what_the_standard_library_finds(value: Any, ascii_only: bo
     elif isinstance(reading, Unjudged):
         assert isinstance(expected, tuple)
         assert not expected[1].strip() or not expected[1].isprintable()
-    elif reading.code not in (ErrorCode.INVALID_JSON, ErrorCode.TOO_DEEP, ErrorCode.TOO_LARGE):
+    elif reading.code not in (ErrorCode.TOO_DEEP, ErrorCode.TOO_LARGE):
         assert expected is reading.code
     else:
-        assert "NaN" in text or "Infinity" in text or text.count("[") + text.count("{") > 5
+        assert text.count("[") + text.count("{") > 5
 
 
 def expected_reading(value: Any) -> tuple[str, str] | ErrorCode:
@@ -76,13 +76,26 @@ def expected_reading(value: Any) -> tuple[str, str] | ErrorCode:
         return ErrorCode.WRONG_TYPE
     if "text" not in value["a"]:
         return ErrorCode.MISSING_TEXT
-    if not isinstance(value["a"]["text"], str):
+    if not isinstance(value["a"]["text"], str | None):
         return ErrorCode.WRONG_TYPE
     if "id" not in value:
         return ErrorCode.MISSING_ID
     if not isinstance(value["id"], str | int) or isinstance(value["id"], bool):
         return ErrorCode.WRONG_TYPE
-    return str(value["id"]), value["a"]["text"]
+    return str(value["id"]), value["a"]["text"] or ""
+
+
+@given(values, st.lists(st.tuples(st.integers(0, 400), st.sampled_from(PIECES)), max_size=3))
+@settings(max_examples=300, deadline=None)
+def test_the_fast_way_reads_what_the_slow_way_reads(
+    value: Any, pieces: list[tuple[int, bytes]]
+) -> None:
+    data = json.dumps({"id": 1, "a": {"text": "b"}, "more": value}).encode()
+    for at, piece in pieces:
+        data = data[: at % len(data)] + piece + data[at % len(data) :]
+    fast, slow = (Reader(text="/a/text", id="/id", limits=LIMITS) for _ in range(2))
+    slow._shortcut = None
+    assert fast.read(record(data)) == slow.read(record(data))
 
 
 @pytest.mark.slow

@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.selecting import TextSelection
-from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record, Source, Unjudged
+from streamfilter.model import (
+    Document,
+    ErrorCode,
+    Malformed,
+    Reading,
+    Reason,
+    Record,
+    Source,
+    Unjudged,
+    Verdict,
+)
 
 SOURCE = Source("docs", 2, 17)
 PARTS = ["/title", "/body/text", "/paragraphs/*/text"]
@@ -50,7 +60,8 @@ def test_texts_that_are_all_empty_are_an_empty_text_and_no_text_is_a_dead_letter
     reader = Reader(text=PARTS, id=None)
     assert isinstance(read(reader, {"title": ""}), Unjudged)
     assert isinstance(read(reader, {"paragraphs": []}), Unjudged)
-    for nothing in ({}, {"title": None}, {"paragraphs": [{}, {"txet": "a"}]}, {"body": {}}):
+    assert isinstance(read(reader, {"title": None}), Unjudged)
+    for nothing in ({}, {"paragraphs": None}, {"paragraphs": [{}, {"txet": "a"}]}, {"body": {}}):
         reading = read(reader, nothing)
         message = "there is no /title, no /body/text, no /paragraphs/*/text"
         assert reading == Malformed(ErrorCode.MISSING_TEXT, message)
@@ -65,7 +76,9 @@ def test_null_on_the_way_to_every_text_is_a_tombstone():
         assert read(Reader(text=text, tombstones="drop"), {"after": None, "payload": None}) == (
             Reader(tombstones="drop").read(Record(SOURCE, None, None))
         )
-    for value in ({"after": {"body": None}}, {"after": {}}, {}, {"after": []}):
+    empty = Unjudged(Verdict.PASSTHROUGH, Reason.EMPTY)
+    assert read(Reader(text=parts, id=None), {"after": {"body": None}}) == empty
+    for value in ({"after": {}}, {}, {"after": []}):
         assert isinstance(read(Reader(text=parts), value), Malformed)
     assert code_of(read(Reader(text=["/title", "/after/body"]), {"after": None})) is (
         ErrorCode.MISSING_TEXT

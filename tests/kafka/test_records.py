@@ -88,10 +88,9 @@ POISON: dict[str, tuple[bytes | None, str]] = {
     "text is a number": (b'{"id":"a","text":5}', "wrong_type"),
     "id is an object": (b'{"id":{},"text":"some text"}', "wrong_type"),
     "bad UTF-8": (b'{"id":"a","text":"\xff"}', "bad_utf8"),
-    "a lone surrogate": (b'{"id":"a","text":"\\ud800"}', "bad_utf8"),
     "nested 1,000 deep": (deep(1_000), "too_deep"),
     "too large": (json.dumps({"id": "a", "text": "x " * 20_000}).encode(), "too_large"),
-    "NaN": (b'{"id":"a","text":"t","n":NaN}', "invalid_json"),
+    "NaN in place of the text": (b'{"id":"a","text":NaN}', "wrong_type"),
     "nothing": (b"", "invalid_json"),
 }
 
@@ -130,6 +129,25 @@ def test_what_is_no_document_but_no_error_is_forwarded_unjudged(stage: Stage) ->
         (b"gone", None), *((None, each.value) for each in empty), (b"gone", None)
     ]  # fmt: skip
     assert not outputs["duplicates"]
+    assert not outputs["dead_letter"]
+
+
+def test_what_no_pointer_reads_and_a_text_that_is_null_refuse_no_record(stage: Stage) -> None:
+    rng = random.Random(SEED)
+    texts = [story(rng) for _ in range(3)]
+    values = [
+        b'{"id":"a","text":null}',
+        b'{"id":"b","score":NaN,"text":"%s"}' % texts[0].encode(),
+        b'{"id":"c","name":"caf\xe9","text":"%s"}' % texts[1].encode(),
+        b'{"id":"d","text":"%s \\ud83d"}' % texts[2].encode(),
+        b'{"id":"e","text":null}',
+    ]
+    again = b'{"id":"f","score":-Infinity,"text":"%s \\udc00"}' % texts[0].encode()
+    stage.produce([Input(value, timestamp=TIMESTAMP) for value in [*values, again]])
+    run(stage)
+    outputs = stage.outputs()
+    assert [each.value for each in outputs["unique"]] == values
+    assert [each.value for each in outputs["duplicates"]] == [again]
     assert not outputs["dead_letter"]
 
 
