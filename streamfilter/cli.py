@@ -6,10 +6,10 @@ import atexit
 import gc
 import importlib
 import importlib.util
+import io
 import logging
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 
 import click
 
@@ -123,8 +123,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         standard.say(f"streamfilter: {stop}")
         return stop.exit_code
     except click.ClickException as error:
-        with suppress(OSError):
-            error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        standard.say(shown.getvalue().rstrip("\n"))
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED

@@ -10,6 +10,7 @@ from streamfilter.config.problems import did_you_mean
 from streamfilter.documents.decoding import outlines_of
 from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import Unreadable, parse_pointer, pointer_of
+from streamfilter.process.visible import inline
 from streamfilter.stops import Problem
 
 TEXT = frozenset({"a string", MAP})
@@ -61,7 +62,7 @@ def _all(
         for pointer in pointers
         if pointer.startswith("/") and not (found := outline.at(parse_pointer(pointer))) & kinds
     }
-    known = [pointer_of(path) for path, kind in outline.paths().items() if kind in kinds]
+    known = [inline(pointer_of(path)) for path, kind in outline.paths().items() if kind in kinds]
     for pointer, found in lacking.items():
         what = f"{pointer} is {' or '.join(sorted(found))}" if found else f"there is no {pointer}"
         cure = did_you_mean(pointer, known[:30], what="it has")

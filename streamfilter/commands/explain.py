@@ -23,6 +23,7 @@ from streamfilter.commands.views import (
 from streamfilter.matching.explanation import Explanation, beside, explain
 from streamfilter.matching.search import Candidate
 from streamfilter.process import standard
+from streamfilter.process.visible import inline
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketches
 
@@ -152,7 +153,7 @@ def _report(answer: dict[str, Any]) -> str:
         meets = against["chance_to_meet"]
         chance = "" if meets is None else f"; such a pair meets with probability {meets:.4f}"
         lines += [f"against     {against['id']}: {against['why']}{chance}"]
-    return "\n".join(lines)
+    return "\n".join(map(inline, lines))
 
 
 def _bands(hit: list[dict[str, Any]]) -> str:

@@ -10,15 +10,18 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 import click
 
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config, load_config
 from streamfilter.config.schema import schema_text
+from streamfilter.config.sources import literal
 from streamfilter.config.starter import StarterFile
 from streamfilter.documents.proposal import Proposal, propose
 from streamfilter.process import standard
+from streamfilter.process.visible import inline
 from streamfilter.stops import ConfigError, ExitCode
 
 RECORDS = 200
@@ -128,15 +131,17 @@ def seen_as_text(topic: str, found: Proposal) -> str:
         return f"{seen} are mostly no JSON objects with a text in them: /text and /id are guesses"
     if found.format == "text":
         return f"{seen} are plain text"
-    others = f"; also {', '.join(found.others)}" if found.others else ""
-    text = f"{seen}: text at {found.text} ({found.words:,} words at the median{others})"
+    others = f"; also {', '.join(map(inline, found.others))}" if found.others else ""
+    text = (
+        f"{seen}: text at {inline(found.text or '')} ({found.words:,} words at the median{others})"
+    )
     if found.id:
-        return f"{text}, id at {found.id}"
+        return f"{text}, id at {inline(found.id)}"
     if found.distinct:
-        names = ", ".join(found.distinct)
+        names = ", ".join(map(inline, found.distinct))
         return (
             f"{text}, and nothing called like an id in all of them; different in each: {names} "
-            f"(--id {found.distinct[0]} takes it)"
+            f"(--id {quote(inline(found.distinct[0]))} takes it)"
         )
     return f"{text}, no id in all of them"
 
@@ -163,13 +168,17 @@ def _starter(
     if asks and here.format == "json":
         here = replace(
             here,
-            text=text or click.prompt("JSON Pointer to the text", default=here.text, err=True),
-            id=identity
-            or click.prompt("JSON Pointer to the id (empty: none)", default=here.id or "", err=True)
-            or None,
+            text=text or _prompted("JSON Pointer to the text", here.text),
+            id=identity or _prompted("JSON Pointer to the id (empty: none)", here.id or "") or None,
         )
     _check(here)
     return here
+
+
+def _prompted(question: str, default: str) -> str:
+    """Return the answer; a *default* from a record is shown without what steers a terminal."""
+    shown = f"{question} [{inline(default)}]" if default else question
+    return str(click.prompt(shown, default=default, show_default=False, err=True))
 
 
 def _check(starter: StarterFile) -> None:
@@ -178,7 +187,8 @@ def _check(starter: StarterFile) -> None:
     Raises:
         ConfigError: with every problem.
     """
-    given = [f"input.text={starter.text}", f"input.id={starter.id or 'null'}"]
+    identity = "null" if starter.id is None else literal(starter.id)
+    given = [f"input.text={literal(starter.text)}", f"input.id={identity}"]
     load_config(overrides=[f"input.topic={starter.topic}", *given])
 
 

@@ -14,6 +14,7 @@ from streamfilter.files.discovery import CLUSTERS, Discovery, discover
 from streamfilter.files.summary import all_broken
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.process.visible import inline
 
 EPILOG = """\b
 Examples:
@@ -104,11 +105,15 @@ def _fields(found: Discovery) -> dict[str, Any]:
 
 def _pairs(found: Discovery) -> list[str]:
     """Return the pairs, tab-separated as `evaluate --pairs` reads them."""
-    return [f"{pair.other}\t{pair.id}\t{pair.similarity:.6f}" for pair in found.pairs]
+    return [
+        f"{inline(pair.other)}\t{inline(pair.id)}\t{pair.similarity:.6f}" for pair in found.pairs
+    ]
 
 
 def _clusters(found: Discovery) -> list[str]:
-    return ["\t".join((cluster.centre, *cluster.members)) for cluster in found.clusters]
+    return [
+        "\t".join(map(inline, (cluster.centre, *cluster.members))) for cluster in found.clusters
+    ]
 
 
 def _summary(found: Discovery, kind: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import click
@@ -19,6 +20,7 @@ import click
 from streamfilter.assembly import decoder_of_all, reader_for
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config
+from streamfilter.config.sources import literal
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.proposal import Proposal, propose, propose_from
 from streamfilter.documents.rows import Row
@@ -26,6 +28,7 @@ from streamfilter.documents.schemas import SchemasAway, SchemasLate
 from streamfilter.model import Document, Malformed, Reading, Record, Unjudged
 from streamfilter.process import standard
 from streamfilter.process.logs import MASKER
+from streamfilter.process.visible import inline
 from streamfilter.stops import ExitCode
 
 SHOWN_CHARACTERS = 90
@@ -239,11 +242,17 @@ def _advice(config: Config, proposal: Proposal | None) -> list[str]:
         return [f"they look like {proposal.format}: --set input.format={proposal.format}"]
     if proposal.text is None or proposal.text in given.text:
         return []
-    others = f"; also {', '.join(proposal.others)}" if proposal.others else ""
+    others = f"; also {', '.join(map(inline, proposal.others))}" if proposal.others else ""
     advice = [
-        f"most words are at {proposal.text} ({proposal.words:,} at the median{others}): "
-        f"--set input.text={proposal.text}"
+        f"most words are at {inline(proposal.text)} ({proposal.words:,} at the median{others}): "
+        f"{_setting('input.text', proposal.text)}"
     ]
     if proposal.id is not None and given.id == "/id" != proposal.id:
-        advice.append(f"an id of its own is at {proposal.id}: --set input.id={proposal.id}")
+        setting = _setting("input.id", proposal.id)
+        advice.append(f"an id of its own is at {inline(proposal.id)}: {setting}")
     return advice
+
+
+def _setting(key: str, value: str) -> str:
+    """Return the option that sets *key* to just *value*, as a shell takes it."""
+    return f"--set {quote(inline(f'{key}={literal(value)}'))}"

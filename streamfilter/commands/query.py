@@ -18,6 +18,7 @@ from streamfilter.commands.views import (
 )
 from streamfilter.matching.search import Candidate, search
 from streamfilter.process import standard
+from streamfilter.process.visible import inline
 
 EPILOG = """\b
 Examples:
@@ -88,4 +89,4 @@ def _report(answer: dict[str, Any]) -> str:
         how = "same text" if each["fate"] == "same_text" else f"{each['bands']} bands"
         mark = "" if each["exact"] else " (estimated)"
         lines.append(f"  {each['similarity']:.4f}{mark}  {each['id']:<{width}}  {how:>9}  {source}")
-    return "\n".join(lines)
+    return "\n".join(map(inline, lines))

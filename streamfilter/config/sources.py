@@ -40,6 +40,11 @@ class RawSettings:
     """Path of each value that held a ``${…}`` → how it was written."""
 
 
+def literal(text: str) -> str:
+    """Return how a setting spells *text* so that it means itself: ``${…}`` in it is none."""
+    return text.replace("${", "$${")
+
+
 def read_settings(
     files: Sequence[Path], environment: Mapping[str, str], overrides: Sequence[str]
 ) -> RawSettings:

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 
 from streamfilter.config.configuration import Config
+from streamfilter.config.sources import literal
 from streamfilter.config.yaml_file import parse_yaml
 
 SCHEMA_LINE = "# yaml-language-server: $schema="
@@ -85,11 +86,13 @@ def _line(key: str, value: str | None, comment: str = "") -> str:
 
 
 def _scalar(value: str | None) -> str:
-    """Return *value* as YAML: in quotes where it would be read as something else without."""
+    """Return *value* as YAML that means just this: quoted and escaped where it needs be."""
     if value is None:
         return "null"
-    plain = _PLAIN.fullmatch(value) and parse_yaml(value) == value
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    if _PLAIN.fullmatch(value) and parse_yaml(value) == value:
+        return value
+    quoted = json.dumps(literal(value), ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
 
 
 if __name__ == "__main__":

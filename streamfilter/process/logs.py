@@ -16,6 +16,8 @@ from collections.abc import Callable, Hashable, Iterable
 from datetime import UTC, datetime
 from typing import IO
 
+from streamfilter.process.visible import visible
+
 MASK = "********"
 SECRET_CHARACTERS_MIN = 4  # shorter "secrets" (1, no) would eat ordinary words
 REPEATS = 5
@@ -162,7 +164,8 @@ class TextFormatter(_Formatter):
         extra = "".join(f" {key}={value}" for key, value in self.fields(record).items())
         trace = f"\n{self.trace(record)}" if record.exc_info else ""
         name = record.name.removeprefix("streamfilter.")
-        return MASKER.mask(f"{at} {record.levelname.lower()} {name}: {message}{extra}{trace}")
+        line = f"{at} {record.levelname.lower()} {name}: {message}{extra}{trace}"
+        return visible(MASKER.mask(line))
 
 
 def configure(

@@ -14,6 +14,7 @@ from contextlib import suppress
 import click
 
 from streamfilter.process.logs import MASKER
+from streamfilter.process.visible import visible
 from streamfilter.stops import ExitCode, NoRoom, no_room
 
 DESCRIPTORS = (0, 1, 2)
@@ -33,19 +34,19 @@ def secure() -> None:
 
 
 def say(text: str) -> None:
-    """Write *text* to standard error, masked; nobody reading it changes nothing."""
+    """Write *text* to standard error, masked and `visible`; without a reader, nothing happens."""
     with suppress(OSError):
-        click.echo(MASKER.mask(text), err=True)
+        click.echo(visible(MASKER.mask(text)), err=True)
 
 
 def answer(text: str) -> None:
-    """Write *text* to standard output: what a verb was asked for.
+    """Write *text*, `visible`, to standard output: what a verb was asked for.
 
     Raises:
         NoRoom: there is none for it, as when a shell sent it into a file on a full disk.
     """
     try:
-        click.echo(text)
+        click.echo(visible(text))
     except OSError as error:
         if not no_room(error):
             raise

@@ -1,0 +1,29 @@
+"""Text of others on a terminal: what would move the cursor or turn the line is shown as an escape.
+
+A key or an id of a record may hold any character. Written raw, ESC and its kin repaint the
+terminal of whoever looks, and a direction mark shows a name as another one.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The controls but line feed and tab, the bidirectional ones, the two separators, half characters.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_LINE = str.maketrans({"\n": "\\n", "\t": "\\t"})
+
+
+def visible(text: str) -> str:
+    r"""Return *text* without what steers a terminal: ESC becomes ``\u001b``, as JSON has it."""
+    return _UNSEEN.sub(_escape, text)
+
+
+def inline(text: str) -> str:
+    r"""Return *text* as a part of one line: visible, and a line feed in it is ``\n``."""
+    return visible(text).translate(_LINE)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
