@@ -12,6 +12,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.schemas import OneSchema, Schema, Schemas, subject_of
+from streamfilter.entities.scoring import require_library
 from streamfilter.index.rocks import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
@@ -124,7 +125,13 @@ def newest_schema(config: Config) -> tuple[str, Schema | None]:
 
 
 def policy_for(config: Config) -> MatchPolicy:
-    """Return what counts as a duplicate as *config* says."""
+    """Return what counts as a duplicate as *config* says.
+
+    Raises:
+        MissingExtra: records are to be compared, and the library for it is not installed.
+    """
+    if config.input.records:
+        require_library()
     return MatchPolicy(
         threshold=config.similarity.threshold,
         method="fields" if config.input.records else config.verify.method,

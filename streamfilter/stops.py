@@ -76,6 +76,18 @@ class ConfigError(Stop):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class MissingExtra(Stop):
+    """A package that is installed only with an extra of ours is not there."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, what: str, *, needs: str | None, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {needs}, which is not installed\n"
+            f"    cure: pip install 'streamfilter[{extra}]'"
+        )
+
+
 class SchemeMismatch(Stop):
     """The index was built under another scheme, format, seed or identity."""
 

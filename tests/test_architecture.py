@@ -34,7 +34,7 @@ FLOOR_PLAN = {
     # the same filter over files; judging the judge
     "files": "evaluation assembly config collection documents matching similarity index process",
     "evaluation": "documents matching entities similarity process",
-    "assembly": "monitoring config documents matching similarity index process workers",
+    "assembly": "monitoring config documents matching entities similarity index process workers",
     "monitoring": "matching entities similarity index process",
     "config": "similarity",
     # the library: what `from streamfilter import Deduplicator` gives
@@ -62,6 +62,7 @@ LIBRARIES = {
     "rapidfuzz": {"entities"},
     "xxhash": {"index"},  # sums of what may tear
     "prometheus_client": {"monitoring"},
+    "matplotlib": {"commands"},
     "click": {"cli", "commands", "demo", "process"},
     "pydantic": {"config"},
     "pydantic_core": {"config"},

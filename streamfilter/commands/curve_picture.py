@@ -1,40 +1,55 @@
-"""The S-curve as an SVG file: theory as lines, measurements as dots with their error bars.
+"""The S-curve as a picture: theory as lines, measurements as dots with their error bars.
 
-Written with the standard library: matplotlib would be ten times all of streamfilter for one
-picture, and the small SVG libraries have no error bars. The same numbers give the same bytes.
+Matplotlib draws it, so the formats are SVG, PNG and PDF. The same numbers give the same SVG.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import click
 
 from streamfilter.files.outputs import write_whole
 from streamfilter.monitoring.colours import SERIES
+from streamfilter.stops import MissingExtra
 
-WIDTH, HEIGHT = 720, 460
-LEFT, RIGHT, TOP, BOTTOM = 64, 24, 44, 56
-TICKS = 10
+SUFFIXES = (".svg", ".png", ".pdf")
+SETTINGS: dict[Any, Any] = {
+    "svg.hashsalt": "streamfilter",  # ids in the file follow from the drawing, not from chance
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+}
+UNDATED: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+"""The time of drawing is left out: the same numbers give the same file."""
 
 Point = tuple[float, float]
 
 
 class PictureFile(click.Path):
-    """A file's name for the picture; another ending than SVG's would lie about what is in it."""
+    """The name of a picture's file; refused before any work if it cannot be drawn."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path, or refuse its ending."""
+        """Return the path.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+        """
         path = Path(str(super().convert(value, param, ctx)))
-        if path.suffix.lower() != ".svg":
-            self.fail(f"{path}: the picture is SVG; name it {path.with_suffix('.svg')}", param, ctx)
+        if path.suffix.lower() not in SUFFIXES:
+            endings = ", ".join(SUFFIXES)
+            cure = f"name it {path.with_suffix('.svg')}"
+            self.fail(f"{path}: a picture's name ends in {endings}; {cure}", param, ctx)
+        try:
+            import matplotlib  # noqa: F401 (large: imported only where a picture is drawn)
+        except ModuleNotFoundError:
+            raise MissingExtra("--plot", needs="matplotlib", extra="plot") from None
         return path
 
 
@@ -71,95 +86,31 @@ def save_picture(
     subtitle: str = "",
     lines: Sequence[Curve],
     dots: Sequence[Dots] = (),
-    threshold: float | None = None,
+    threshold: float,
 ) -> None:
     """Write the picture to *path*.
 
     Raises:
         Stop: (usage) if it cannot be written, (temporary) if there is no room.
     """
-    picture = ElementTree.Element(
-        "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        attrib={"font-family": "sans-serif", "font-size": "12"},
-    )  # fmt: skip
-    _add(picture, "rect", width=WIDTH, height=HEIGHT, fill="white")
-    _text(picture, LEFT, 22, title, size=15)
-    _text(picture, LEFT, 38, subtitle, size=11)
-    _grid(picture)
-    if threshold is not None:
-        _line(picture, (threshold, 0), (threshold, 1), stroke="#888", dash="5 4")
-        _text(picture, _x(threshold) + 4, TOP + 12, f"threshold {threshold:g}", size=11)
-    for number, line in enumerate(lines):
-        places = " ".join(f"{_x(x):.1f},{_y(y):.1f}" for x, y in line.points)
-        _add(picture, "polyline", points=places, fill="none", stroke=_colour(number),
-             **{"stroke-width": 2})  # fmt: skip
-    for number, each in enumerate(dots, len(lines)):
-        for dot in each.dots:
-            _line(picture, (dot.x, dot.low), (dot.x, dot.high), stroke=_colour(number))
-            _add(picture, "circle", cx=_x(dot.x), cy=_y(dot.y), r=4, fill=_colour(number))
-    _legend(picture, [*(line.label for line in lines), *(each.label for each in dots)])
-    write_whole(path, ElementTree.tostring(picture, encoding="utf-8", xml_declaration=True))
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
-
-def _grid(picture: ElementTree.Element) -> None:
-    """Draw both axes with a line and a number at each tenth."""
-    for tick in range(TICKS + 1):
-        at = tick / TICKS
-        _line(picture, (at, 0), (at, 1), stroke="#ddd" if tick else "#444")
-        _line(picture, (0, at), (1, at), stroke="#ddd" if tick else "#444")
-        _text(picture, _x(at), HEIGHT - BOTTOM + 18, f"{at:g}", anchor="middle")
-        _text(picture, LEFT - 8, _y(at) + 4, f"{at:g}", anchor="end")
-    _text(picture, _x(0.5), HEIGHT - 14, "Jaccard similarity", anchor="middle")
-    centre = _y(0.5)
-    turned = _text(picture, 18, centre, "share of the pairs that meet", anchor="middle")
-    turned.set("transform", f"rotate(-90 18 {centre:.1f})")
-
-
-def _legend(picture: ElementTree.Element, labels: Sequence[str]) -> None:
-    for number, label in enumerate(labels):
-        y = TOP + 34 + 18 * number
-        _add(picture, "rect", x=LEFT + 14, y=y - 9, width=12, height=10, fill=_colour(number))
-        _text(picture, LEFT + 32, y, label)
-
-
-def _colour(number: int) -> str:
-    return SERIES[number % len(SERIES)]
-
-
-def _x(share: float) -> float:
-    return LEFT + share * (WIDTH - LEFT - RIGHT)
-
-
-def _y(share: float) -> float:
-    return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-
-
-def _line(
-    picture: ElementTree.Element, one: Point, other: Point, *, stroke: str, dash: str = "none"
-) -> None:
-    ends = {"x1": _x(one[0]), "y1": _y(one[1]), "x2": _x(other[0]), "y2": _y(other[1])}
-    _add(picture, "line", stroke=stroke, **ends, **{"stroke-dasharray": dash})
-
-
-def _text(
-    picture: ElementTree.Element,
-    x: float,
-    y: float,
-    text: str,
-    *,
-    anchor: str = "start",
-    size: int = 12,
-) -> ElementTree.Element:
-    named: dict[str, float | str] = {"text-anchor": anchor, "font-size": size}
-    element = _add(picture, "text", x=x, y=y, fill="#222", **named)
-    element.text = text
-    return element
-
-
-def _add(picture: ElementTree.Element, tag: str, **values: float | str) -> ElementTree.Element:
-    """Add an element; numbers are written with one decimal at most."""
-    attributes = {
-        key: value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
-        for key, value in values.items()
-    }
-    return ElementTree.SubElement(picture, tag, attributes)
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        axes = figure.add_subplot()
+        figure.suptitle(title)
+        axes.set(title=subtitle, xlabel="Jaccard similarity", ylabel="share of the pairs that meet")
+        axes.set(xlim=(0, 1), ylim=(0, 1.02))
+        axes.axvline(threshold, color=SERIES[-1], dashes=(5, 4), label=f"threshold {threshold:g}")
+        for line, colour in zip(lines, SERIES, strict=False):
+            axes.plot(*zip(*line.points, strict=True), color=colour, label=line.label)
+        for each, colour in zip(dots, SERIES[len(lines) :], strict=False):
+            x, y = [dot.x for dot in each.dots], [dot.y for dot in each.dots]
+            below = [max(dot.y - dot.low, 0.0) for dot in each.dots]
+            above = [max(dot.high - dot.y, 0.0) for dot in each.dots]
+            axes.errorbar(x, y, [below, above], fmt="o", color=colour, label=each.label)
+        axes.legend(loc="upper left")
+        drawn, format = io.BytesIO(), path.suffix.lower()[1:]
+        figure.savefig(drawn, format=format, metadata=UNDATED.get(format))
+    write_whole(path, drawn.getvalue())

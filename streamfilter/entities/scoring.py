@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from streamfilter.similarity.columns import F64
 from streamfilter.similarity.exact import Compared
 from streamfilter.similarity.records import split_fields
+from streamfilter.stops import MissingExtra
 
 POINTS = 100.0
 WORDS_FLOOR = 70.0
@@ -56,6 +57,19 @@ def field_points(left: Sequence[bytes], right: Sequence[bytes], kinds: Sequence[
         one, other = [row[place] for row in ours], [row[place] for row in theirs]
         points[:, place] = points_of(one, other, kind)
     return points
+
+
+def require_library() -> None:
+    """Return if values of fields can be compared.
+
+    Raises:
+        MissingExtra: rapidfuzz is not installed.
+    """
+    try:
+        import rapidfuzz  # noqa: F401
+    except ModuleNotFoundError:
+        what = "input.format: fields"
+        raise MissingExtra(what, needs="rapidfuzz", extra="records") from None
 
 
 def points_of(one: Sequence[str], other: Sequence[str], kind: str) -> F64:

@@ -18,7 +18,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.files.lines import STDIN, InputFile
 from streamfilter.files.stretches import Input, records_of, some_of
 from streamfilter.model import Reading, Record
-from streamfilter.stops import ExitCode, Stop
+from streamfilter.stops import ExitCode, MissingExtra, Stop
 
 LINES = "lines"
 SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".csv": "csv",
@@ -46,11 +46,8 @@ def open_input(path: str, config: Config, reader: Reader, *, name: str | None = 
     try:
         module = import_module(f"streamfilter.files.formats.{format}")
     except ModuleNotFoundError as error:
-        raise Stop(
-            f"{path}: files of format {format} need {error.name}, which is not installed\n"
-            f"    cure: pip install 'streamfilter[{format}]'",
-            exit_code=ExitCode.USAGE,
-        ) from None
+        what = f"{path}: a file of format {format}"
+        raise MissingExtra(what, needs=error.name, extra=format) from None
     return cast(Input, module.table(path, reader, name=name))
 
 

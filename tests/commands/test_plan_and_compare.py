@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,6 +18,7 @@ from streamfilter.similarity.shape import Shape
 from tests.bench.indexing import TOKENS, documents_of
 
 RUNS = Path(__file__).parents[1] / "bench_runs"
+PATH = "{http://www.w3.org/2000/svg}path"
 
 
 def run(capsys, *arguments):
@@ -31,12 +34,17 @@ def run_json(capsys, *arguments):
 
 
 @pytest.mark.parametrize("command", [["plan"], ["evaluate", "in.jsonl"]])
-def test_a_picture_that_is_not_to_be_svg_is_refused_before_anything_is_done(
+def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_done(
     command, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
+    assert main([*command, "--plot", "curve.jpg"]) == 64
+    assert "ends in .svg, .png, .pdf; name it curve.svg" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main([*command, "--plot", "curve.png"]) == 64
-    assert "the picture is SVG; name it curve.svg" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "--plot needs matplotlib, which is not installed" in error
+    assert "cure: pip install 'streamfilter[plot]'" in error
     assert list(tmp_path.iterdir()) == []
 
 
@@ -192,11 +200,14 @@ def test_plan_draws_the_curve_into_a_file_the_same_each_time(capsys, tmp_path):
     paths = [tmp_path / "one.svg", tmp_path / "other.svg"]
     for path in paths:
         assert run(capsys, "plan", "--plot", str(path))[0] == 0
-    picture = ElementTree.parse(paths[0]).getroot()
-    (curve,) = picture.iter("{http://www.w3.org/2000/svg}polyline")
-    heights = [float(place.split(",")[1]) for place in curve.get("points").split()]
-    assert heights == sorted(heights, reverse=True)  # it only rises, and y counts downwards
     assert paths[0].read_bytes() == paths[1].read_bytes()
+    paths_drawn = [each.get("d", "") for each in ElementTree.parse(paths[0]).iter(PATH)]
+    straight = [
+        each.split() for each in paths_drawn if set(re.findall("[A-Za-z]", each)) <= {*"ML"}
+    ]
+    heights = [float(y) for y in max(straight, key=len)[2::3]]  # M x y L x y L x y ...
+    assert len(heights) > 20
+    assert heights == sorted(heights, reverse=True)  # it only rises, and y counts downwards
     code, _, err = run(capsys, "plan", "--plot", str(tmp_path / "none" / "x.svg"))
     assert (code, "cannot write" in err) == (64, True)
 

@@ -221,7 +221,7 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.delitem(sys.modules, "streamfilter.files.formats.parquet", raising=False)
     assert desk.run(path) == 64
     error = capsys.readouterr().err
-    assert "files of format parquet need pyarrow, which is not installed" in error
+    assert "a file of format parquet needs pyarrow, which is not installed" in error
     assert "cure: pip install 'streamfilter[parquet]'" in error
 
 
