@@ -163,6 +163,63 @@ def test_every_library_we_depend_on_has_its_room():
     assert {imported.get(name, name) for name in named} <= LIBRARIES.keys() | free
 
 
+CLIENT_ROOMS = {"engine", "kafka", "tasks"}
+NOTING = {
+    # words and values
+    *("str", "repr", "len", "isinstance", "type", "max", "append", "join", "code", "name"),
+    *("monotonic", "time", "sleep"),
+    # what an error means to us
+    *("translated", "as_stop", "too_late", "unanswered", "without_frames", "is_closed_transaction"),
+    *("refuse_broken", "needed", "why", "blame", "blame_last", "_text"),
+    # what others are to know
+    *("note", "loudly", "alive", "spent", "warning", "debug", "enter", "_alive", "_say_denied"),
+    *("transaction", "_learn_pace", "_count_missing"),
+}
+"""What an `except` or `finally` block may call beside exceptions: none of it reaches a client."""
+
+
+def handlers(path: Path) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yield (kind, body) of every block of *path* that may run while an exception is handled."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ExceptHandler):
+            yield "except", node.body
+        elif isinstance(node, ast.Try) and node.finalbody:
+            yield "finally", node.finalbody
+
+
+@names
+def test_no_client_is_called_while_an_exception_is_handled(path):
+    """confluent-kafka keeps that exception for ever if its C code then raises: an index each time.
+
+    So a handler notes what happened, or raises; what acts comes behind it. To close is allowed in
+    a `finally`: a client that is closed answers nobody.
+    """
+    library = "confluent_kafka" in path.read_text() or room_of(path) != "kafka"
+    if room_of(path) not in CLIENT_ROOMS or not library:
+        return
+    for kind, body in handlers(path):
+        calls = [
+            node.func for line in body for node in ast.walk(line) if isinstance(node, ast.Call)
+        ]
+        called = {each.id if isinstance(each, ast.Name) else each.attr for each in calls}
+        acts = {name for name in called - NOTING if not name[0].isupper()}
+        acts -= {"close"} if kind == "finally" else set()
+        assert not acts, f"{path}:{body[0].lineno} calls {acts} in its `{kind}` block"
+
+
+@names
+def test_a_context_manager_lets_what_it_catches_rise(path):
+    """Its whole `__exit__` runs while the exception is handled, also what follows an `except`."""
+    if room_of(path) not in CLIENT_ROOMS:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and "contextmanager" in map(
+            ast.unparse, node.decorator_list
+        ):
+            caught = [each for each in ast.walk(node) if isinstance(each, ast.ExceptHandler)]
+            assert all(isinstance(each.body[-1], ast.Raise) for each in caught), node.name
+
+
 def test_the_nouns_need_nothing_but_the_standard_library():
     for path in (path for path in FILES if room_of(path) in (*NOUNS, "stories")):
         assert set(our_rooms(path)) <= {room_of(path), *NOUNS}, path

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from math import nan
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -87,8 +86,8 @@ class Observer:
         self._stamps: dict[str, int] = {}
         """Timestamp of the last committed record, by ``topic/partition``."""
         self._partitions = 0
-        self._indexes: WeakKeyDictionary[Index, Held] = WeakKeyDictionary()
-        self._usages: WeakKeyDictionary[Index, Usage] = WeakKeyDictionary()
+        self._indexes: dict[Index, Held] = {}
+        self._usages: dict[Index, Usage] = {}
         self._changelogs: dict[str, tuple[int, int]] = {}
         """Where each begins, and how many records before what is needed it holds still."""
         self.statistics = statistics or Statistics(metrics.kafka)
@@ -173,6 +172,15 @@ class Observer:
             horizon=progress.horizon,
             changelog_offset=progress.changelog_offset,
         )
+        self._show_held()
+
+    def closed(self, index: Index) -> None:
+        """Forget an index that is about to be closed."""
+        self._usages.pop(index, None)
+        if self._indexes.pop(index, None) is not None:
+            self._show_held()
+
+    def _show_held(self) -> None:
         held = Held.together(self._indexes.values())
         self._metrics.index(held)
         self._health.report(documents=held.documents)

@@ -18,6 +18,7 @@ from streamfilter.model import Headers, Positions, Record, Source, noun
 from streamfilter.stops import ExitCode, Fenced, Refused, Stop, Temporary
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 
 
 class LogError(Exception):
@@ -58,6 +59,18 @@ class Denied(LogError):
 
 class InputLost(LogError):
     """The input does not hold what was asked for: retention passed it, or it was recreated."""
+
+
+def without_frames(error: E) -> E:
+    """Return *error* with its message only, to be kept after its handler has ended.
+
+    An `except` block only notes what happened. Kafka's client is called after the block: if its C
+    code raises inside the block, the binding (confluent-kafka 2.16.1) keeps the handled exception
+    for ever. That exception's traceback keeps the frames, and they keep the transactor and the
+    index. A kept exception must not refer to frames either: it would form a cycle with them.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def as_stop(error: LogError) -> Stop:

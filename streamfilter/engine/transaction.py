@@ -16,6 +16,7 @@ from streamfilter.engine.ports import (
     Outgoing,
     ProducerFenced,
     RecordsRefused,
+    without_frames,
 )
 from streamfilter.engine.refusals import Item, Refusals, place_of
 from streamfilter.engine.succession import NotRead, Succession
@@ -137,10 +138,11 @@ class Transactions:
             offset = self._send(load, positions, member)
             self._commit()
             self._succession.committed(offset)
+            return offset
         except Abortable as error:
-            self._abort(error, load)
-            return None
-        return offset
+            failure = without_frames(error)
+        self._abort(failure, load)
+        return None
 
     def _learn_pace(self, load: Load, seconds: float, *, committed: bool) -> None:
         if committed:

@@ -31,8 +31,9 @@ def listed(config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS)
         with kafka_errors("asking the brokers for their topics"):
             return admin.list_topics(timeout=seconds).topics
     except Retriable as error:
-        admin.poll(0)  # serves the callback that hears what was the matter
-        raise Retriable(f"{error}; {unreachable.explained(config)}") from error
+        said = str(error)
+    admin.poll(0)  # serves the callback that hears what was the matter
+    raise Retriable(f"{said}; {unreachable.explained(config)}")
 
 
 @contextmanager

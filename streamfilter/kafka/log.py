@@ -6,8 +6,8 @@ records is noted by `deliveries.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,10 +123,9 @@ class KafkaLog:
                 self._producer.poll(0)  # it reports what became of its brokers
                 self._waited += INIT_SECONDS
                 self._producer.init_transactions(min(INIT_SECONDS, self._seconds))
-        except Retriable:
-            raise
-        except LogError:
-            self._close_producer()
+        except LogError as error:
+            if not isinstance(error, Retriable):
+                self._waited = self._seconds  # the next call makes a new one
             raise
         self._initialised = True
 
@@ -140,14 +139,15 @@ class KafkaLog:
         """Return the group's stable offsets (step 2)."""
         wanted = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
         doing = f"reading the group's offsets of {self._place.input_topic}"
-        with self._data.asked() as consumer:
-            return committed(consumer, wanted, doing)
+        return self._data.ask(lambda consumer: committed(consumer, wanted, doing))
 
     def input_ids(self) -> tuple[str, str]:
         """Return which input the group's positions are of, and which is there (step 2)."""
         place = self._place
-        with self._data.asked() as consumer:
-            return remembered_input(consumer, place.changelog, place.task), place.input_id
+        remembered = self._data.ask(
+            lambda consumer: remembered_input(consumer, place.changelog, place.task)
+        )
+        return remembered, place.input_id
 
     def changelog_bounds(self) -> Watermarks:
         """Return the changelog's first offset and its end, read uncommitted (step 3)."""
@@ -250,15 +250,19 @@ class KafkaLog:
         message = topic, out.value, out.key, out.partition, report, None, timestamp, headers or None
         try:
             producer.produce(*message)
-        except BufferError:
-            with self._failure_explained(f"producing to {topic}"):
-                self._produce_slowly(producer, topic, message)
-        except (KafkaException, SystemError):
-            # Entered for the trouble only: once a record, a context costs as much as producing.
-            with self._failure_explained(f"producing to {topic}"):
-                raise
+            return
+        except (BufferError, KafkaException, SystemError) as error:
+            met = type(error), error.args  # not the error: see `ports.without_frames`
+        # For the trouble only: once a record, a context costs as much as producing.
+        self._explained(f"producing to {topic}", lambda: self._produce_slowly(message, *met))
 
-    def _produce_slowly(self, producer: Producer, topic: str, message: tuple[Any, ...]) -> None:
+    def _produce_slowly(
+        self, message: tuple[Any, ...], kind: type[Exception], why: tuple[Any, ...]
+    ) -> None:
+        """Produce what the client did not take, for *why*, as soon as its queue has room."""
+        if kind is not BufferError:
+            raise kind(*why)
+        producer, topic = self._open, message[0]
         for _ in range(round(self._seconds / QUEUE_FULL_SECONDS)):
             producer.poll(QUEUE_FULL_SECONDS)
             with suppress(BufferError):
@@ -266,8 +270,7 @@ class KafkaLog:
                 return
         raise Abortable(f"producing to {topic}: the local queue stayed full")
 
-    @contextmanager
-    def _failure_explained(self, doing: str) -> Iterator[None]:
+    def _explained(self, doing: str, call: Callable[[], None]) -> None:
         """Do as `fence_explained`, and where the transaction had failed before: find out why.
 
         A refusal comes while we still produce. From then on the client takes no more records, and
@@ -275,21 +278,22 @@ class KafkaLog:
         only be aborted.
         """
         try:
-            with fence_explained(self._open, doing):
-                yield
+            fence_explained(self._open, doing, call)
+            return
         except RecordsRefused as error:  # the client itself found it too large
             raise RecordsRefused(str(error), self._deliveries.blame_last(str(error))) from error
         except OutcomeUnknown as error:
             if not is_closed_transaction(error):
                 raise
-            self.flush()  # all is purged: it only serves the reports, and raises whom they blame
-            raise_why_purged(self._open, doing)
-            raise
+            said = str(error)
+        self.flush()  # all is purged: it only serves the reports, and raises whom they blame
+        raise_why_purged(self._open, doing)
+        raise OutcomeUnknown(said)
 
     def flush(self) -> int:
         """Wait until all is delivered (the end of step 10)."""
-        with fence_explained(self._open, "delivering a transaction's records"):
-            waiting = self._open.flush(self._seconds)
+        producer, doing = self._open, "delivering a transaction's records"
+        waiting = fence_explained(producer, doing, lambda: producer.flush(self._seconds))
         if waiting:
             raise Abortable(f"{waiting} records were not delivered in {self._seconds:g} s")
         self._look_for_blame()

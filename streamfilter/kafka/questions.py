@@ -13,10 +13,10 @@ an operator) adopts the topic that is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_INVALID,
@@ -43,6 +43,7 @@ from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.topics import is_compacted, settings_of
 from streamfilter.model import Positions
 
+T = TypeVar("T")
 OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported without types
 
 CALL_SECONDS = 5.0  # offsets, metadata, admin: a caller repeats what is retriable
@@ -87,30 +88,24 @@ def list_offsets(
         LogError: the brokers do not answer, or refuse.
     """
     doing = f"asking for the offsets of {spots[0].topic}"
-    with kafka_errors(doing), _leaders_asked_anew(admin):
+    try:
         futures = admin.list_offsets(
             dict.fromkeys(spots, spec), isolation_level=level, request_timeout=CALL_SECONDS
         )
         found = {spot.partition: future.result().offset for spot, future in futures.items()}
-    if OFFSET_INVALID in found.values():
-        raise Retriable(f"{doing}: no broker answered")
-    return found
-
-
-@contextmanager
-def _leaders_asked_anew(admin: AdminClient) -> Iterator[None]:
-    """Renew what *admin* knows of leaders after an answer that shows it to be old.
-
-    It would ask the same way until its regular look, every five minutes (seen: a broker frozen
-    for a quarter of a minute, and no task began for minutes after).
-    """
-    try:
-        yield
     except KafkaException as error:
-        if error.args[0].code() in _OLD_LEADERS:
-            with suppress(KafkaException):
-                admin.list_topics(timeout=LEADERS_SECONDS)
-        raise
+        reason = error.args[0]
+    else:
+        if OFFSET_INVALID in found.values():
+            raise Retriable(f"{doing}: no broker answered")
+        return found
+    if isinstance(reason, KafkaError) and reason.code() in _OLD_LEADERS:
+        # It would ask the same way until its regular look, every five minutes (seen: a broker
+        # frozen for a quarter of a minute, and no task began for minutes after).
+        with suppress(KafkaException):
+            admin.list_topics(timeout=LEADERS_SECONDS)
+    with kafka_errors(doing):
+        raise KafkaException(reason)
 
 
 def bounds_of(admin: AdminClient, spot: TopicPartition) -> Watermarks:
@@ -159,16 +154,18 @@ def committed_texts(consumer: Consumer, wanted: Sequence[TopicPartition], doing:
 def _committed(
     consumer: Consumer, wanted: Sequence[TopicPartition], doing: str
 ) -> list[TopicPartition]:
+    try:
+        found = consumer.committed(list(wanted), timeout=CALL_SECONDS)
+    except KafkaException as error:
+        reason = error.args[0]
+    else:
+        for each in found:
+            if each.error is not None:
+                raise translated(each.error, doing)
+        return found
     with kafka_errors(doing):
-        try:
-            found = consumer.committed(list(wanted), timeout=CALL_SECONDS)
-        except KafkaException:
-            _raise_denied(consumer, doing)
-            raise
-    for each in found:
-        if each.error is not None:
-            raise translated(each.error, doing)
-    return found
+        _raise_denied(consumer, doing)
+        raise KafkaException(reason)
 
 
 def _raise_denied(consumer: Consumer, doing: str) -> None:
@@ -179,9 +176,8 @@ def _raise_denied(consumer: Consumer, doing: str) -> None:
             raise trouble
 
 
-@contextmanager
-def fence_explained(producer: Producer, doing: str) -> Iterator[None]:
-    """Do as `kafka_errors`, and where callbacks ran: find the fence that one of them hid.
+def fence_explained(producer: Producer, doing: str, call: Callable[[], T]) -> T:
+    """Return what *call* returns. Where callbacks ran, find the fence that one of them hid.
 
     The binding raises a fatal error inside of its own callback, and goes on to ours, which then
     ends as SystemError without the reason (seen: a process that was fenced four times in a row
@@ -189,11 +185,13 @@ def fence_explained(producer: Producer, doing: str) -> Iterator[None]:
     """
     try:
         with kafka_errors(doing):
-            yield
+            return call()
     except OutcomeUnknown as error:
-        if isinstance(error.__cause__, SystemError):
-            raise_why_purged(producer, doing)
-        raise
+        if not isinstance(error.__cause__, SystemError):
+            raise
+        said = str(error)
+    raise_why_purged(producer, doing)
+    raise OutcomeUnknown(said)
 
 
 def is_closed_transaction(error: OutcomeUnknown) -> bool:

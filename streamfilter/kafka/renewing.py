@@ -10,14 +10,17 @@ asks at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 
 from streamfilter.engine.ports import Retriable
 from streamfilter.kafka.clients import logger
 from streamfilter.kafka.errors import kafka_errors
+
+T = TypeVar("T")
 
 
 class Renewed:
@@ -30,27 +33,31 @@ class Renewed:
         self._since: float | None = None
         """When it was first asked in vain; None: it answered last."""
 
-    @contextmanager
-    def asked(self) -> Iterator[Consumer]:
-        """Give the consumer to a question; what is assigned to it may be lost.
+    def ask(self, question: Callable[[Consumer], T]) -> T:
+        """Return what *question* gets from the consumer; what is assigned to it may be lost.
 
         Raises:
-            Retriable: there was no answer. Whoever asks again may ask a new one.
+            Retriable: there was no answer. The next question may go to a new consumer.
         """
         begun = time.monotonic()
         try:
-            yield self.consumer
+            answer = question(self.consumer)
         except Retriable as error:
-            self._since = begun if self._since is None else self._since
-            if time.monotonic() - self._since >= self._seconds:
-                said = f"asked in vain for {self._seconds:g} s, now by a new client"
-                logger.warning("%s: %s", said, error)
-                with kafka_errors("making a new consumer"):
-                    new = self._new()
-                self.close()
-                self.consumer, self._since = new, None
-            raise
-        self._since = None
+            said = str(error)
+        else:
+            self._since = None
+            return answer
+        self._since = begun if self._since is None else self._since
+        if time.monotonic() - self._since >= self._seconds:
+            self._renew(said)
+        raise Retriable(said)
+
+    def _renew(self, said: str) -> None:
+        logger.warning("asked in vain for %g s, now by a new client: %s", self._seconds, said)
+        with kafka_errors("making a new consumer"):
+            new = self._new()
+        self.close()
+        self.consumer, self._since = new, None
 
     def close(self) -> None:
         """Close the consumer."""

@@ -18,5 +18,6 @@ class Held:
 
     @classmethod
     def together(cls, all_: Iterable[Held]) -> Held:
-        """Return what they hold together."""
-        return cls(*map(sum, zip(*map(astuple, all_), strict=True)))
+        """Return what they hold together; zeros if there is none."""
+        columns = zip((0, 0, 0, 0), *map(astuple, all_), strict=True)
+        return cls(*map(sum, columns))

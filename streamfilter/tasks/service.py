@@ -22,6 +22,7 @@ from streamfilter.engine.ports import (
     ProducerFenced,
     Retriable,
     as_stop,
+    without_frames,
 )
 from streamfilter.engine.transactor import StepResult
 from streamfilter.index.errors import (
@@ -173,17 +174,18 @@ class Service:
         try:
             with _stops():
                 step = task.advance(self._patience / max(1, len(self._tasks)))
-        except ProducerFenced as error:
-            return self._fenced(task, error)
-        except LogError as error:
-            return self._replace(task, error)
-        except IndexDamaged as error:
-            return self._rebuild(task, error)
+            if step is StepResult.MOVED:
+                self._replaced[number] = 0
+            return step
+        except (LogError, IndexDamaged) as error:
+            trouble = without_frames(error)
         finally:
             self._observer.alive()  # ten tasks that wait for a coordinator are no stuck loop
-        if step is StepResult.MOVED:
-            self._replaced[number] = 0
-        return step
+        if isinstance(trouble, IndexDamaged):
+            return self._rebuild(task, trouble)
+        if isinstance(trouble, ProducerFenced):
+            return self._fenced(task, trouble)
+        return self._replace(task, trouble)
 
     def _replace(self, task: Task, error: LogError) -> StepResult:
         """Answer an unknown outcome: a new producer, and everything from step 1.

@@ -18,7 +18,7 @@ from contextlib import closing
 
 from streamfilter.engine.beginning import refuse_future
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.ports import Clock, Denied, Log, LogError, Watermarks
+from streamfilter.engine.ports import Clock, Denied, Log, LogError, Watermarks, without_frames
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
@@ -63,19 +63,25 @@ class Standby:
         try:
             doing, detail = next(self._script)
             self._show(State.PAUSED_DISK if doing is State.PAUSED_DISK else State.STANDBY, detail)
+            return
         except Denied:
             raise
-        except IndexDamaged as error:
-            self._keeper.wipe(str(error))
-            self._begin_again(str(error))
-        except IndexLocked as error:
-            if self._shut_out != str(error):
-                self._observer.loudly(f"{self._plan.label} cannot stand by: {error}")
-            self._shut_out = str(error)
-            self._begin_again(str(error))
-        except LogError as error:
-            self._observer.note(f"{self._plan.label} stands by, and tries again: {error}")
-            self._begin_again(str(error))
+        except (IndexDamaged, IndexLocked, LogError) as error:
+            trouble = without_frames(error)
+        self._recover(trouble)
+
+    def _recover(self, trouble: IndexDamaged | IndexLocked | LogError) -> None:
+        """Begin again after *trouble* that passes, or that a restore mends."""
+        why = str(trouble)
+        if isinstance(trouble, IndexDamaged):
+            self._keeper.wipe(why)
+        elif isinstance(trouble, IndexLocked):
+            if self._shut_out != why:
+                self._observer.loudly(f"{self._plan.label} cannot stand by: {why}")
+            self._shut_out = why
+        else:
+            self._observer.note(f"{self._plan.label} stands by, and tries again: {why}")
+        self._begin_again(why)
 
     def _show(self, state: State, detail: str) -> None:
         """Show what is done; who was shut out of its directory is, until it has opened it."""
@@ -126,9 +132,9 @@ class Standby:
 
     def close(self) -> None:
         """End the tail and close the index."""
-        index = self.release()
-        if index is not None:
-            index.close()
+        self._script.close()
+        self._log.close()
+        self._keeper.close()
 
 
 class Standbys:

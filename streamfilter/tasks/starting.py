@@ -44,6 +44,10 @@ class Starter:
         """Remove the index that is there, loudly."""
         self._keeper.wipe(why)
 
+    def close(self) -> None:
+        """Close the index, if one is open."""
+        self._keeper.close()
+
     @property
     def index(self) -> Index | None:
         """Return the index if it is open, whoever stops the start."""

@@ -158,11 +158,13 @@ class Keeper:
             IndexMismatch: the configuration wants another scheme, or other buckets.
             Refusal: the directory holds the index of another changelog.
         """
+        stored, damage = None, ""
         try:
             stored = self._store.identity()
         except IndexDamaged as error:
-            self.wipe(str(error))
-            stored = None
+            damage = str(error)
+        if damage:
+            self.wipe(damage)
         identity = header or stored or self._plan.new_identity()
         scheme = self._plan.scheme
         wanted = replace(identity, scheme=scheme.as_json(), scheme_fingerprint=scheme.fingerprint)
@@ -197,11 +199,10 @@ class Keeper:
 
         Two processes that start at once both make an identity; one of them comes too late.
         """
-        index, self.index = self.index, None
-        if index is None:
-            index = yield from with_room(self._store.open, stored)
-        unused = index.progress.changelog_offset < 0
-        index.close()
+        if self.index is None:
+            self.index = yield from with_room(self._store.open, stored)
+        unused = self.index.progress.changelog_offset < 0
+        self.close()
         if not unused:
             raise beginning.refuse_foreign(self._plan.names)
         self._store.wipe()
@@ -209,11 +210,14 @@ class Keeper:
     def open(self, identity: Identity, bounds: Watermarks, *, empty: bool) -> Script[Index]:
         """Return the open index, empty if the one that is there is damaged or too old."""
         names = self._plan.names
+        damage = ""
         if self.index is None:
             try:
                 self.index = yield from with_room(self._store.open, identity)
             except IndexDamaged as error:
-                self.wipe(str(error))
+                damage = str(error)
+        if damage:
+            self.wipe(damage)
         if self.index is None:
             self.index = yield from with_room(self._store.open, identity)
         beginning.refuse_future(names, self.index.progress, bounds, empty=empty)
@@ -248,9 +252,7 @@ class Keeper:
 
     def wipe(self, why: str) -> None:
         """Remove the index that is there, loudly: the changelog has it all."""
-        if self.index is not None:
-            self.index.close()
-            self.index = None
+        self.close()
         self._observer.loudly(
             f"the index in {self._plan.names.where} is removed and restored from "
             f"{self._plan.names.changelog} from its beginning: {why}"
@@ -258,7 +260,8 @@ class Keeper:
         self._store.wipe()
 
     def close(self) -> None:
-        """Close the index, if one is open."""
+        """Close the index, if one is open, and report it: it holds nothing any more."""
         index, self.index = self.index, None
         if index is not None:
+            self._observer.closed(index)
             index.close()

@@ -146,14 +146,19 @@ class Task:
     def _advance_start(self, script: Script[Transactor]) -> StepResult:
         try:
             self.state, self.detail = next(script)
-            restoring = self.state is State.RESTORING
-            self._parts.observer.spent("restore" if restoring else "start")
         except StopIteration as end:
-            self._parts.observer.spent("start")
-            self._transactor, self._script = end.value, None
-            self.state, self.detail = State.RUNNING, ""
-            self._show(end.value)
-            return StepResult.STARTED
+            transactor: Transactor = end.value
+        else:
+            return self._started_a_piece()
+        self._parts.observer.spent("start")
+        self._transactor, self._script = transactor, None
+        self.state, self.detail = State.RUNNING, ""
+        self._show(transactor)
+        return StepResult.STARTED
+
+    def _started_a_piece(self) -> StepResult:
+        restoring = self.state is State.RESTORING
+        self._parts.observer.spent("restore" if restoring else "start")
         if self.state is State.PAUSED_DISK:
             return StepResult.DISK_FULL
         return StepResult.RETRY if self.detail else StepResult.STARTED
@@ -205,10 +210,9 @@ class Task:
             self._script.close()
         self._script = self._transactor = None
         self._parts.log.close()
-        index = self._index
-        self._starter = None
-        if index is not None:
-            index.close()
+        starter, self._starter = self._starter, None
+        if starter is not None:
+            starter.close()
         self._parts.observer.stuck(self.plan.label, "")
         self._parts.observer.left(self.plan.partitions, self.plan.names.topic)
         if self._parts.trimming is not None:

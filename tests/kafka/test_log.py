@@ -145,6 +145,7 @@ def test_one_that_failed_for_good_is_never_waited_for_again() -> None:
         log.open_producer()
     with pytest.raises(OutcomeUnknown):
         log.open_producer()
+    log.close()
     assert story == ["a waits", "a closes", "b waits", "b closes"]
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,8 +28,8 @@ def test_who_is_not_answered_is_asked_by_a_new_client(
     data = Renewed(lambda: consumer_at(next(places), stage.group), seconds=1.0)
 
     def ask() -> dict[int, int]:
-        with data.asked() as consumer:
-            return committed(consumer, [TopicPartition(stage.input, 0)], "asking")
+        wanted = [TopicPartition(stage.input, 0)]
+        return data.ask(lambda consumer: committed(consumer, wanted, "asking"))
 
     with pytest.raises(Retriable):
         ask()
@@ -63,14 +64,17 @@ def made() -> tuple[Callable[[], Any], list[Any]]:
     return new, all_of_them
 
 
+def refuse(error: Exception, _: Any) -> None:
+    raise error
+
+
 def test_a_short_silence_and_a_refusal_replace_nobody() -> None:
     new, consumers = made()
     data = Renewed(new, seconds=60.0)
     for error in (Retriable, Denied, Retriable):
-        with pytest.raises(error), data.asked():
-            raise error("no")
-        with data.asked() as consumer:
-            assert consumer is consumers[0]
+        with pytest.raises(error):
+            data.ask(partial(refuse, error("no")))
+        assert data.ask(lambda consumer: consumer) is consumers[0]
     assert len(consumers) == 1
 
 
@@ -82,10 +86,12 @@ def test_an_answer_begins_the_silence_anew(monkeypatch: pytest.MonkeyPatch) -> N
     data = Renewed(new, seconds=10.0)
 
     def ask(seconds: float, *, error: Exception | None = None) -> None:
-        with data.asked():
+        def question(_: Any) -> None:
             now[0] += seconds
             if error:
                 raise error
+
+        data.ask(question)
 
     nobody = Retriable("nobody")
     for error, count in ((nobody, 1), (None, 1), (nobody, 1), (nobody, 2)):

@@ -86,7 +86,7 @@ class Teller(Observer):
 
     moved = standing = left = transaction = rebalanced = owning = _nothing
     restoring = identified = enter = occupying = tailing = alive = _nothing
-    spent = trimmed = followed = _nothing
+    spent = trimmed = followed = closed = _nothing
 
 
 class SimWorker:

@@ -6,7 +6,7 @@ offset n.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -18,6 +18,15 @@ FLUSH_TIMEOUT_SECONDS = 30
 FULL_SECONDS = 0.1
 TAKEN_AT_ONCE = 1_000
 PARTITION_UA = -1  # librdkafka's "unassigned"
+
+
+def _taken(send: Callable[[], None]) -> bool:
+    """Return whether the client's queue had room for what *send* produces."""
+    try:
+        send()
+    except BufferError:
+        return False
+    return True
 
 
 class TrafficError(RuntimeError):
@@ -61,13 +70,9 @@ class Feed:
             headers=dict(headers or {}),
             on_delivery=self._delivered,
         )
-        while True:
-            try:
-                send()
-                break
-            except BufferError:  # what waits goes, or fails after a while
-                self._producer.poll(FULL_SECONDS)
-                self._check(0)
+        while not _taken(send):  # what waits goes, or fails after a while
+            self._producer.poll(FULL_SECONDS)
+            self._check(0)
         self._producer.poll(0)
         self._check(0)
 
