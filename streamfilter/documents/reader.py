@@ -186,6 +186,11 @@ class Reader:
         return self._select.paths
 
     @property
+    def id_path(self) -> Path | None:
+        """Return where the id is in a value, None if it is not there."""
+        return self._select.id
+
+    @property
     def needed(self) -> Sequence[Sequence[Path]]:
         """Return groups of paths: without any of a group, no value can be read."""
         return self._select.needed

@@ -42,12 +42,12 @@ class FieldsReader:
         if not pointers:
             raise ValueError("format fields needs input.fields, such as /name: words")
         self._paths = [parse_pointer(pointer) for pointer in pointers]
-        self._id_path = None if id_pointer is None else parse_pointer(id_pointer)
+        self.id = None if id_pointer is None else parse_pointer(id_pointer)
         self._held_out = None if held_out is None else parse_pointer(held_out)
-        others = (self._id_path, self._held_out)
+        others = (self.id, self._held_out)
         self.paths = [*self._paths, *(path for path in others if path is not None)]
         """All that is read of a value."""
-        self.needed = [self._paths, *([] if self._id_path is None else [[self._id_path]])]
+        self.needed = [self._paths, *([] if self.id is None else [[self.id]])]
         """Groups of these: without any of a group there is no document."""
 
     def __call__(self, root: Any) -> Fields:
@@ -57,7 +57,7 @@ class FieldsReader:
             Unreadable: it is no such record; names the code.
         """
         values = [_value(root, path) for path in self._paths]
-        id_ = None if self._id_path is None else id_at(root, self._id_path)
+        id_ = None if self.id is None else id_at(root, self.id)
         if not any(value.strip() for value in values):
             return "", id_
         held_out = "" if self._held_out is None else _number(root, self._held_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from contextlib import closing
@@ -9,7 +10,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +21,7 @@ from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.files import inputs
+from streamfilter.files.formats.arrow_values import without_views
 from streamfilter.files.formats.parquet import ParquetTable
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
@@ -100,6 +104,95 @@ def test_nulls_are_what_they_are_in_json(desk: Desk) -> None:
     assert pq.read_table(desk.unique).to_pylist() == kept
     assert [record["error"] for record in desk.records(desk.dead)] == dead
     assert [each["id"] for each in kept] == ["a", "b", "d"]
+
+
+HALF = np.array([0.5] * 3, np.float16)
+TEXTS = ["the first of the texts", "another one, and longer", "the first of the texts"]
+BYTES = [each.encode() for each in TEXTS]
+VIEWS = pa.struct([("a", pa.binary_view()), ("b", pa.map_(pa.string_view(), pa.string_view()))])
+TYPES = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(),
+         pa.binary_view(), pa.dictionary(pa.int32(), pa.string())]  # fmt: skip
+
+
+def hinted(path: Path, table: pa.Table, kinds: dict[str, Any]) -> pa.Table:
+    """Write *table* as of other Arrow types: as Polars and DataFusion do, and not every pyarrow."""
+    fields = [(name, kinds.get(name, table[name].type)) for name in table.schema.names]
+    hint = {"ARROW:schema": base64.b64encode(pa.schema(fields).serialize().to_pybytes())}
+    pq.write_table(table.replace_schema_metadata(hint), path, store_schema=False)
+    return pq.read_table(path)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+@pytest.mark.parametrize("nested", [False, True])
+def test_texts_of_every_type_are_read_and_rows_come_out_as_they_were(
+    desk: Desk, kind: Any, nested: bool
+) -> None:
+    path = desk.path / "in.parquet"
+    plain = without_views(kind)
+    text = pa.array(BYTES if "binary" in str(kind) else TEXTS).cast(plain)
+    more = pa.array([{"a": b"x", "b": [("k", "v")]}, None, {"b": []}], without_views(VIEWS))
+    table = pa.table({"id": [0, 1, 2], "half": HALF, "more": more, "text": text})
+    if nested:
+        texts = pa.StructArray.from_arrays([text, pa.array([1, 2, 3])], ["text", "number"])
+        kind = pa.list_(pa.struct([("text", kind), ("number", pa.int64())]))
+        table = table.set_column(3, "text", pa.ListArray.from_arrays([0, 1, 2, 3], texts))
+    given = hinted(path, table, {"text": kind, "more": VIEWS})
+    assert desk.run(path, text="/text/*/text" if nested else "/text") == 0
+    kept = pq.read_table(desk.unique)
+    assert kept.to_pylist() == given.slice(0, 2).to_pylist()
+    assert pq.ParquetFile(desk.unique).schema.equals(pq.ParquetFile(path).schema)
+    assert nested or kept.schema.field("text").equals(given.schema.field("text"))
+    (letter,) = desk.records(desk.duplicates)
+    assert (letter["id"], letter["matches"][0]["id"]) == ("2", "0")
+
+
+NIBBLES = [bytes([each] * 16) for each in range(3)]
+IDS = {
+    "uuid": (pa.array(NIBBLES, pa.binary(16)), [str(UUID(bytes=each)) for each in NIBBLES]),
+    "digest": (pa.array(NIBBLES, pa.binary(16)), [each.hex() for each in NIBBLES]),
+    "integers with a null, by pandas": (
+        pa.array([1.0, 2.0, -(2.0**40)]),
+        ["1", "2", str(-(2**40))],
+    ),
+    "floats": (pa.array([0.5, 1e300, -0.0]), ["0.5", str(int(1e300)), "0"]),
+    "half floats": (pa.array(HALF), ["0.5"] * 3),
+    "bytes": (pa.array([b"a", "é".encode(), b""]), ["a", "é", ""]),
+    "a category": (pa.array(["a", "b", "a"]).dictionary_encode(), ["a", "b", "a"]),
+    "days": (pa.array([0, 1, 2], pa.date32()), ["1970-01-01", "1970-01-02", "1970-01-03"]),
+    "nanoseconds": (pa.array([1, 2, 3], pa.time64("ns")), [f"00:00:00.00000000{n}" for n in "123"]),
+    "decimals": (pa.array([Decimal("1.50")] * 3), ["1.50"] * 3),
+    "unsigned": (pa.array([2**64 - 1, 0, 1], pa.uint64()), [str(2**64 - 1), "0", "1"]),
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+@pytest.mark.parametrize("where", ["/id", "/meta/id"])
+def test_ids_of_every_type_are_read(tmp_path: Path, kind: str, where: str) -> None:
+    ids, expected = IDS[kind]
+    if kind == "uuid":
+        ids = pa.ExtensionArray.from_storage(pa.uuid(), ids)
+    table = pa.table({"id": ids, "text": ["one", "two", "three"]})
+    if where == "/meta/id":
+        broken = pa.array([b"\xff", b"a", None], pa.binary()).view(pa.string())
+        times = pa.array([2**62, 1, 2], pa.timestamp("ns"))
+        meta = pa.StructArray.from_arrays([ids, broken, times], ["id", "nobody", "asks"])
+        table = table.set_column(0, "meta", meta)
+    pq.write_table(table, tmp_path / "in.parquet")
+    reader = Reader(id=where)
+    with closing(ParquetTable(str(tmp_path / "in.parquet"), reader, None)) as rows:
+        (stretch,) = rows.stretches(documents=10, size=1 << 20, summed=True)
+        assert [each.id for each in reader.read_all(stretch.records)] == expected
+        assert all(each.value for each in stretch.records)
+
+
+def test_an_id_that_is_no_number_is_a_dead_letter(desk: Desk) -> None:
+    ids = pa.array([1.0, float("nan"), float("inf"), None])
+    table = pa.table({"id": ids, "text": ["one a", "two b", "three c", "four d"]})
+    pq.write_table(table, desk.path / "in.parquet")
+    assert desk.run(desk.path / "in.parquet") == 0
+    kept = pq.read_table(desk.unique, columns=["id"]).column(0).to_pylist()
+    assert kept == [1.0]
+    assert [each["error"]["code"] for each in desk.records(desk.dead)] == ["wrong_type"] * 3
 
 
 def test_a_string_that_is_no_utf_8_is_one_dead_letter(desk: Desk) -> None:

@@ -1,7 +1,7 @@
 """Parquet: columns, read a batch of rows at a time and written as they are, never as a whole.
 
-The columns that pointers name become the values of rows; all others are carried along as they
-stand, to the file of what is kept. A row has no bytes of its own: where somebody wants them (the
+What pointers name becomes the values of rows (`arrow_values`); all else is carried along as it
+stands, to the file of what is kept. A row has no bytes of its own: where somebody wants them (the
 evidence of a duplicate, a dead letter), it is told as JSON.
 
 Residue: how many rows a batch may have follows from what the file says of its row groups. Texts
@@ -22,24 +22,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from streamfilter.documents.pointers import Unreadable
+from streamfilter.documents.pointers import Faulty, tree_of
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Columns, Row, Rows
 from streamfilter.documents.selecting import check_size
+from streamfilter.files.formats.arrow_values import named_values, without_views
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.lines import STDIN, InputFile
 from streamfilter.files.outputs import OutputFile
 from streamfilter.files.stretches import Input, Stretch
 from streamfilter.matching import envelope
-from streamfilter.model import ErrorCode, Record, Source
+from streamfilter.model import Record, Source
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 BUFFER_BYTES = 1 << 17
 """Of a column that is read: else its whole row group is."""
 GROUP_BYTES = 64 * 1024 * 1024
 """Of a row group that we write, about; one waits in memory until it is whole."""
-NO_VALUE = ...
-"""In place of one that cannot be had."""
 _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
 """How it is said where texts end, by their type."""
 _PLAIN = {pa.string(): str, pa.large_string(): str, pa.int32(): int, pa.int64(): int}
@@ -53,8 +52,6 @@ class BatchColumns(Columns):
     """What the rows of a batch share."""
 
     batch: Any
-    whole: bool
-    """Whether all values of named columns could be had."""
     cells: list[tuple[str, Callable[[int], Any]]]
     """Each column's name, and what tells a row's value of it as JSON can; none before somebody
     asks."""
@@ -86,16 +83,8 @@ class ParquetRow(Row):
         put(self, "at", at)
 
     def content(self) -> Any:
-        """Return the values that pointers lead into.
-
-        Raises:
-            Unreadable: one of them cannot be had.
-        """
-        columns, at = self.columns, self.at
-        named = {key: values[at] for key, values in columns.named.items()}
-        if not columns.whole and NO_VALUE in named.values():
-            raise Unreadable(ErrorCode.BAD_UTF8, "a string is not UTF-8")
-        return named
+        """Return the values that pointers lead into."""
+        return {key: values[self.at] for key, values in self.columns.named.items()}
 
     def refuse_larger(self, limit: int) -> None:
         """Raise `Unreadable`, TOO_LARGE, if the row's columns have more than *limit* bytes."""
@@ -139,8 +128,16 @@ class ParquetTable:
             self.groups = [metadata.row_group(each) for each in range(metadata.num_row_groups)]
             """What the file says of each row group."""
         check_columns(path, self.schema.names, reader)
-        tops = dict.fromkeys(each[0] for each in reader.paths)
-        self._keys = [key for key in tops if key in self.schema.names]
+        plain = [each.with_type(without_views(each.type)) for each in self.schema]
+        self._plain = None if [*self.schema] == plain else pa.schema(plain)
+        # pyarrow does not write every view inside of lists: there its type becomes plain.
+        self.written = pa.schema(
+            [one if pa.types.is_nested(one.type) else each
+             for one, each in zip(plain, self.schema, strict=True)],
+            self.schema.metadata,
+        )  # fmt: skip
+        self._tree, self._id_path = tree_of(reader.paths), reader.id_path
+        self._keys = [key for key in self._tree if key in self.schema.names]
         self._digests = [ColumnDigest() for _ in self._keys]
         self._summed = False
 
@@ -156,6 +153,7 @@ class ParquetTable:
             rows = self._file.metadata.num_rows
             count = min(documents, self.rows_of(size))
             for batch in self._file.iter_batches(batch_size=count, use_threads=False):
+                batch = batch if self._plain is None else batch.cast(self._plain)
                 for part in _cut(batch, boundary - self._end):
                     start = self._end
                     self._end += part.num_rows
@@ -171,17 +169,19 @@ class ParquetTable:
         return max(1, size // max(row, 1))
 
     def _rows(self, batch: Any, start: int) -> Rows:
-        named, plain = {}, {}
+        named: dict[str, list[Any]] = {}
+        plain = {}
         for key, digest in zip(self._keys, self._digests, strict=True):
             column = batch.column(batch.schema.get_field_index(key))
-            named[key] = _values(column)
+            path = self._id_path
+            inside = path[1:] if path is not None and path[0] == key else None
+            named[key] = named_values(column, self._tree[key], inside)
             if self._summed:
                 digest.add(column, named[key])
-            if column.type in _PLAIN and not column.null_count:
-                plain[key] = _PLAIN[column.type]
-        broken = {key for key, values in named.items() if NO_VALUE in values}
-        plain = {key: kind for key, kind in plain.items() if key not in broken}
-        columns = BatchColumns(named, plain, batch.nbytes, batch, not broken, cells=[])
+            kind = _PLAIN.get(column.type)
+            if kind is not None and not column.null_count and Faulty not in map(type, named[key]):
+                plain[key] = kind
+        columns = BatchColumns(named, plain, batch.nbytes, batch, cells=[])
         rows = range(batch.num_rows)
         return Rows(columns, (ParquetRow(Source(self.name, 0, start + at), columns, at)
                               for at in rows))  # fmt: skip
@@ -263,7 +263,8 @@ class RowGroups:
 
     def __init__(self, output: OutputFile, like: ParquetTable) -> None:
         packing, self._rows_max = like.packing()
-        self._writer = pq.ParquetWriter(_Sink(output), like.schema, compression=packing)
+        self._schema = like.written
+        self._writer = pq.ParquetWriter(_Sink(output), like.written, compression=packing)
         self._batch: Any = None
         self._at: list[int] = []
         self._parts: list[Any] = []
@@ -291,7 +292,8 @@ class RowGroups:
     def _write(self, count: int) -> None:
         """Write the first *count* rows that wait as a group."""
         waiting = pa.Table.from_batches(self._parts)
-        self._writer.write_table(waiting.slice(0, count).combine_chunks(), row_group_size=count)
+        group = waiting.slice(0, count).combine_chunks().cast(self._schema)
+        self._writer.write_table(group, row_group_size=count)
         self._parts = waiting.slice(count).to_batches()
         self._rows -= count
 
@@ -328,25 +330,6 @@ def _cut(batch: Any, at: int) -> Sequence[Any]:
     return [batch.slice(0, at), batch.slice(at)] if 0 < at < batch.num_rows else [batch]
 
 
-def _values(column: Any) -> list[Any]:
-    """Return a column's values; dates, times and decimals as text."""
-    kind = column.type
-    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
-        column = column.cast(pa.string())
-    try:
-        values: list[Any] = column.to_pylist()
-    except UnicodeDecodeError:
-        values = [_value(each) for each in column]
-    return values
-
-
-def _value(cell: Any) -> Any:
-    try:
-        return cell.as_py()
-    except UnicodeDecodeError:
-        return NO_VALUE
-
-
 def _flat(column: Any) -> Sequence[Any] | None:
     """Return a column's values if JSON tells them as they are and none is large, else None.
 
@@ -364,8 +347,16 @@ def _flat(column: Any) -> Sequence[Any] | None:
 def _cell(column: Any, at: int) -> Any:
     """Return the value *at* a place of *column* as JSON can tell it."""
     column = column.slice(at, 1)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+        column = column.cast(pa.string())
+    elif pa.types.is_float16(kind):
+        column = column.cast(pa.float32())
     try:
-        (value,) = _values(column)
-    except (ValueError, pa.ArrowException):  # nested times that Python has none of
-        return str(column.type)
-    return column.cast(pa.binary()).to_pylist()[0] if value is NO_VALUE else value
+        (value,) = column.to_pylist()
+    except (ValueError, pa.ArrowException):  # no UTF-8, or nested times that Python has none of
+        plain = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        return column.cast(pa.large_binary()).to_pylist()[0] if plain else str(kind)
+    return value
