@@ -15,6 +15,7 @@ import click
 
 import streamfilter
 from streamfilter.process import logs, standard
+from streamfilter.process.cures import CURES
 from streamfilter.stops import ExitCode, Stop, no_room, starved
 
 VERBS = {
@@ -120,7 +121,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Stop as stop:
         if starved(stop):
             return _no_thread(stop)
-        standard.say(f"streamfilter: {stop}")
+        standard.say(f"streamfilter: {CURES.completed(str(stop))}")
         return stop.exit_code
     except click.ClickException as error:
         shown = io.StringIO()

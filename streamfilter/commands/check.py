@@ -7,7 +7,7 @@ properties as librdkafka takes them, and only on request the broker. Each findin
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
@@ -16,10 +16,12 @@ from streamfilter.assembly import reader_for, retention_for
 from streamfilter.commands import options
 from streamfilter.commands.check_changelog import Kept, check_changelog
 from streamfilter.commands.check_places import check_places
+from streamfilter.commands.check_records import check_records
 from streamfilter.commands.check_schemas import check_schemas
 from streamfilter.config.configuration import Config, ConfigError, Reading
 from streamfilter.documents.schemas import SchemasAway
 from streamfilter.process import standard
+from streamfilter.process.cures import CURES
 from streamfilter.process.logs import MASKER
 from streamfilter.stops import ExitCode, Problem, Refused, Temporary
 
@@ -38,8 +40,8 @@ Examples:
 @click.option(
     "--connect",
     is_flag=True,
-    help="Ask the broker too: topics, partitions, rights; and the schema registry: "
-    "whether text and id are in the newest schema.",
+    help="Ask the broker too: topics, partitions, rights, and whether the latest records can be "
+    "read; and the schema registry: whether text and id are in the newest schema.",
 )
 @click.option("--apply", "create", is_flag=True, help="Create missing output topics, then check.")
 @options.output_option
@@ -53,6 +55,7 @@ def command(
     """
     from streamfilter.kafka import topics
 
+    options.say_unread(files)
     reading = options.read(files, overrides)
     broken = any(problem.key.startswith("similarity") for problem in reading.problems)
     scheme = None if broken else reading.config.scheme()
@@ -71,19 +74,20 @@ def command(
             if create and all(problem.warning for problem in problems):
                 made = topics.create_outputs(reading.config)
             problems += topics.inspect(reading.config, made=made)
+            if not any(each.key.startswith("input") for each in problems if not each.warning):
+                problems += check_records(reading.config)
             if retention_for(reading.config).limited:
-                found, kept = check_changelog(reading.config)
-                problems += found
+                more, kept = check_changelog(reading.config)
+                problems += more
         except Temporary as stop:
             unreachable.append(Problem("kafka.common.bootstrap.servers", str(stop), ""))
         except Refused as stop:
             problems.append(Problem("kafka.common", str(stop), ""))
-    answer = Answer(
-        reading.config, (*problems, *unreachable), connect or create, tuple(made), tuple(kept)
-    )
+    found = [replace(each, cure=CURES.completed(each.cure)) for each in [*problems, *unreachable]]
+    answer = Answer(reading.config, tuple(found), connect or create, tuple(made), tuple(kept))
     # librdkafka quotes the values that it refuses.
     standard.answer(MASKER.mask(answer.as_json() if output == "json" else answer.as_text()))
-    if answer.wrong and unreachable == list(answer.wrong):
+    if unreachable and len(unreachable) == len(answer.wrong):
         return ExitCode.TEMPORARY
     return ExitCode.CONFIG if answer.wrong else ExitCode.OK
 

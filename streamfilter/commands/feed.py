@@ -61,6 +61,7 @@ def command(
     from streamfilter.kafka import topics
     from streamfilter.kafka.broker.traffic import Feed, TrafficError
 
+    options.say_unread(files)
     config = options.load(files, overrides)
     if seconds != 0:
         _check_pointers(config)

@@ -53,6 +53,7 @@ def command(
 
     Without --yes: say what the index of this host would forget, and write nothing.
     """
+    options.say_unread(files)
     config = options.load(files, overrides)
     if not config.input.forgets:
         cure = (

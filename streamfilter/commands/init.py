@@ -39,9 +39,7 @@ its like. None of them is written.
 
 
 @click.command("init", epilog=EPILOG)
-@click.argument(
-    "path", default="streamfilter.yaml", type=click.Path(dir_okay=False, path_type=Path)
-)
+@click.argument("path", default=options.STARTER, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--broker", metavar="HOST:PORT", help="Look there at the topic's latest records.")
 @click.option("--topic", help="Topic to read.")
 @click.option("--text", metavar="POINTER", help="JSON Pointer to the text.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,9 +11,13 @@ from typing import Any, TypeVar
 import click
 
 from streamfilter.config.configuration import Config, Reading, load_config, read_config
-from streamfilter.process import logs
+from streamfilter.process import logs, standard
+from streamfilter.process.cures import CURES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+STARTER = "streamfilter.yaml"
+"""What `init` writes where no other path is given."""
 
 
 def _keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -82,6 +87,7 @@ def load(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Config:
     Raises:
         ConfigError: with every problem found.
     """
+    CURES.remember(files)
     config = load_config(files, overrides=overrides)
     set_up_logging(config)
     return config
@@ -89,9 +95,19 @@ def load(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Config:
 
 def read(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Reading:
     """Return the configuration as far as it can be read, with its problems."""
+    CURES.remember(files)
     reading = read_config(files, overrides=overrides)
     set_up_logging(reading.config)
     return reading
+
+
+def say_unread(files: tuple[Path, ...]) -> None:
+    """Say that a configuration lies here which nobody named, so that defaults are not a riddle."""
+    if not files and os.path.isfile(STARTER):
+        standard.say(
+            f"no --config is given: the settings are the defaults, the variables STREAMFILTER_… "
+            f"and --set; {STARTER} is here and is not read (--config {STARTER} reads it)"
+        )
 
 
 def set_up_logging(config: Config) -> None:

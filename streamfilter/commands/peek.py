@@ -140,6 +140,7 @@ def command(
 
     What cannot be read is told with what it has instead, and where the text seems to be.
     """
+    options.say_unread(files)
     config = options.load(files, overrides)
     if inputs:
         from streamfilter.files.inputs import for_files, records_in
@@ -225,10 +226,10 @@ def _as_text(config: Config, place: str, seen: Sequence[Seen], proposal: Proposa
     fates = Counter(each.fate for each in seen)
     lines = [each.as_text() for each in seen]
     lines.append(", ".join(f"{count:,} {fate}" for fate, count in fates.most_common()))
-    return "\n".join([*lines, *_advice(config, proposal)])
+    return "\n".join([*lines, *advice(config, proposal)])
 
 
-def _advice(config: Config, proposal: Proposal | None) -> list[str]:
+def advice(config: Config, proposal: Proposal | None) -> list[str]:
     """Return what to set instead, if the records look otherwise than the configuration says."""
     if proposal is None:
         return []

@@ -49,6 +49,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
     """
     from streamfilter.kafka.serving import serve  # the wire takes a moment; a wrong file does not
 
+    options.say_unread(files)
     config = options.load(files, overrides)
     refuse_small_limits()
     refuse_link(config.index.path)

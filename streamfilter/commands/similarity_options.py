@@ -11,6 +11,7 @@ import click
 
 from streamfilter.commands.options import config_options, load
 from streamfilter.config.configuration import Config
+from streamfilter.config.sources import literal
 from streamfilter.files.inputs import for_files
 from streamfilter.index.seeds import numbered, read_seed
 
@@ -91,10 +92,10 @@ def _overrides(given: dict[str, Any]) -> list[str]:
     if given["file_format"] is not None:
         overrides.append(f"input.file_format={given['file_format']}")
     if given["text"]:
-        texts = given["text"]
+        texts = [literal(each) for each in given["text"]]
         overrides.append(f"input.text={texts[0] if len(texts) == 1 else json.dumps(texts)}")
     if given["id_"] is not None:
-        overrides.append(f"input.id={'null' if given['id_'] == 'none' else given['id_']}")
+        overrides.append(f"input.id={'null' if given['id_'] == 'none' else literal(given['id_'])}")
     if given["threshold"] is not None:
         overrides.append(f"similarity.threshold={given['threshold']}")
     if given["workers"] is not None:

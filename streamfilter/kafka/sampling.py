@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.problems import did_you_mean
+from streamfilter.engine.breaker import Breaker
 from streamfilter.kafka import clients
 from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
 from streamfilter.kafka.errors import kafka_errors
@@ -17,6 +18,13 @@ from streamfilter.model import Record
 from streamfilter.stops import ConfigError, Problem
 
 READ_SECONDS = 10.0
+
+
+def would_pause(config: Config, records: int, broken: int) -> bool:
+    """Return whether a service that begins with so many *broken* of *records* soon pauses."""
+    breaker = Breaker(config.limits.dead_letter_share)
+    breaker.add(records, broken)
+    return breaker.tripped
 
 
 def names(config: Config) -> list[str]:

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from streamfilter import cli
+from streamfilter.commands import check
 from streamfilter.commands.check_places import check_places
 from streamfilter.config.configuration import load_config
 from streamfilter.engine.ports import Retriable
@@ -13,6 +14,7 @@ from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.opening import open_index
 from streamfilter.kafka import topics
+from streamfilter.process.cures import Cures
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -142,6 +144,7 @@ def test_apply_waits_until_brokers_tell_of_what_it_has_just_made(monkeypatch, ca
     monkeypatch.setattr(topics, "describe", describe)
     monkeypatch.setattr(topics, "_create", lambda _, topic: created.append(topic.topic))
     monkeypatch.setattr(topics.time, "sleep", lambda _: None)
+    monkeypatch.setattr(check, "check_records", lambda _: [])
     code, told = cli.main(["check", "--connect", "--apply"]), capsys.readouterr().out
     assert code == 0, told
     assert told.startswith(
@@ -149,3 +152,33 @@ def test_apply_waits_until_brokers_tell_of_what_it_has_just_made(monkeypatch, ca
     )
     assert sorted(created) == sorted(outputs)
     assert looks == []
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "peek", "feed", "forget"])
+def test_a_configuration_that_lies_here_and_is_not_named_is_said_to_be_unread(
+    tmp_path, capsys, monkeypatch, verb
+):
+    given = ["--set", "similarity.threshold=9"]  # it stops where it reads its settings
+    said = "streamfilter.yaml is here and is not read (--config streamfilter.yaml reads it)"
+    assert cli.main([verb, *given]) == 78
+    assert said not in capsys.readouterr().err
+    (tmp_path / "streamfilter.yaml").write_text("{}")
+    assert cli.main([verb, *given]) == 78
+    assert said in capsys.readouterr().err
+    assert cli.main([verb, *given, "--config", "streamfilter.yaml"]) == 78
+    monkeypatch.setenv("STREAMFILTER_CONFIG", "streamfilter.yaml")
+    assert cli.main([verb, *given]) == 78
+    assert said not in capsys.readouterr().err
+
+
+def test_a_command_in_a_cure_names_the_files_once(tmp_path):
+    cures = Cures()
+    assert cures.completed("`streamfilter check --connect`") == "`streamfilter check --connect`"
+    cures.remember([tmp_path / "a b.yaml", tmp_path / "c.yaml"])
+    given = f"--config '{tmp_path}/a b.yaml' --config {tmp_path}/c.yaml"
+    once = f"then `streamfilter run {given} --accept-positions`"
+    assert cures.completed("then `streamfilter run --accept-positions`") == once
+    assert cures.completed(once) == once
+    assert cures.completed("`streamfilter peek FILE`, streamfilter run") == (
+        f"`streamfilter peek {given} FILE`, streamfilter run"
+    )

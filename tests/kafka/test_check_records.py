@@ -1,0 +1,74 @@
+"""`check --connect` reads the latest records as `run` would; its cures repeat the files."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from streamfilter import cli
+from tests.support.stage import Stage
+from tests.support.topics import Input, produce
+
+WORDS = "the old mill by the river was sold to a young family from the city on monday"
+
+
+def filled(stage: Stage, good: int, broken: int) -> None:
+    values = [{"id": f"a{n}", "text": f"{WORDS} {n}"} for n in range(good)]
+    values += [{"uuid": f"b{n}", "body": f"{WORDS} {n}"} for n in range(broken)]
+    produce(stage.bootstrap, stage.input, [Input(json.dumps(each).encode()) for each in values])
+
+
+def checked(
+    stage: Stage, capsys: pytest.CaptureFixture[str], **sections: dict[str, object]
+) -> tuple[int, str, Path]:
+    configuration = stage.configuration(**sections)
+    code = cli.main(["check", "--connect", "--config", str(configuration)])
+    return code, capsys.readouterr().out, configuration
+
+
+def test_pointers_that_no_record_has_are_a_problem_with_what_they_have_instead(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filled(stage, 0, 30)
+    code, said, configuration = checked(stage, capsys)
+    assert code == 78, said
+    assert f"30 of the latest 30 records of {stage.input} cannot be read" in said
+    assert "30 missing_text" in said
+    assert "--set input.text=/body" in said
+    assert f"`streamfilter peek --config {shlex.quote(str(configuration))}`" in said
+    code, said, _ = checked(stage, capsys, input={"topic": stage.input, "text": "/body",
+                                                  "id": "/uuid"})  # fmt: skip
+    assert code == 0, said
+
+
+def test_some_broken_records_are_a_warning_and_a_share_that_would_pause_is_a_problem(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filled(stage, 90, 10)
+    code, said, _ = checked(stage, capsys)
+    assert code == 0, said
+    assert "warning: input.text: 10 of the latest 100 records" in said
+    filled(stage, 0, 100)
+    code, said, _ = checked(stage, capsys)
+    assert code == 78, said
+    assert "110 of the latest 200 records" in said
+
+
+def test_an_empty_topic_is_no_problem(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said, _ = checked(stage, capsys)
+    assert code == 0, said
+
+
+def test_the_cure_of_a_missing_topic_repeats_the_files(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said, configuration = checked(
+        stage, capsys, output={"unique": f"{stage.unique}.gone", "duplicates": stage.duplicates}
+    )
+    named = shlex.quote(str(configuration))
+    assert code == 78
+    assert f"`streamfilter check --config {named} --connect --apply` creates it" in said
+    assert cli.main(["run", "--config", str(configuration)]) == 78
+    told = capsys.readouterr().err
+    assert f"`streamfilter check --config {named} --connect --apply` creates it" in told
