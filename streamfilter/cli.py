@@ -34,6 +34,7 @@ VERBS = {
     "explain": "Show each step of one document's verdict.",
     "pairs": "Find all near-duplicate pairs of a file.",
     "forget": "Let the service forget documents by their ids.",
+    "reset": "Let a group begin anew: changelog, offsets and index are removed.",
     "backup": "Copy a running index.",
     "restore": "Bring an index back from a copy.",
     "verify": "Say whether an index is whole.",

@@ -58,9 +58,8 @@ def refuse_lost_changelog(names: Names, committed: Positions) -> None:
             f"the group {names.group} has committed offsets of {names.topic}, but the changelog "
             f"{names.changelog} is empty or missing: the index cannot be trusted or rebuilt.\n"
             "    ways out: bring the changelog topic back from a backup; or begin anew, and "
-            "everything counts as new: stop every process of the group, remove "
-            f"{names.where}, and run kafka-consumer-groups.sh --delete-offsets --group "
-            f"{names.group} --topic {names.topic}; or name a new kafka.group"
+            "everything counts as new: stop every process of the group, and run "
+            "`streamfilter reset --yes`; or name a new kafka.group"
         )
 
 
@@ -194,7 +193,7 @@ def _same_partitions(
         raise Refusal(
             f"the changelog {names.changelog} speaks of partitions {gone} of {names.topic}, which "
             "do not exist: the topic was recreated.\n"
-            "    ways out: bring the topic back; or name a new kafka.group to begin anew"
+            "    ways out: bring the topic back; or begin anew (`streamfilter reset`)"
         )
     added = sorted(set(partitions) - known.keys())
     if added and not accept:
@@ -224,7 +223,7 @@ def refuse_other_input(names: Names, remembered: str, present: str, *, accept: b
         return [f"{what}; going on at the old positions, as accepted"]
     raise Refusal(
         f"{what}: the positions and the index speak of records that are no longer there.\n"
-        "    ways out: name a new kafka.group to begin anew; or, if the same records were brought "
+        "    ways out: begin anew (`streamfilter reset`); or, if the same records were brought "
         "back at the same offsets, or what lies before the old positions need not be judged, go "
         "on with `streamfilter run --accept-positions`"
     )
@@ -243,7 +242,7 @@ def refuse_lost_input(
             f"{names.topic} ends before the positions that were judged (partition: position, "
             f"end): {short}. The topic was recreated or truncated, and the index speaks of "
             "records that are no longer there.\n"
-            "    ways out: bring the topic back; or name a new kafka.group to begin anew"
+            "    ways out: bring the topic back; or begin anew (`streamfilter reset`)"
         )
     lost = {p: (o, earliest[p]) for p, o in positions.items() if o < earliest[p]}
     if lost and not accept:

@@ -1,0 +1,129 @@
+"""``streamfilter reset``: let a group begin anew, as if it had never worked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from streamfilter.commands import options
+from streamfilter.commands.states import failing
+from streamfilter.config.configuration import Config
+from streamfilter.index.directory import DATABASE_NAME, MARKER_NAME, Lock, check_ours
+from streamfilter.index.errors import file_errors
+from streamfilter.index.opening import wipe_index
+from streamfilter.process import standard
+from streamfilter.stops import ConfigError, ExitCode, Problem
+
+if TYPE_CHECKING:
+    from streamfilter.kafka.resetting import Found
+
+EPILOG = """\b
+Examples:
+  streamfilter reset --config streamfilter.yaml          what would go; nothing is changed
+  streamfilter reset --config streamfilter.yaml --yes
+  streamfilter reset --config streamfilter.yaml --outputs --yes
+\b
+Removes the changelog topic, the group with its offsets, and the index in index.path of this host;
+with --outputs also the records of the output topics. Afterwards `run` reads the input from
+input.start again, and every document counts as new. Refused while a process of the group
+is alive. If it is interrupted, run it again: `run` refuses what is removed half-way.
+Its user needs DELETE on the changelog and the group (and the outputs), and DESCRIBE on the group.
+"""
+
+
+@click.command("reset", epilog=EPILOG)
+@options.config_options
+@click.option("--outputs", is_flag=True, help="Delete the records of the output topics, too.")
+@click.option("--yes", is_flag=True, help="Do it; else it is only said what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done, as without --yes.")
+def command(
+    files: tuple[Path, ...], overrides: tuple[str, ...], outputs: bool, yes: bool, dry_run: bool
+) -> int:
+    """Let the group begin anew: remove its changelog, its offsets and its index.
+
+    Without --yes: say what would be removed, and change nothing.
+    """
+    if yes and dry_run:
+        raise click.UsageError("give --yes or --dry-run, not both")
+    from streamfilter.kafka import clients, resetting
+
+    options.say_unread(files)
+    config = options.load(files, overrides)
+    admin = clients.admin_client(config)
+    found = resetting.survey(config, admin)
+    places = _indexes(config.index.path)
+    _refuse_alive(config, found.members, places)
+    if outputs:
+        resetting.refuse_compacted(config, admin)
+    emptied = found.outputs if outputs else {}
+    for line in _lines(config, found, emptied, places):
+        standard.say(line)
+    if not yes:
+        standard.say("nothing was changed; --yes does it")
+        return ExitCode.OK
+    resetting.delete_changelog(config, admin)  # the order is the module's: see there
+    if outputs:
+        resetting.empty_outputs(config, admin)
+    resetting.delete_group(config, admin)
+    with failing():
+        for place in places:
+            wipe_index(place)
+    standard.say(
+        "done. On other hosts of the group remove index.path as well, or `run` refuses it there"
+    )
+    return ExitCode.OK
+
+
+def _indexes(path: Path) -> list[Path]:
+    """Return the index directories of a service in *path*, damaged and half-made ones, too."""
+    below = sorted(path.glob("partition-*")) if os.path.isdir(path) else []
+    return [
+        place
+        for place in (path, *below)
+        if any(os.path.lexists(place / name) for name in (DATABASE_NAME, MARKER_NAME))
+    ]
+
+
+def _refuse_alive(config: Config, members: tuple[str, ...], places: list[Path]) -> None:
+    """Stop if a process of the group is alive, here or elsewhere.
+
+    Raises:
+        Stop: it is named.
+    """
+    if members:
+        seconds = config.kafka.session_timeout.total_seconds()
+        got = f"the group {config.kafka.group!r} is alive: {', '.join(sorted(members))}"
+        cure = (
+            "stop every process of the group, standbys too, and run this again; one that was "
+            f"killed counts for {seconds:g} s more (kafka.session_timeout)"
+        )
+        raise ConfigError([Problem("kafka.group", got, cure)])
+    with failing():
+        for place in places:
+            with file_errors(place):
+                check_ours(place)
+                Lock(place).release()
+
+
+def _lines(config: Config, found: Found, emptied: dict[str, int], places: list[Path]) -> list[str]:
+    """Return what goes, a line for each."""
+    changelog, group = config.changelog_topic, config.kafka.group
+    lines = ["to be removed:"]
+    if found.changelog is None:
+        lines.append(f"  topic {changelog} is not there")
+    else:
+        lines.append(f"  topic {changelog}, {found.changelog:,} offsets")
+    lines += [f"  the records of topic {name}, {held:,} offsets" for name, held in emptied.items()]
+    lines.append(f"  the group {group}{' and its offsets' if found.group else ' is not there'}")
+    lines += [f"  the index in {place}" for place in places] or [
+        f"  there is no index in {config.index.path}"
+    ]
+    if found.waiting is not None:
+        lines.append(
+            f"then `run` begins at input.start ({config.input.start}) of {config.input.topic}, "
+            f"which holds {found.waiting:,} offsets"
+        )
+    return lines

@@ -1,0 +1,163 @@
+"""Beginning anew: what a group has in Kafka is removed, in an order that a kill may cut anywhere.
+
+The changelog goes first and the directory last, so that what a kill leaves is no state that `run`
+takes for another one:
+
+| removed so far              | what `run` says                                          |
+|-----------------------------|----------------------------------------------------------|
+| nothing                     | it goes on as before                                     |
+| the changelog (and outputs) | 78: the group has offsets, and the changelog is missing  |
+| the group's offsets, too    | 78: the index has applied what the changelog has not     |
+| the directory, too          | it begins anew                                           |
+
+Each step removes what is there, so a second `reset` does the rest. A process that comes up in
+between finds one of these states, and the group cannot be deleted while it has a member.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.config.configuration import Config
+from streamfilter.engine.ports import Retriable
+from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
+from streamfilter.kafka.errors import kafka_errors
+from streamfilter.kafka.questions import bounds_of
+from streamfilter.kafka.topics import Topics, describe, outputs_of
+from streamfilter.stops import ConfigError, Problem
+
+GONE_SECONDS, LOOK_AGAIN_SECONDS = 30.0, 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is to remove."""
+
+    members: tuple[str, ...]
+    """Processes of the group, by their hosts."""
+    group: bool
+    changelog: int | None
+    """Offsets of the changelog that hold something; None: there is no such topic."""
+    outputs: dict[str, int]
+    """The same, of each output."""
+    waiting: int | None
+    """And of the input: what is read again."""
+
+
+def survey(config: Config, admin: AdminClient) -> Found:
+    """Return what the group has in Kafka.
+
+    Raises:
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    """
+    with asked_once():
+        topics = describe(config, admin)
+        members, group = _group(admin, config.kafka.group)
+        held = {name: _held(admin, name, topics) for name in config.topics.values()}
+    return Found(
+        members=members,
+        group=group,
+        changelog=held[config.changelog_topic],
+        outputs={name: held[name] or 0 for name in outputs_of(config) if name in topics},
+        waiting=held[config.input.topic],
+    )
+
+
+def refuse_compacted(config: Config, admin: AdminClient) -> None:
+    """Stop if an output cannot be emptied: brokers delete no records of what they only compact.
+
+    Raises:
+        Stop: there is one; or the cluster does not answer, or refuses us.
+    """
+    with asked_once():
+        topics = describe(config, admin)
+    cure = "leave out --outputs, and empty or recreate it yourself"
+    problems = [
+        Problem("output", f"topic {name!r} is compacted, and its records cannot be deleted", cure)
+        for name in outputs_of(config)
+        if name in topics and topics[name].settings.get("cleanup.policy") == "compact"
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _group(admin: AdminClient, group: str) -> tuple[tuple[str, ...], bool]:
+    """Return the members of *group*, and whether brokers know it."""
+    with kafka_errors(f"asking for the group {group}"):
+        answer = admin.describe_consumer_groups([group], request_timeout=CALL_SECONDS)[group]
+        try:
+            found = answer.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return (), False
+            raise
+    hosts = tuple(f"{each.client_id} on {each.host.lstrip('/')}" for each in found.members)
+    return hosts, found.state != ConsumerGroupState.DEAD
+
+
+def _held(admin: AdminClient, name: str, topics: Topics) -> int | None:
+    if name not in topics:
+        return None
+    spots = [TopicPartition(name, number) for number in range(topics[name].partitions)]
+    bounds = [bounds_of(admin, spot) for spot in spots]
+    return sum(each.end - each.start for each in bounds)
+
+
+def delete_changelog(config: Config, admin: AdminClient) -> None:
+    """Delete the changelog, and return when brokers no longer show it."""
+    name = config.changelog_topic
+    with asked_once(), kafka_errors(f"deleting topic {name}"):
+        answer = admin.delete_topics([name], operation_timeout=CALL_SECONDS)[name]
+        error = answer.exception()
+        if error is not None and _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise error
+    deadline = time.monotonic() + GONE_SECONDS
+    with asked_once(cure="brokers delete it slowly: run this again"):
+        while name in listed(config, admin):
+            if time.monotonic() > deadline:
+                raise Retriable(f"topic {name} was deleted, and brokers still show it")
+            time.sleep(LOOK_AGAIN_SECONDS)
+
+
+def empty_outputs(config: Config, admin: AdminClient) -> None:
+    """Delete all records of the outputs; the topics and their settings stay."""
+    with asked_once():
+        topics = describe(config, admin)
+        for name in outputs_of(config):
+            if name in topics:
+                _empty(admin, name, topics[name].partitions)
+
+
+def _empty(admin: AdminClient, name: str, partitions: int) -> None:
+    spots: Sequence[TopicPartition] = [
+        TopicPartition(name, number, bounds_of(admin, TopicPartition(name, number)).end)
+        for number in range(partitions)
+    ]
+    with kafka_errors(f"deleting the records of topic {name}"):
+        answers = admin.delete_records(
+            list(spots), request_timeout=CALL_SECONDS, operation_timeout=CALL_SECONDS
+        )
+        for answer in answers.values():
+            answer.result()
+
+
+def delete_group(config: Config, admin: AdminClient) -> None:
+    """Delete the group with its offsets; brokers refuse that while it has a member."""
+    group, doing = config.kafka.group, f"deleting the group {config.kafka.group}"
+    alive = "a process of it has started meanwhile: stop it, and run this again"
+    with asked_once(cure=alive), kafka_errors(doing):
+        answer = admin.delete_consumer_groups([group], request_timeout=CALL_SECONDS)[group]
+        error = answer.exception()
+        if _code(error) == KafkaError.NON_EMPTY_GROUP:
+            raise Retriable(f"{doing}: it has members")
+        if error is not None and _code(error) != KafkaError.GROUP_ID_NOT_FOUND:
+            raise error
+
+
+def _code(error: BaseException | None) -> int | None:
+    return error.args[0].code() if isinstance(error, KafkaException) else None
