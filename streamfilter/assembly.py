@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from streamfilter.workers.crew import Crew
 
 if TYPE_CHECKING:
     from streamfilter.documents.registry import Registry
+    from streamfilter.documents.registry_calls import Access
 
 _POLICY_FACT = "policy"
 WINDOW_BATCHES = 4
@@ -32,8 +34,10 @@ for each batch, 57 for two, 46 for four, 45 for eight."""
 logger = logging.getLogger("streamfilter.assembly")
 
 
-def reader_for(config: Config) -> Reader:
+def reader_for(config: Config, *, settle: bool = False) -> Reader:
     """Return what reads records as *config* says.
+
+    With *settle*, a schema's id that the registry does not know is waited for: it may be new.
 
     Raises:
         ConfigError: the format needs what is not there; names the cure.
@@ -51,7 +55,7 @@ def reader_for(config: Config) -> Reader:
         ),
         empty_text=config.input.empty_text,
         tombstones=config.input.tombstones,
-        schemas=_schemas_for(config),
+        schemas=_schemas_for(config, settle=settle),
         framed=config.input.framing == "registry",
         message=config.input.message,
     )
@@ -69,19 +73,21 @@ def decoder_of_all(config: Config) -> Decoder:
     return decoder_for("json" if given.format == "fields" else given.format, wanted)
 
 
-def _schemas_for(config: Config) -> Schemas | None:
+def _schemas_for(config: Config, *, settle: bool = False) -> Schemas | None:
     """Return where schemas come from: a registry, or a file in its place."""
     path = config.input.schema_file
     if path is None:
-        return registry_for(config)
+        return registry_for(config, settle=settle)
     try:
         return OneSchema(Schema(config.input.format.upper(), path.read_text("utf-8-sig")))
     except (OSError, UnicodeDecodeError) as error:
         raise _no_file("schema_file", path, error) from None
 
 
-def registry_for(config: Config) -> Registry | None:
+def registry_for(config: Config, *, settle: bool = False) -> Registry | None:
     """Return the schema registry that *config* names, None if it names none.
+
+    All that read by it in this process share its schemas and its connections.
 
     Raises:
         ConfigError: the file of its authority cannot be read.
@@ -89,7 +95,7 @@ def registry_for(config: Config) -> Registry | None:
     given = config.input.registry
     if given.url is None:
         return None
-    from streamfilter.documents.registry import Access, Registry  # HTTP and TLS: 8 ms of a start
+    from streamfilter.documents.registry_calls import Access  # HTTP and TLS: 8 ms of a start
 
     access = Access(
         given.url,
@@ -100,9 +106,16 @@ def registry_for(config: Config) -> Registry | None:
         seconds=given.timeout.total_seconds(),
     )
     try:
-        return Registry(access)
+        return _registry(access, settle)
     except OSError as error:
         raise _no_file("registry.ca_file", given.ca_file, error) from None
+
+
+@lru_cache(maxsize=2)
+def _registry(access: Access, settle: bool) -> Registry:
+    from streamfilter.documents.registry import SETTLE_SECONDS, Registry
+
+    return Registry(access, settle=SETTLE_SECONDS if settle else 0.0)
 
 
 def _no_file(key: str, path: Path | None, error: Exception) -> ConfigError:

@@ -82,7 +82,7 @@ def _showcase_for(config: Config) -> Showcase:
     """Return what keeps the latest near-duplicates, with their texts if *config* allows it."""
     if not config.http.show_payloads:
         return Showcase()
-    reader = reader_for(config)
+    reader = reader_for(config, settle=True)  # with the schemas that the tasks have asked for
 
     def text_of(record: Record) -> str | None:
         try:

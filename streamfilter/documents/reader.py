@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from streamfilter.documents.fast_json import FORMATS, Shortcut, shortcut
 from streamfilter.documents.pointers import WHOLE, Deleted, Path, Unreadable
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.rows import Row, Rows
-from streamfilter.documents.schemas import Schemas, SchemasAway
+from streamfilter.documents.schemas import AsksAgain, Schemas, SchemasAway, SchemaUnsettled, ids_in
 from streamfilter.documents.selecting import (
     ID_BYTES_MAX,
     Fields,
@@ -173,6 +173,8 @@ class Reader:
                 self._shortcut = shortcut(selection, depth=depth, framed=framed_json)
         self._named = inside is not None
         """Whether the id stands in the value."""
+        self._unsettled: AsksAgain | None = None
+        """Where schemas come from, if an id was not known there, and may be soon."""
         self._recipe: str | None = None
         if not records and format in PLAIN:
             recipe = Recipe(format, tuple(texts), inside, self.limits, empty_text)
@@ -208,13 +210,45 @@ class Reader:
         except Exception as error:
             return Malformed(ErrorCode.INTERNAL, f"{type(error).__name__} while reading")
 
-    def read_all(self, records: Sequence[Record]) -> list[Reading]:
-        """Return what `read` does of each of *records*."""
+    def read_all(
+        self, records: Sequence[Record], late: Callable[[], bool] | None = None
+    ) -> list[Reading]:
+        """Return what `read` does of each of *records*.
+
+        With *late*, it may be the first ones only, but at least one: it ends when it is late, and
+        before a record whose schema cannot be had now.
+
+        Raises:
+            SchemasAway: a schema cannot be had now; with *late*, that of the first record.
+        """
         by_columns = self._by_columns(records) if isinstance(records, Rows) else None
-        return [*map(self.read, records)] if by_columns is None else by_columns
+        if by_columns is not None:
+            return by_columns
+        return [*map(self.read, records)] if late is None else self._read_until(records, late)
+
+    def _read_until(self, records: Sequence[Record], late: Callable[[], bool]) -> list[Reading]:
+        if self._unsettled is not None:
+            # Each id alone would be waited for. So all that these records bear wait together.
+            unsettled, self._unsettled = self._unsettled, None
+            unsettled.ask_all(ids_in(records), late)
+        readings: list[Reading] = []
+        for record in records:
+            try:
+                readings.append(self.read(record))
+            except SchemasAway as away:
+                self._unsettled = away.asked if isinstance(away, SchemaUnsettled) else None
+                if not readings:
+                    raise
+                break
+            if late():
+                break
+        return readings
 
     def read_elsewhere(
-        self, records: Sequence[Record], sketcher: Sketcher
+        self,
+        records: Sequence[Record],
+        sketcher: Sketcher,
+        late: Callable[[], bool] | None = None,
     ) -> tuple[list[Reading], Drawn | None]:
         """Return what `read_all` does; and sketches, if there is someone who read and made them.
 
@@ -224,7 +258,7 @@ class Reader:
         recipe = None if records and isinstance(records[0], Row) else self._recipe
         drawn = sketcher.drawn(recipe, [each.value for each in records])
         if drawn is None:
-            return self.read_all(records), None
+            return self.read_all(records, late), None
         readings: list[Reading | None] = [None] * len(records)
         if drawn.ids:
             for row, id_ in zip(drawn.rows.tolist(), drawn.ids, strict=True):

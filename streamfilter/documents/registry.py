@@ -1,9 +1,13 @@
 """A schema registry, asked by Confluent's API: the schema of an id, and those that it refers to.
 
-What it says is kept. What it says is unknown is asked for again only after a while, so that broken
-records cost no request each. Everything else is no answer (unreachable, slow, 5xx, 401, a page of
-a proxy): it raises `SchemasAway`, and nobody calls a record broken for it. So does an answer that
-was slow to come: it is kept, but whoever has many to ask for must not stand still for all of them.
+"Is the registry away?" and "does this id have a schema?" are two questions. An id is unknown if the
+registry refuses it, and answers where it must. Everything else is no answer (unreachable, slow,
+5xx, 401, a page of a proxy): it raises `SchemasAway`, and the records wait. So does an answer that
+was slow to come: it is kept, but many of them must not hold up the loop.
+
+An unknown id may be a new one that this registry has not heard of yet. It raises `SchemaUnsettled`,
+and is asked for again, until it has been unknown for some seconds. Then it is the record's fault,
+and is asked for ever more rarely. `ask_all` asks for many ids at once, so that they wait together.
 
 A registry that holds nothing at all knows no schema either, but that says nothing of a record: it
 keeps its schemas in memory and was started again, or lost its store, or is another one. So it is
@@ -14,133 +18,237 @@ believed, whatever became of the others.
 from __future__ import annotations
 
 import json
-import ssl
+import logging
 import time
-from base64 import b64encode
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from http.client import HTTPException
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 from uuid import UUID
 
 from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.schemas import KEPT_MAX, Schema, SchemaId, SchemasAway, SchemasLate
-from streamfilter.model import ErrorCode
+from streamfilter.documents.registry_calls import (
+    BYTES_MAX,
+    CONNECTIONS_MAX,
+    SLOW_SECONDS,
+    Access,
+    Calls,
+    Reply,
+    TooLarge,
+)
+from streamfilter.documents.schemas import (
+    Recent,
+    Schema,
+    SchemaId,
+    SchemasAway,
+    SchemasLate,
+    SchemaUnsettled,
+)
+from streamfilter.model import ErrorCode, Malformed
 
+ID_MAX = (1 << 31) - 1
+"""A schema's id is a positive integer of Java. No registry gives a higher one, and some take the
+question itself for a wrong address."""
 UNKNOWN_CODES = (40401, 40402, 40403)
-"""Subject, version or schema not found; any other 404 is no answer of a registry."""
+"""Subject, version or schema not found, in a registry's own words."""
+UNKNOWN_STATUSES = (400, 404, 405, 406, 410, 414, 422)
+"""Said of an id that this registry cannot have; so does whatever is no registry at all."""
+REFUSALS = (401, 403, 404, 405)
+"""Statuses of what is not for us, or not there, and will not be by itself."""
+SETTLE_SECONDS = 5.0
+"""So long an unknown id is waited for: a registry may lag behind the one that took the schema."""
+AGAIN_SECONDS = 0.5
 UNKNOWN_SECONDS = 30.0
-"""So long an id that was unknown is not asked for again."""
-SLOW_SECONDS = 1.0
-BYTES_MAX = 16 << 20
+"""The shortest and the longest time between two questions for one unknown id."""
+UNKNOWN_MAX = 50_000
+"""Unknown ids that are remembered: more than a batch has records."""
 REFERENCES_MAX = 100
 SUBJECTS_BYTES = 1 << 10
 """Of the list of subjects: more of it says no better whether there are any."""
-REFUSALS = (401, 403, 404, 405)
-"""Statuses of what is not for us, or not there, and will not be by itself."""
-MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 T = TypeVar("T")
 Reference = tuple[str, str, int]
 """Name in the schema that refers to it, subject, and version."""
 
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Where a registry is, and who we are to it."""
-
-    url: str
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    ca_file: str | None = None
-    seconds: float = 5.0
-    """The longest that an answer is waited for."""
-
-    @property
-    def authorization(self) -> str | None:
-        """Return the header of that name."""
-        if self.token is not None:
-            return f"Bearer {self.token}"
-        if self.user is None:
-            return None
-        return "Basic " + b64encode(f"{self.user}:{self.password or ''}".encode()).decode()
+logger = logging.getLogger("streamfilter.run")
 
 
 class _NotFound(Exception):
-    """The registry knows no such thing."""
+    """The registry knows no such thing, or says so of everything."""
+
+    def __init__(self, why: str, *, sure: bool) -> None:
+        super().__init__(why)
+        self.sure = sure
+        """Whether these are a registry's own words."""
 
 
 class _Refused(SchemasAway):
     """It will not say."""
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """Our credentials are for this registry alone."""
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """An id that was unknown whenever it was asked for."""
 
-    def redirect_request(self, *_: Any) -> None:
-        """Follow nobody."""
+    since: float
+    again: float
+    """When it is asked for again."""
+    settled: bool
 
 
 class Registry:
     """Schemas by their ids; any thread may share it."""
 
-    def __init__(self, access: Access, clock: Callable[[], float] = time.monotonic) -> None:
-        """Ask nothing yet.
+    def __init__(
+        self,
+        access: Access,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        settle: float = SETTLE_SECONDS,
+    ) -> None:
+        """Ask nothing yet; an unknown id is waited for *settle* seconds.
 
         Raises:
             OSError: the file of the authority cannot be read.
         """
-        context = ssl.create_default_context(cafile=access.ca_file)
-        self._open = build_opener(_NoRedirects, HTTPSHandler(context=context)).open
-        self._access, self._clock = access, clock
-        self._kept: OrderedDict[SchemaId, Schema] = OrderedDict()
-        self._unknown: OrderedDict[SchemaId, float] = OrderedDict()
+        self._calls, self._access = Calls(access), access
+        self._clock, self._settle = clock, settle
+        self._kept: Recent[SchemaId, Schema | Malformed] = Recent()
+        self._parts: Recent[str, dict[str, Any]] = Recent()
+        """Versions of subjects that schemas refer to; they never change."""
+        self._doubts: OrderedDict[SchemaId, _Doubt] = OrderedDict()
 
     def schema(self, id: SchemaId) -> Schema:
         """Return the schema of that id.
 
         Raises:
-            Unreadable: SCHEMA_UNKNOWN, the registry knows none.
-            SchemasAway: it does not answer, or was slow to, or holds nothing at all.
+            Unreadable: SCHEMA_UNKNOWN, the registry knows none; SCHEMA_DECODE, it is too large.
+            SchemasAway: it does not answer, or was slow to, or holds nothing at all, or may not
+                have heard of that id yet.
         """
-        known = self._kept.get(id)
-        if known is not None:
-            return known
+        found = self._kept.get(id) or self._looked_up(id)
+        if isinstance(found, Malformed):
+            raise Unreadable(found.code, found.message)
+        return found
+
+    def _looked_up(self, id: SchemaId) -> Schema | Malformed:
+        unknown = Malformed(ErrorCode.SCHEMA_UNKNOWN, f"the registry knows no schema {id}")
+        if isinstance(id, int) and id > ID_MAX:
+            return unknown
         begun = self._clock()
-        if begun >= self._unknown.get(id, begun):
-            try:
-                found = self._fetched(id)
-            except _NotFound:
-                self._refuse_if_empty(id)
-                _keep(self._unknown, id, self._clock() + UNKNOWN_SECONDS)
-            else:
-                _keep(self._kept, id, found)
+        if self._is_due(id, begun):
+            self._ask([id])
+            found = self._kept.get(id)
+            if found is not None:
                 if (seconds := self._clock() - begun) > SLOW_SECONDS:
                     raise SchemasLate(f"{self._access.url} took {seconds:.1f} s for schema {id}")
                 return found
-        raise Unreadable(ErrorCode.SCHEMA_UNKNOWN, f"the registry knows no schema {id}")
+        doubt = self._doubts.get(id)
+        if doubt is not None and doubt.settled:
+            return unknown
+        raise SchemaUnsettled(
+            f"{self._access.url} knows no schema {id}; it is asked again for {self._settle:g} s",
+            self,
+        )
 
-    def _refuse_if_empty(self, id: SchemaId) -> None:
-        """Raise `SchemasAway` if the registry, which does not know schema *id*, knows nothing.
+    def ask_all(self, ids: Iterable[SchemaId], late: Callable[[], bool]) -> None:
+        """Ask for those of *ids* that are to be asked for now, several at once, until it is late.
 
-        Where nobody may ask what it knows, what it says of one schema is believed.
+        A registry that is away is no error: `schema` says so.
+        """
+        now = self._clock()
+        due = [id for id in dict.fromkeys(ids) if self._is_due(id, now)]
+        with suppress(SchemasAway):
+            self._ask(due, late)
+
+    def _is_due(self, id: SchemaId, now: float) -> bool:
+        if isinstance(id, int) and id > ID_MAX:
+            return False
+        doubt = self._doubts.get(id)
+        return self._kept.get(id) is None if doubt is None else now >= doubt.again
+
+    def _ask(self, ids: Sequence[SchemaId], late: Callable[[], bool] = lambda: False) -> None:
+        """Ask for *ids*, and remember what is known of them then."""
+        waiting, missing = deque(ids), list[tuple[SchemaId, bool]]()
+
+        def ask() -> None:
+            try:
+                while not late():
+                    id = waiting.popleft()
+                    try:
+                        found = self._fetched(id)
+                    except _NotFound as error:
+                        missing.append((id, error.sure))
+                    else:
+                        self._kept.put(id, found, found.size if isinstance(found, Schema) else 0)
+                        self._doubts.pop(id, None)
+            except IndexError:
+                return  # all are asked for
+            except SchemasAway:
+                waiting.clear()  # the other threads need not wait for it, too
+                raise
+
+        if len(ids) == 1:
+            ask()
+        elif ids:
+            with ThreadPoolExecutor(min(len(ids), CONNECTIONS_MAX), "registry") as pool:
+                for each in [pool.submit(ask) for _ in range(CONNECTIONS_MAX)]:
+                    each.result()
+        if missing:
+            self._refuse_if_away(missing[0][0], sure=all(sure for _, sure in missing))
+            self._doubt([id for id, _ in missing])
+
+    def _fetched(self, id: SchemaId) -> Schema | Malformed:
+        kind = "guids" if isinstance(id, UUID) else "ids"
+        try:
+            return self._whole(self._get(f"schemas/{kind}/{id}"))
+        except TooLarge as error:
+            return Malformed(ErrorCode.SCHEMA_DECODE, f"schema {id} is too large: {error}")
+
+    def _refuse_if_away(self, id: SchemaId, *, sure: bool) -> None:
+        """Raise `SchemasAway` unless the registry, which does not know *id*, knows anything.
+
+        If we may not ask what it knows, it is believed what it says of one schema in its own words.
+        Otherwise it must at least say which kinds of schemas it takes, as every registry does.
         """
         try:
             empty = self._asked("subjects?limit=1", _lists_nothing, enough=SUBJECTS_BYTES)
         except (_NotFound, _Refused):
-            return
+            if sure:
+                return
+            try:
+                empty = self._asked("schemas/types", _lists_nothing, enough=SUBJECTS_BYTES)
+            except _NotFound as error:
+                raise SchemasAway(str(error)) from None
         if empty:
-            url = self._access.url
-            raise SchemasAway(f"{url} is empty: it knows no schema {id}, and no subject at all")
+            raise SchemasAway(
+                f"{self._access.url} is empty: it knows no schema {id}, and no subject at all"
+            )
 
-    def _fetched(self, id: SchemaId) -> Schema:
-        kind = "guids" if isinstance(id, UUID) else "ids"
-        return self._whole(self._get(f"schemas/{kind}/{id}"))
+    def _doubt(self, ids: Sequence[SchemaId]) -> None:
+        """Remember that *ids* are unknown, and say of which ones that is their records' fault."""
+        now, settled = self._clock(), []
+        for id in ids:
+            known = self._doubts.pop(id, None)
+            since = known.since if known else now
+            done = now - since >= self._settle
+            pause = min(max(now - since, AGAIN_SECONDS), UNKNOWN_SECONDS)
+            again = now + pause if done else min(now + pause, since + self._settle)
+            self._doubts[id] = _Doubt(since, again, done)
+            if done and not (known and known.settled):
+                settled.append(id)
+        while len(self._doubts) > UNKNOWN_MAX:
+            self._doubts.popitem(last=False)
+        if settled and self._settle:
+            others = f" and {len(settled) - 1:,} others" if len(settled) > 1 else ""
+            logger.warning(
+                "%s knows no schema %s%s, asked for %g s: records of it are dead letters "
+                "(schema_unknown); it is asked again now and then",
+                self._access.url, settled[0], others, self._settle,
+            )  # fmt: skip
 
     def newest(self, subject: str) -> Schema | None:
         """Return the newest schema of a *subject*, None if there is no such subject.
@@ -150,8 +258,10 @@ class Registry:
         """
         try:
             return self._whole(self._get(f"{_versions_of(subject)}/latest"))
-        except _NotFound:
-            return None
+        except _NotFound as error:
+            if error.sure:
+                return None
+            raise SchemasAway(str(error)) from None
 
     def register(
         self, subject: str, kind: str, text: str, references: Sequence[Reference] = ()
@@ -167,14 +277,23 @@ class Registry:
             body["references"] = [dict(zip(names, each, strict=True)) for each in references]
         try:
             return self._asked(_versions_of(subject), _id_in, body=body)
-        except _NotFound:
-            raise SchemasAway(f"{self._access.url} takes no schema of {subject}") from None
+        except _NotFound as error:
+            raise SchemasAway(f"{self._access.url} takes no schema of {subject}: {error}") from None
 
     def _whole(self, answer: dict[str, Any]) -> Schema:
         """Return the schema of an *answer*, with what it refers to."""
         references: dict[str, str] = {}
-        self._follow(answer, references, set())
-        return Schema(answer.get("schemaType") or "AVRO", answer["schema"], (*references.items(),))
+        try:
+            self._follow(answer, references, set())
+        except (KeyError, TypeError) as error:
+            raise SchemasAway(
+                f"{self._access.url}: its references make no sense: {error}"
+            ) from None
+        kind = answer.get("schemaType") or "AVRO"
+        schema = Schema(kind, answer["schema"], (*references.items(),))
+        if schema.size > BYTES_MAX:
+            raise TooLarge(f"with what it refers to, it has {schema.size:,} characters")
+        return schema
 
     def _follow(self, answer: dict[str, Any], found: dict[str, str], asked: set[str]) -> None:
         """Add to *found* what *answer* refers to, that which others need first."""
@@ -184,10 +303,22 @@ class Registry:
                 continue
             asked.add(path)
             if len(asked) > REFERENCES_MAX:
-                raise SchemasAway(f"a schema refers to more than {REFERENCES_MAX} others")
-            needed = self._get(path)
+                raise TooLarge(f"it refers to more than {REFERENCES_MAX} others")
+            needed = self._part(path)
             self._follow(needed, found, asked)
             found[str(each["name"])] = needed["schema"]
+
+    def _part(self, path: str) -> dict[str, Any]:
+        """Return the answer to *path*; one that was slow to come is there for the next time."""
+        known = self._parts.get(path)
+        if known is not None:
+            return known
+        begun = self._clock()
+        answer = self._get(path)
+        self._parts.put(path, answer, len(answer["schema"]))
+        if (seconds := self._clock() - begun) > SLOW_SECONDS:
+            raise SchemasLate(f"{self._access.url} took {seconds:.1f} s for {path}")
+        return answer
 
     def _get(self, path: str) -> dict[str, Any]:
         return self._asked(path, _checked)
@@ -201,35 +332,16 @@ class Registry:
         enough: int = BYTES_MAX + 1,
     ) -> T:
         """Return an answer as it is *understood*, of which *enough* bytes are as good as all."""
-        url = f"{self._access.url.rstrip('/')}/{path}"
-        request = Request(url, headers={"Accept": MEDIA_TYPE})
-        if body is not None:
-            request.data = json.dumps(body).encode()
-            request.add_header("Content-Type", MEDIA_TYPE)
-        if self._access.authorization is not None:
-            request.add_unredirected_header("Authorization", self._access.authorization)
-        try:
-            return understood(self._read(request, enough))
-        except HTTPError as error:
-            with error:
-                if error.code == 404 and _code_of(error) in UNKNOWN_CODES:
-                    raise _NotFound from None
-            away = _Refused if error.code in REFUSALS else SchemasAway
-            raise away(f"{url}: HTTP {error.code} {error.reason}") from None
-        except (OSError, HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
-            raise SchemasAway(f"{url}: {type(reason).__name__} {reason}") from None
-
-    def _read(self, request: Request, enough: int) -> bytes:
-        """Return the answer, if *enough* of it comes in time and is of a size that a schema has."""
-        deadline = time.monotonic() + self._access.seconds
-        with self._open(request, timeout=self._access.seconds) as response:
-            data = bytearray()
-            while len(data) < enough and (part := response.read1(1 << 16)):
-                data += part
-                if len(data) > BYTES_MAX or time.monotonic() > deadline:
-                    raise ValueError(f"no end after {len(data)} bytes")
-        return bytes(data)
+        answer = self._calls.ask(path, body=body, enough=enough)
+        why = f"{self._access.url.rstrip('/')}/{path}: HTTP {answer.status} {answer.reason}"
+        if answer.status == 200:
+            try:
+                return understood(answer.content)
+            except ValueError as error:
+                raise SchemasAway(f"{why}, but {error}") from None
+        if answer.status in UNKNOWN_STATUSES:
+            raise _NotFound(why, sure=answer.status == 404 and _code_of(answer) in UNKNOWN_CODES)
+        raise (_Refused if answer.status in REFUSALS else SchemasAway)(why)
 
 
 def _checked(data: bytes) -> dict[str, Any]:
@@ -257,15 +369,9 @@ def _versions_of(subject: str) -> str:
     return f"subjects/{quote(subject, safe='')}/versions"
 
 
-def _code_of(error: HTTPError) -> object:
+def _code_of(answer: Reply) -> object:
     try:
-        answer = json.loads(error.read(1 << 16))
-    except (OSError, HTTPException, ValueError):
+        content = json.loads(answer.content)
+    except ValueError:
         return None
-    return answer.get("error_code") if isinstance(answer, dict) else None
-
-
-def _keep(kept: OrderedDict[SchemaId, Any], id: SchemaId, value: object) -> None:
-    kept[id] = value
-    if len(kept) > KEPT_MAX:
-        kept.popitem(last=False)
+    return content.get("error_code") if isinstance(content, dict) else None

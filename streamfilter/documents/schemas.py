@@ -8,8 +8,10 @@ registry's client.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
@@ -17,12 +19,13 @@ from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 from streamfilter.documents.pointers import Unreadable
-from streamfilter.model import ErrorCode, Headers, Malformed
+from streamfilter.model import ErrorCode, Headers, Malformed, Record
 from streamfilter.stops import Temporary
 
 HEADER = "__value_schema_id"
-KEPT_MAX = 1_000
-"""Schemas that are kept ready; the one that was not used for longest goes first."""
+KEPT_MAX, KEPT_CHARACTERS_MAX = 1_000, 32 << 20
+"""Schemas that are kept ready, and what their texts have together; the one that was not used for
+longest goes first."""
 
 NAME_MAX = 1_000
 """Characters of a type's full name. Each type bears the names around it: without a bound, a schema
@@ -46,6 +49,11 @@ class Schema:
     text: str
     references: tuple[tuple[str, str], ...] = ()
     """Name and text of each schema that it needs, those that others need first."""
+
+    @property
+    def size(self) -> int:
+        """Return the characters of all of its texts."""
+        return len(self.text) + sum(len(text) for _, text in self.references)
 
 
 class Broken(Exception):
@@ -71,6 +79,22 @@ class SchemasLate(SchemasAway):
     """The answer was slow to come, but is there now: whoever asks again gets it."""
 
 
+class AsksAgain(Protocol):
+    """What is asked again for ids that it does not know."""
+
+    def ask_all(self, ids: Iterable[SchemaId], late: Callable[[], bool]) -> None:
+        """Ask for all of *ids* together, until it is late."""
+        ...
+
+
+class SchemaUnsettled(SchemasAway):
+    """The registry does not know an id. It may be new, so the registry is asked again."""
+
+    def __init__(self, message: str, asked: AsksAgain) -> None:
+        super().__init__(message)
+        self.asked = asked
+
+
 class Schemas(Protocol):
     """Where schemas come from."""
 
@@ -80,6 +104,7 @@ class Schemas(Protocol):
         Raises:
             Unreadable: SCHEMA_UNKNOWN, there is none.
             SchemasAway: nobody can say now.
+            SchemaUnsettled: there is none, but there may be one soon.
         """
         ...
 
@@ -153,7 +178,41 @@ def _no_id() -> Unreadable:
     return Unreadable(ErrorCode.SCHEMA_DECODE, f"header {HEADER} holds no schema's id")
 
 
+def ids_in(records: Iterable[Record]) -> Iterator[SchemaId]:
+    """Return the ids of the schemas of those *records* that bear one."""
+    for record in records:
+        if record.value is not None and record.headers_error is None:
+            with suppress(Unreadable):
+                yield frame_of(record.value, record.headers)[0]
+
+
+K = TypeVar("K")
 T = TypeVar("T")
+
+
+class Recent(Generic[K, T]):
+    """Values by their keys, as many as there is room for; any thread may use it."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[K, tuple[T, int]] = OrderedDict()
+        self._size, self._lock = 0, threading.Lock()
+
+    def get(self, key: K) -> T | None:
+        """Return what is kept under *key*, None if nothing is."""
+        with self._lock:
+            known = self._values.get(key)
+            if known is None:
+                return None
+            self._values.move_to_end(key)
+        return known[0]
+
+    def put(self, key: K, value: T, size: int) -> None:
+        """Keep *value*, made of *size* characters; what was not used for longest goes."""
+        with self._lock:
+            self._size += size - self._values.pop(key, (None, 0))[1]
+            self._values[key] = value, size
+            while len(self._values) > KEPT_MAX or self._size > KEPT_CHARACTERS_MAX:
+                self._size -= self._values.popitem(last=False)[1][1]
 
 
 class Compiled(Generic[T]):
@@ -166,8 +225,8 @@ class Compiled(Generic[T]):
 
     def __init__(self, schemas: Schemas, kind: str, make: Callable[[Schema], T]) -> None:
         self._schemas, self._kind, self._make = schemas, kind, make
-        self._only: T | None = None
-        self._kept: OrderedDict[SchemaId, T | Malformed] = OrderedDict()
+        self._only: T | Malformed | None = None
+        self._kept: Recent[SchemaId, T | Malformed] = Recent()
         self._latest: tuple[bytes, T] | None = None
         self._only = self(None) if isinstance(schemas, OneSchema) else None
 
@@ -194,13 +253,11 @@ class Compiled(Generic[T]):
             Unreadable: there is none, or it is of another kind.
             SchemasAway: nobody can say now.
         """
-        made = self._kept.get(id, self._only)
+        made = self._only or self._kept.get(id)
         if made is None:
-            made = self._kept[id] = self._made(id, self._schemas.schema(id))
-            if len(self._kept) > KEPT_MAX:
-                self._kept.popitem(last=False)
-        elif id in self._kept:
-            self._kept.move_to_end(id)
+            schema = self._schemas.schema(id)
+            made = self._made(id, schema)
+            self._kept.put(id, made, schema.size)
         if isinstance(made, Malformed):
             raise Unreadable(made.code, made.message)
         return made

@@ -25,6 +25,9 @@ from streamfilter.similarity.sketch import Drawn, Sketcher
 
 SHADOW_ALLOWANCE = 4 * 1024
 """Room for our headers on a unique record in shadow mode: two ids of 1,024 bytes and names."""
+READ_SECONDS = 5.0
+"""After so long of reading, a batch ends with the record that was read last: the others are the
+next one. What is read is sketched in a time that is bounded by the bytes of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,18 @@ class Incoming:
     refusals: Refusals = field(default_factory=Refusals)
 
     def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
-        """Read and sketch *records*; what cannot be read, forwarded or remembered is Malformed."""
-        watch = Stopwatch(clock)
-        readings, drawn = self.reader.read_elsewhere(records, sketcher)
+        """Read and sketch *records*; what cannot be read, forwarded or remembered is Malformed.
+
+        It may be the first ones only: those that can be read in time, and whose schemas are known.
+
+        Raises:
+            SchemasAway: the schema of the first one cannot be had now.
+        """
+        watch, until = Stopwatch(clock), clock.monotonic() + READ_SECONDS
+        readings, drawn = self.reader.read_elsewhere(
+            records, sketcher, lambda: clock.monotonic() >= until
+        )
+        records = records[: len(readings)]
         readings = self.forwardable(records, readings)
         watch.lap("read" if drawn is None else "sketch")  # elsewhere both are one, and mostly this
         prepared = self._fitting(records, readings, sketcher, drawn)

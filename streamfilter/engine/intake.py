@@ -225,9 +225,10 @@ class Ahead:
             self._next = self._begin(taken)
 
     def prepared(self, records: Sequence[Record]) -> Prepared:
-        """Return *records* prepared; the last batch handed out, or a part of it.
+        """Return *records* prepared, or the first of them; of the last batch handed out.
 
         Raises:
+            NotReady: the worker has not done it yet; ask again.
             SchemasAway: nobody says how to read one of them; ask again.
         """
         if self._current is None or self._current.taken.records != records:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import TypeVar
 
-from streamfilter.engine.ports import OutcomeUnknown
+from streamfilter.engine.ports import NotReady, OutcomeUnknown
 
 T = TypeVar("T")
 
+BEAT_SECONDS = 1.0
 GRACE_SECONDS = 3.0
 """How much longer than its own timeout a call may take: it is late before it is lost."""
 
@@ -46,14 +47,26 @@ class Inline:
 
 
 class ThreadWorker:
-    """`streamfilter.engine.ports.Worker` with a thread of its own, which all tasks share."""
+    """`streamfilter.engine.ports.Worker` with a thread of its own, which all tasks share.
+
+    It is not waited for longer than `BEAT_SECONDS` at a time: whatever it does, and for whichever
+    task, the loop polls its group and shows that it turns.
+    """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="ahead")
 
     def begin(self, call: Callable[[], T]) -> Callable[[], T]:
         """Begin *call*; what is returned waits for it, and returns or raises what it did."""
-        return self._pool.submit(call).result
+        future = self._pool.submit(call)
+
+        def result() -> T:
+            wait((future,), BEAT_SECONDS)
+            if not future.done():
+                raise NotReady
+            return future.result()
+
+        return result
 
     def close(self) -> None:
         """End the thread; what was not begun never is."""

@@ -284,13 +284,17 @@ class Log(Protocol):
         """Close every client of this task; an open transaction is aborted if possible."""
 
 
+class NotReady(Exception):
+    """A worker has not done yet what it was asked for: ask again."""
+
+
 class Worker(Protocol):
     """Does what needs no port while the engine waits for Kafka: one thing after the other."""
 
     def begin(self, call: Callable[[], T]) -> Callable[[], T]:
         """Begin *call*; what is returned waits for it, and returns or raises what it did.
 
-        It may be asked more than once.
+        It may be asked more than once. It raises `NotReady` rather than wait long.
         """
 
 

@@ -42,7 +42,7 @@ from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Moved, Observer
 from streamfilter.engine.outgoing import Forwarder
 from streamfilter.engine.pace import Pace, Stopwatch
-from streamfilter.engine.ports import Clock, InputLost, Log, Member, Worker
+from streamfilter.engine.ports import Clock, InputLost, Log, Member, NotReady, Worker
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transaction import Load, Transactions
@@ -180,6 +180,8 @@ class Transactor:
         self._held: Sequence[Record] = []
         self._reached: Positions = {}
         """Where begins what is neither committed nor held; unknown after a commit."""
+        self._most: int | None = None
+        """How many of the records that are moved next forget no more than a batch may; None: all"""
         self._polled = 0.0
         """Seconds that the next batch was waited for."""
         self._owed: _Owed | None = None
@@ -222,6 +224,8 @@ class Transactor:
         watch = Stopwatch(self._clock, self._parts.observer.spent)
         try:
             decided = self._decide(records, watch, reread=reread)
+        except NotReady:
+            return StepResult.RETRY
         except SchemasAway as away:
             self.waits_for = str(away)
             return StepResult.SCHEMAS_AWAY
@@ -252,7 +256,7 @@ class Transactor:
         self._polled = 0.0
         first_ordinal, self.standing = self.standing.next_ordinal, after
         self._held = self._held[len(records) :]
-        self._reached = {}
+        self._most, self._reached = None, {}
         self._parts.breaker.add(len(records), decided.prepared.rejected)
         if self._refusals.committed(records):
             self._parts.observer.note("deliveries are watched no more")
@@ -282,11 +286,17 @@ class Transactor:
                 )
 
     def _decide(self, records: Sequence[Record], watch: Stopwatch, *, reread: bool) -> Decided:
-        """Do step 9; of records that forget too much for one batch only the first are decided."""
+        """Do step 9.
+
+        Only the first records are decided if that is all that could be read now, or if the others
+        forget too much for one batch.
+        """
         standing, index, now = self.standing, self._index, self._clock.wall_milliseconds()
+        records = records[: self._most]
         while True:
-            extent = EVERYTHING if reread else self._parts.retention.extent_of(index, records, now)
             prepared = self._batches.prepared(records)
+            records = prepared.records
+            extent = EVERYTHING if reread else self._parts.retention.extent_of(index, records, now)
             watch.skip("prepare")  # that is timed by itself
             try:
                 decided = decide(
@@ -299,7 +309,8 @@ class Transactor:
                     extent=extent,
                 )
             except ForgetsTooMuch as much:
-                records = records[: much.records]
+                self._most = much.records
+                records = records[: self._most]
                 continue
             watch.lap("judge")
             return decided

@@ -151,7 +151,7 @@ class Assembly:
             clock=self.clock,
             observer=self.observer,
             incoming=Incoming(
-                reader_for(config),
+                reader_for(config, settle=True),
                 self.destinations,
                 config.output.mode == "shadow",
                 Refusals(self.destinations.compacted),

@@ -3,72 +3,30 @@
 from __future__ import annotations
 
 import json
-import threading
+import socket
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
 from uuid import UUID
 
 import pytest
 
+from streamfilter.assembly import registry_for
 from streamfilter.commands.feed import encoding
 from streamfilter.config.configuration import load_config, read_config
 from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
 from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.registry import Access, Registry
-from streamfilter.documents.schemas import Schema, SchemasAway
+from streamfilter.documents.registry import SETTLE_SECONDS, Registry
+from streamfilter.documents.registry_calls import BYTES_MAX, CONNECTIONS_MAX, Access
+from streamfilter.documents.schemas import Schema, SchemasAway, SchemaUnsettled
 from streamfilter.model import ErrorCode
+from tests.documents.registry_stub import SUBJECTS, Handler, url
+
+__all__ = ["url"]
 
 SCHEMA = {"schema": '{"type":"record","name":"A","fields":[]}'}
-UNKNOWN = (404, {"error_code": 40403, "message": "Schema not found"})
 GUID = UUID("0f3a1b52-1111-4222-8333-123456789abc")
 
 
-SUBJECTS = "/subjects?limit=1"
 STORY = {"id": "a", "text": "one"}
-
-
-class Handler(BaseHTTPRequestHandler):
-    answers: ClassVar[dict[str, Any]] = {}
-    given: ClassVar[list[Any]] = []
-    asked: ClassVar[list[tuple[str, str | None]]] = []
-    wait: ClassVar[threading.Event] = threading.Event()
-
-    def do_GET(self) -> None:
-        self.asked.append((self.path, self.headers["Authorization"]))
-        status, body = self.answers.get(self.path, UNKNOWN)
-        if status == "hang":
-            self.wait.wait(30)
-            return
-        self.send_response(status)
-        if status == 302:
-            self.send_header("Location", body)
-            body = ""
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_POST(self) -> None:
-        self.given.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.do_GET()
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    Handler.answers, Handler.asked, Handler.wait = {SUBJECTS: (200, ["a"])}, [], threading.Event()
-    Handler.given = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    Handler.wait.set()
-    server.shutdown()
-    server.server_close()
 
 
 def test_a_schema_is_asked_for_once_with_what_it_refers_to(url):
@@ -92,17 +50,142 @@ def test_a_schema_is_asked_for_once_with_what_it_refers_to(url):
     assert "secret" not in repr(Access(url, user="me", password="secret", token="secret"))
 
 
-def test_what_the_registry_does_not_know_is_the_records_fault_and_asked_again_after_a_while(url):
+class Clock:
     now = 0.0
-    registry = Registry(Access(url), clock=lambda: now)
-    for _ in range(5):
-        with pytest.raises(Unreadable) as caught:
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def settled(registry: Registry, clock: Clock, id: int | UUID) -> ErrorCode:
+    """Return the verdict on the records of an unknown id, after it was waited for."""
+    until = clock.now + SETTLE_SECONDS
+    while clock.now < until:
+        with pytest.raises(SchemaUnsettled, match=f"knows no schema {id}; it is asked again"):
+            registry.schema(id)
+        clock.now += 0.5
+    with pytest.raises(Unreadable) as caught:
+        registry.schema(id)
+    return caught.value.reading.code
+
+
+def test_an_id_that_the_registry_hears_of_late_costs_no_record(url):
+    clock = Clock()
+    registry = Registry(Access(url), clock)
+    for _ in range(3):
+        with pytest.raises(SchemaUnsettled):
             registry.schema(9)
-        assert caught.value.reading.code is ErrorCode.SCHEMA_UNKNOWN
     assert [path for path, _ in Handler.asked] == ["/schemas/ids/9", SUBJECTS]
     Handler.answers["/schemas/ids/9"] = (200, SCHEMA)
-    now = 31.0
+    clock.now += 0.5
     assert registry.schema(9).text == SCHEMA["schema"]
+
+
+def test_an_id_that_stays_unknown_is_the_records_fault_and_asked_for_ever_more_rarely(url, caplog):
+    clock = Clock()
+    registry = Registry(Access(url), clock)
+    assert settled(registry, clock, 9) is ErrorCode.SCHEMA_UNKNOWN
+    assert f"{url} knows no schema 9, asked for 5 s: records of it are dead letters" in caplog.text
+    asked = len(Handler.asked)
+    for _ in range(120):
+        clock.now += 0.5
+        with pytest.raises(Unreadable):
+            registry.schema(9)
+    assert (len(Handler.asked) - asked) / 2 == 3, "after 5, 10 and 20 s, with the subjects"
+    assert len(caplog.records) == 1
+    Handler.answers["/schemas/ids/9"] = (200, SCHEMA)
+    clock.now += 31
+    assert registry.schema(9).text == SCHEMA["schema"]
+
+
+def test_a_number_that_no_schema_has_is_not_asked_for(url):
+    with pytest.raises(Unreadable, match="the registry knows no schema 2147483648"):
+        Registry(Access(url)).schema(1 << 31)
+    assert Handler.asked == []
+
+
+FOREIGN = [(404, b"<html>"), (404, {"error_code": 404}), (400, {"error_code": 400}), (405, b"")]
+
+
+@pytest.mark.parametrize("id", [2_000_000_000, GUID])
+@pytest.mark.parametrize("answer", FOREIGN)
+def test_an_id_that_a_registry_cannot_have_is_the_records_fault_beside_one_that_answers(
+    url, id, answer
+):
+    path = f"/schemas/{'guids' if isinstance(id, UUID) else 'ids'}/{id}"
+    Handler.answers[path] = answer
+    clock = Clock()
+    assert settled(Registry(Access(url), clock), clock, id) is ErrorCode.SCHEMA_UNKNOWN
+    for status in (404, 503):
+        Handler.answers[SUBJECTS] = (status, b"<html>")
+        Handler.answers["/schemas/types"] = (404, b"<html>")
+        with pytest.raises(SchemasAway) as caught:
+            Registry(Access(url)).schema(id)
+        assert not isinstance(caught.value, SchemaUnsettled), "that is no registry at all"
+    Handler.answers[SUBJECTS] = (403, {})
+    Handler.answers["/schemas/types"] = (200, ["AVRO"])
+    assert settled(Registry(Access(url), clock), clock, id) is ErrorCode.SCHEMA_UNKNOWN
+
+
+def test_thousands_of_unknown_ids_wait_together_over_a_few_connections(url):
+    clock = Clock()
+    registry = Registry(Access(url), clock)
+    ids = [*range(1, 1_001)]
+    while clock.now <= SETTLE_SECONDS:
+        registry.ask_all(ids, lambda: False)
+        clock.now += 0.5
+    for id in ids:
+        with pytest.raises(Unreadable):
+            registry.schema(id)
+    assert len(Handler.connections) <= CONNECTIONS_MAX
+    assert len(Handler.asked) <= 7 * len(ids)
+    asked = len(Handler.asked)
+    registry.ask_all([*range(3_000, 3_100)], lambda: True)
+    assert len(Handler.asked) == asked, "it was late"
+
+
+def test_a_connection_that_the_other_end_closed_is_made_anew(url):
+    registry = Registry(Access(url))
+    for id in range(1, 4):
+        Handler.answers[f"/schemas/ids/{id}"] = (200, SCHEMA)
+        assert registry.schema(id)
+    assert len(Handler.connections) == 1
+    registry._calls._idle[0].sock.shutdown(socket.SHUT_RDWR)
+    Handler.answers["/schemas/ids/4"] = (200, SCHEMA)
+    assert registry.schema(4)
+    assert len(Handler.connections) == 2
+
+
+def test_a_schema_that_is_too_large_is_the_records_fault_and_holds_up_no_other(url):
+    reference = {"name": "B", "subject": "b", "version": 1}
+    many = [{**reference, "version": number} for number in range(101)]
+    Handler.answers |= {
+        "/schemas/ids/1": (200, {"schema": "a" * (BYTES_MAX + 1)}),
+        "/schemas/ids/2": (200, {"schema": '"B"', "references": many}),
+        "/schemas/ids/3": (200, {"schema": "a" * (BYTES_MAX - 100), "references": [reference]}),
+        **{f"/subjects/b/versions/{number}": (200, {"schema": "b" * 200}) for number in range(101)},
+    }
+    registry = Registry(Access(url))
+    for id in (1, 2, 3):
+        for _ in range(2):
+            with pytest.raises(Unreadable, match=f"schema {id} is too large") as caught:
+                registry.schema(id)
+            assert caught.value.reading.code is ErrorCode.SCHEMA_DECODE
+
+
+def test_a_proxy_of_the_environment_is_asked_instead(url, monkeypatch):
+    monkeypatch.setenv("http_proxy", url.replace("//", "//me:pass%40word@"))
+    monkeypatch.delenv("no_proxy", raising=False)
+    Handler.answers["http://registry.invalid/x/schemas/ids/7"] = (200, SCHEMA)
+    assert Registry(Access("http://registry.invalid/x", token="t0ken")).schema(7)
+    assert Handler.asked[-1][1] == "Bearer t0ken"
+
+
+def test_what_is_read_by_one_configuration_shares_one_registry(url):
+    config = load_config((), {}, ("input.format=avro", f"input.registry.url={url}"))
+    assert registry_for(config, settle=True) is registry_for(config, settle=True)
+    with pytest.raises(Unreadable):
+        registry_for(config).schema(9)  # who only looks waits for no new schema
 
 
 def test_a_registry_that_came_back_empty_is_away_until_something_is_in_it(url):
@@ -120,14 +203,16 @@ def test_a_registry_that_came_back_empty_is_away_until_something_is_in_it(url):
 
 @pytest.mark.parametrize(
     ("answer", "error"),
-    [((403, {}), Unreadable), ((404, b"<html>"), Unreadable), ((405, {}), Unreadable),
-     ((200, ["s" * 90] * 90_000), Unreadable), ((503, {}), SchemasAway),
+    [((403, {}), SchemaUnsettled), ((404, b"<html>"), SchemaUnsettled),
+     ((405, {}), SchemaUnsettled), ((200, ["s" * 90] * 90_000), SchemaUnsettled),
+     ((503, {}), SchemasAway),
      ((200, b"<html>"), SchemasAway)],
 )  # fmt: skip
 def test_who_may_not_ask_what_it_knows_believes_what_it_says_of_one_schema(url, answer, error):
     Handler.answers = {SUBJECTS: answer}
-    with pytest.raises(error):
+    with pytest.raises(SchemasAway) as caught:
         Registry(Access(url)).schema(9)
+    assert type(caught.value) is error
 
 
 def test_feed_adds_its_schema_as_whom_the_configuration_says(url):
@@ -150,8 +235,8 @@ def test_feed_adds_its_schema_as_whom_the_configuration_says(url):
 
 @pytest.mark.parametrize(
     "answer",
-    [(500, {}), (503, b"busy"), (401, {"error_code": 401}), (403, {}), (404, b"<html>"),
-     (404, {"error_code": 404}), (429, {}), (200, b"<html>"), (200, []), (200, {"schema": 5}),
+    [(500, {}), (503, b"busy"), (401, {"error_code": 401}), (403, {}), (429, {}),
+     (200, b"<html>"), (200, []), (200, {"schema": 5}), (200, {"schema": "", "references": 5}),
      (302, "http://127.0.0.1:1/")],
 )  # fmt: skip
 def test_whatever_else_it_says_is_no_answer_and_it_is_asked_again(url, answer):

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from streamfilter.documents.reader import Reader
+from streamfilter.documents.registry import SETTLE_SECONDS, Registry
+from streamfilter.documents.registry_calls import CONNECTIONS_MAX, Access
 from streamfilter.documents.schemas import Schema, SchemaId, SchemasAway
+from streamfilter.engine.incoming import READ_SECONDS
 from streamfilter.engine.machine import Inline, ThreadWorker
+from streamfilter.engine.ports import Worker
+from streamfilter.model import Reading, Record
 from streamfilter.process.health import State
+from tests.documents.registry_stub import Handler, url
 from tests.documents.test_avro import frame, written
+from tests.kafka.scripted import FakeClock
 from tests.kafka.test_error_policy import VALUES, World, undisturbed
+
+__all__ = ["url"]
 
 STORY = {"type": "record", "name": "Story", "fields": [
     {"name": "id", "type": "string"}, {"name": "text", "type": "string"}]}  # fmt: skip
@@ -58,3 +68,104 @@ def test_a_registry_that_is_away_pauses_the_task_and_costs_no_record(
     ]
     assert [to for to, _ in world.result()] == [to for to, _ in calm]
     assert world.health.status.state is State.RUNNING
+
+
+def values_of(ids: Sequence[int]) -> list[bytes]:
+    """Return the stories, each framed by the id that stands in its place."""
+    return [
+        frame(written(json.loads(value), STORY), id_)
+        for value, id_ in zip(VALUES, ids, strict=True)
+    ]
+
+
+def world_of(url: str, ids: Sequence[int], worker: Worker | None = None) -> World:
+    """Return a service that reads by the registry at *url*."""
+    clock = Later()
+    reader = Reader("avro", schemas=Registry(Access(url), clock))
+    world = World(batch=40, values=values_of(ids), reader=reader, worker=worker)
+    clock.world = world
+    return world
+
+
+class Later:
+    """The clock of a world that is made later."""
+
+    world: World | None = None
+
+    def __call__(self) -> float:
+        return self.world.clock.monotonic() if self.world else 0.0
+
+
+KNOWN = (200, {"schema": json.dumps(STORY)})
+
+
+def test_a_registry_that_hears_late_of_a_schema_costs_no_record(url: str) -> None:
+    Handler.answers["/schemas/ids/1"] = KNOWN
+    world = world_of(url, [1] * 25 + [2] * 15)
+    while world.health.status.state is not State.PAUSED_SCHEMAS:
+        world.turn()
+    assert world.log.offsets == {0: 25}, "the records before the new schema are not held up"
+    assert world.health.status.state is State.PAUSED_SCHEMAS
+    assert "knows no schema 2; it is asked again for 5 s" in world.health.status.detail
+    Handler.answers["/schemas/ids/2"] = KNOWN
+    world.until(40)
+    assert [to for to, _ in world.result()] == [to for to, _ in undisturbed().result()]
+
+
+@pytest.mark.parametrize("worker", [Inline, ThreadWorker])
+def test_ids_that_no_schema_has_cost_their_records_and_no_other(url: str, worker: type) -> None:
+    """One of 2^31 or more paused the task for ever, and each unknown one cost connections."""
+    Handler.answers |= {"/schemas/ids/1": KNOWN, "/schemas/ids/2000000000": (404, b"<html>")}
+    strange = [1 << 31, 2_000_000_000, (1 << 32) - 1, *range(500, 522)]
+    world = world_of(url, [1] * 5 + strange + [1] * 10, worker())
+    begun = world.clock.now
+    world.until(40)
+    assert world.clock.now - begun < 4 * SETTLE_SECONDS, "they were waited for together"
+    dead = [value for to, value in world.result() if to == "dead"]
+    assert len(dead) == len(strange)
+    good = [*values_of([1] * 40)[:5], *values_of([1] * 40)[30:]]
+    assert {value for to, value in world.result() if to == "unique"} <= set(good)
+    assert len(Handler.connections) <= CONNECTIONS_MAX
+
+
+class Slow(Reader):
+    """A reader whose every record takes two seconds."""
+
+    clock: FakeClock | None = None
+
+    def read(self, record: Record) -> Reading:
+        if self.clock is not None:
+            self.clock.sleep(2.0)
+        return super().read(record)
+
+
+def test_a_batch_that_is_long_in_reading_is_cut_and_the_loop_turns() -> None:
+    reader = Slow()
+    world = World(batch=40, reader=reader)
+    reader.clock = world.clock
+    ages = []
+    for _ in range(60):
+        begun = world.clock.now
+        world.turn()
+        ages.append(world.clock.now - begun)
+    assert world.log.offsets == {0: 40}
+    assert max(ages) < READ_SECONDS + 3
+    assert [to for to, _ in world.result()] == [to for to, _ in undisturbed().result()]
+
+
+def test_whatever_a_worker_does_for_whom_the_loop_turns() -> None:
+    go_on = threading.Event()
+
+    class Stuck(Reader):
+        def read(self, record: Record) -> Reading:
+            go_on.wait(60)
+            return super().read(record)
+
+    world = World(batch=40, worker=ThreadWorker(), reader=Stuck())
+    for _ in range(5):
+        world.turn()
+    assert world.log.offsets == {0: 0}
+    assert world.health.liveness.alive
+    go_on.set()
+    world.until(40)
+    assert world.result() == undisturbed().result()

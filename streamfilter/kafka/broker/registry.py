@@ -17,7 +17,8 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from streamfilter.documents.registry import Access, Reference, Registry
+from streamfilter.documents.registry import Reference, Registry
+from streamfilter.documents.registry_calls import Access
 from streamfilter.kafka.broker.jars import find_java, registry_jars
 from streamfilter.kafka.broker.node import free_ports
 from streamfilter.kafka.broker.owned import Owned, Restarted

@@ -1,0 +1,62 @@
+"""A stub of a schema registry: says what it is given, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import pytest
+
+UNKNOWN = (404, {"error_code": 40403, "message": "Schema not found"})
+SUBJECTS = "/subjects?limit=1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
+    connections: ClassVar[list[Any]] = []
+    answers: ClassVar[dict[str, Any]] = {}
+    given: ClassVar[list[Any]] = []
+    asked: ClassVar[list[tuple[str, str | None]]] = []
+    wait: ClassVar[threading.Event] = threading.Event()
+
+    def setup(self) -> None:
+        self.connections.append(self.client_address)
+        super().setup()
+
+    def do_GET(self) -> None:
+        self.asked.append((self.path, self.headers["Authorization"]))
+        status, body = self.answers.get(self.path, UNKNOWN)
+        if status == "hang":
+            self.wait.wait(30)
+            return
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", body)
+            body = ""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_POST(self) -> None:
+        self.given.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.do_GET()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    Handler.answers, Handler.asked, Handler.wait = {SUBJECTS: (200, ["a"])}, [], threading.Event()
+    Handler.given, Handler.connections = [], []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    Handler.wait.set()
+    server.shutdown()
+    server.server_close()
