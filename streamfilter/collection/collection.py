@@ -170,11 +170,9 @@ class Collection:
     def _grouped(
         self, sketches: Sketches, own: Documents | None, asked: Flags, policy: MatchPolicy
     ) -> list[list[Likeness]]:
-        candidates = candidates_of(self.index, sketches)
-        wanted = asked[candidates.rows]
-        if own is not None:
-            wanted &= own.ordinals[candidates.rows] != candidates.ordinals
-        candidates = candidates.where(wanted)
+        own_ordinals = None if own is None else own.ordinals
+        candidates = candidates_of(self.index, sketches, but_for=own_ordinals)
+        candidates = candidates.where(asked[candidates.rows])
         stored = self.index.fetch(distinct(candidates.ordinals))
         outcome = compared(sketches.contents, candidates, stored, policy=policy)
         found: list[list[Likeness]] = [[] for _ in range(len(sketches))]

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from streamfilter.index.format import ORDINAL_BYTES, Lists
 from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH, longer
-from streamfilter.index.protocol import Additions, Buckets, Index, Meets
+from streamfilter.index.pages import paged
+from streamfilter.index.protocol import Additions, Buckets, Copies, Meets, Readable
 from streamfilter.similarity.columns import I64, U8, U64, Flags, distinct, slices
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
@@ -101,20 +102,33 @@ def descended(
     return replace(buckets, deeper=tuple(levels))
 
 
-def copies(index: Index, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
-    """Return which texts the *index* holds word for word: `Index.copies`, for every index."""
-    levels = index.probe(keys[:, None], asked[:, None]).levels
+def copies(index: Readable, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
+    """Return who has the text word for word in the *index*: `Index.copies`, for every index."""
+    buckets = index.probe(keys[:, None], asked[:, None])
+    levels = buckets.levels
     rows = np.concatenate([level.askers for level in levels])
     ordinals = np.concatenate([level.ordinals for level in levels])
+    found = [_equal(index, rows, ordinals, fingerprints, meets)]
+    turned_away = np.max([each.overflows[:, 0] for each in buckets.windows], axis=0)
+    pending = turned_away > 0
+    pending[found[0].rows] = False
+    for rows, ordinals in paged(index.probe, keys, turned_away, pending, cap=index.bucket_cap):
+        found.append(_equal(index, rows, ordinals, fingerprints, meets))
+        pending[found[-1].rows] = False
+    return found[0] if len(found) == 1 else Copies.joined(found)
+
+
+def _equal(index: Readable, rows: I64, ordinals: I64, fingerprints: U8, meets: Meets) -> Copies:
+    """Return those of the pairs in which the one may meet the other, and has its very text."""
     met = meets(rows, ordinals)
     rows, ordinals = rows[met], ordinals[met]
     stored = index.fetch(distinct(ordinals))
-    found = np.zeros(len(keys), np.bool_)
-    if len(stored):
-        at = np.searchsorted(stored.ordinals, ordinals).clip(max=len(stored) - 1)
-        equal = (fingerprints[rows] == stored.contents.fingerprints[at]).all(axis=1)
-        found[rows[equal & (stored.ordinals[at] == ordinals)]] = True
-    return found
+    if not len(stored):
+        return Copies(rows[:0], ordinals[:0])
+    at = np.searchsorted(stored.ordinals, ordinals).clip(max=len(stored) - 1)
+    equal = (fingerprints[rows] == stored.contents.fingerprints[at]).all(axis=1)
+    equal &= stored.ordinals[at] == ordinals
+    return Copies(rows[equal], ordinals[equal])
 
 
 def level_of(depth: int, cells: I64, lists: Lists, places: NDArray[np.intp]) -> Level:
@@ -140,8 +154,10 @@ def found(buckets: Buckets, places: NDArray[np.intp]) -> Lists:
     return Lists(counts, ordinals, buckets.overflows.reshape(-1)[places])
 
 
-def merged(old: Lists, groups: NDArray[np.intp], ordinals: I64, *, cap: int) -> tuple[Lists, Flags]:
-    """Add ordinal j to bucket ``groups[j]`` for every j.
+def merged(
+    old: Lists, groups: NDArray[np.intp], ordinals: I64, *, cap: int, closed: Flags | None = None
+) -> tuple[Lists, Flags]:
+    """Add ordinal j to bucket ``groups[j]`` for every j, but to none that is *closed*.
 
     Returns:
         The new buckets, and for every j whether the bucket was full, so that it only counts j.
@@ -153,14 +169,15 @@ def merged(old: Lists, groups: NDArray[np.intp], ordinals: I64, *, cap: int) -> 
     # through a hash table first, at twice the time). The caller keeps bucket numbers in 24 bits.
     tagged = owners << np.uint64(_ORDINAL_BITS) | members
     pairs, counts = _distinct(tagged, size)
-    if counts.max(initial=0) <= cap:
+    if counts.max(initial=0) <= cap and (closed is None or not closed.any()):
         kept = (pairs & _ORDINAL_MASK).astype(np.int64)
         return Lists(counts, kept, old.overflows), np.zeros(len(ordinals), np.bool_)
     known, asked = tagged[: len(old.ordinals)], tagged[len(old.ordinals) :]
     newcomers, arrivals = _distinct(asked, size)
     owner = (newcomers >> np.uint64(_ORDINAL_BITS)).astype(np.int64)
     rank = np.arange(len(newcomers)) - (np.cumsum(arrivals) - arrivals)[owner]
-    listed = rank < (cap - old.counts)[owner]
+    room = cap - old.counts if closed is None else np.where(closed, 0, cap - old.counts)
+    listed = rank < room[owner]
     pairs, counts = _distinct(np.concatenate((known, newcomers[listed])), size)
     away = ~listed[np.searchsorted(newcomers, asked)]
     overflows = old.overflows + np.bincount(owner[~listed], minlength=size)

@@ -31,6 +31,7 @@ from streamfilter.index.families import META
 from streamfilter.index.format import decode_buckets
 from streamfilter.index.journal import decode_mark, decode_span
 from streamfilter.index.longer import DEPTH, cap_at
+from streamfilter.index.pages import paged
 from streamfilter.index.protocol import Additions, Documents, Progress
 from streamfilter.index.tables import WindowTables
 from streamfilter.index.viewing import IndexView
@@ -162,11 +163,16 @@ def _listed(
     present = written(Additions(documents, keys))
     buckets = tables.probe(keys, present, documents.contents.signatures)
     listed, excused = np.zeros(keys.size, np.bool_), np.zeros(keys.size, np.bool_)
-    excused[keys.shape[1] - 1 :: keys.shape[1]] = buckets.full[:, -1]
     for level in buckets.levels:
         _note_listed(listed, level.askers, level.ordinals, documents, keys.shape[1])
         if level.depth == DEPTH:
             excused[level.cells] = level.overflows > 0
+    whole = listed[keys.shape[1] - 1 :: keys.shape[1]]
+    left, turned_away = ~whole, buckets.overflows[:, -1]
+    pages = paged(tables.probe, keys[:, -1], turned_away, left, cap=view.bucket_cap)
+    for rows, ordinals in pages:
+        left[rows[ordinals == documents.ordinals[rows]]] = False
+    whole[:] = ~left
     # A collection has other keys beside those of the bands: only a filter's index is held to these.
     if view.progress.changelog_offset < 0:
         return

@@ -7,11 +7,11 @@ counts need not write out a list for everyone who reads it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamfilter.similarity.columns import I64, slices
+from streamfilter.similarity.columns import I64, Flags, slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,19 @@ class Level:
     """The lists, each oldest first."""
     overflows: I64
     """(m,) how many documents each bucket has turned away."""
+
+    def of_bands(self, columns: int) -> Level:
+        """Return it without the cells of the last of so many *columns*, the whole text's."""
+        bands = self.cells % columns < columns - 1
+        if bands.all():
+            return self
+        cells, starts, counts = self.cells[bands], self.starts[bands], self.counts[bands]
+        return Level(self.depth, cells, starts, counts, self.pool, self.overflows[bands])
+
+    def latest(self, which: Flags) -> Level:
+        """Return it with the last of each list alone, in the answers to *which* cells."""
+        shorter = np.where(which, np.minimum(self.counts, 1), self.counts)
+        return replace(self, starts=self.starts + self.counts - shorter, counts=shorter)
 
     @property
     def ordinals(self) -> I64:

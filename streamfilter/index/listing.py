@@ -3,32 +3,25 @@
 Documents join the buckets of their keys, and go on to a longer key where a bucket is full.
 Documents that are forgotten leave the one bucket of each key that lists them, in the same write
 in which others may join it. What a bucket has turned away it goes on counting, so that those who
-look for it go on looking under the longer key. An emptied bucket that has turned nobody away is
-deleted, as if its key had never been written; the front in RAM still calls it perhaps written,
-which costs a look and nothing else.
+look for it go on looking under the longer key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamfilter.index.buckets import Grouped, merged, taken, written
+from streamfilter.index.buckets import Grouped, merged, written
 from streamfilter.index.entries import Entries
-from streamfilter.index.format import ORDINAL_BYTES, Lists, encode_buckets
 from streamfilter.index.longer import DEPTH, cap_at, longer
+from streamfilter.index.page_lists import ReadLists, put_buckets, put_pages, without
 from streamfilter.index.protocol import FAINT_BELOW, Additions, Applied, Removals
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 APPLY_KEYS_MAX = 1 << 24
 """Keys of one write, joining and leaving: they are numbered in 24 bits while they are merged."""
-
-_ORDINAL_BITS = 8 * ORDINAL_BYTES
-
-ReadLists = Callable[[Grouped, Sequence[bytes]], Lists]
 
 
 @dataclass(slots=True)
@@ -63,16 +56,25 @@ class _Keys:
         owners: I64 = self.ordinals[self.cells // self.columns]
         return owners
 
+    @property
+    def whole(self) -> Flags:
+        """Return which keys are of no band: their buckets go on in pages."""
+        whole: Flags = self.cells % self.columns >= self.bands
+        return whole
+
     def go_on(self, which: Flags, depth: int) -> I64:
-        """Lengthen the keys in *which* to *depth* steps; return the cells of those that cannot."""
-        cells, trail = self.cells[which], self.trail[which]
-        ends = (cells % self.columns >= self.bands) | (depth > DEPTH)
+        """Lengthen the keys in *which* to *depth* steps; return the cells of those that cannot.
+
+        Those of whole texts go to pages, and leave.
+        """
+        cells, trail, whole = self.cells[which], self.trail[which], self.whole[which]
+        ends = whole | (depth > DEPTH)
         self.cells = cells[~ends]
         rows, at = np.divmod(self.cells, self.columns)
         if len(self.cells):
             trail = longer(trail[~ends], self.signatures[rows], at, bands=self.bands, depth=depth)
         self.trail = trail[: len(self.cells)]
-        return cells[ends]
+        return cells[ends & ~whole]
 
 
 @dataclass(slots=True)
@@ -133,13 +135,21 @@ def listed(
         names = grouped.key_bytes()
         old = (lists_of if depth else first_lists)(grouped, names)
         about_to_write(grouped.keys)  # before it is: should the write fail, no harm is done
-        gone = grouped.inverse[: len(leaving.cells)]
-        rest, held = _without(old, gone, leaving.owners)
-        lists, away = merged(
-            rest, grouped.inverse[len(gone) :], joining.owners, cap=cap_at(cap, depth)
-        )
-        _put_buckets(entries, bands, names, old, lists)
-        leaving.go_on(~held & (old.overflows > 0)[gone], depth + 1)
+        gone, coming = np.split(grouped.inverse, [len(leaving.cells)])
+        closed = np.concatenate((leaving.whole, joining.whole))[grouped.first] & (old.overflows > 0)
+        rest, held = without(old, gone, leaving.owners)
+        lists, away = merged(rest, coming, joining.owners, cap=cap_at(cap, depth), closed=closed)
+        put_buckets(entries, bands, names, old, lists)
+        onward = ~held & (old.overflows > 0)[gone]
+        paged_in, paged_out = away & joining.whole, onward & leaving.whole
+        if paged_in.any() or paged_out.any():
+            put_pages(
+                entries, bands, grouped.keys, old.overflows,
+                joining=(coming[paged_in], joining.owners[paged_in]),
+                leaving=(gone[paged_out], leaving.owners[paged_out]),
+                lists_of=lists_of, about_to_write=about_to_write, cap=cap,
+            )  # fmt: skip
+        leaving.go_on(onward, depth + 1)
         count.longer += int((~away).sum()) if depth else 0
         count.nowhere.append(joining.go_on(away, depth + 1))
     return count.applied(
@@ -163,30 +173,3 @@ def _leaving(removals: Removals | None) -> _Keys:
     return _Keys.of(
         removals.ordinals, removals.signatures, removals.keys, everywhere, removals.always
     )
-
-
-def _without(old: Lists, groups: NDArray[np.intp], gone: I64) -> tuple[Lists, Flags]:
-    """Return the buckets without ordinal ``gone[j]`` in ``groups[j]``, and for which j it was."""
-    if not len(gone):
-        return old, np.zeros(0, np.bool_)
-    size = len(old.counts)
-    owners = np.repeat(np.arange(size), old.counts)
-    members = owners << _ORDINAL_BITS | old.ordinals
-    asked = groups.astype(np.int64) << _ORDINAL_BITS | gone
-    stay = ~np.isin(members, asked)
-    counts = np.bincount(owners[stay], minlength=size)
-    return Lists(counts, old.ordinals[stay], old.overflows), np.isin(asked, members)
-
-
-def _put_buckets(
-    entries: Entries, bands: str, names: Sequence[bytes], old: Lists, lists: Lists
-) -> None:
-    """Put what is left, delete what was there and is empty now, and leave the rest alone."""
-    left = (lists.counts > 0) | (lists.overflows > 0)
-    if left.all():
-        entries.put(bands, names, encode_buckets(lists))
-        return
-    there = np.flatnonzero(left)
-    entries.put(bands, [names[i] for i in there.tolist()], encode_buckets(taken(lists, there)))
-    emptied = np.flatnonzero(~left & (old.counts > 0))
-    entries.delete(bands, [names[i] for i in emptied.tolist()])

@@ -63,7 +63,12 @@ def longer(keys: U64, signatures: U8, columns: I64, *, bands: int, depth: int) -
     words = np.zeros((len(keys), _WORD), np.uint8)
     places = (begins[:, None] + np.arange(step)) % slots
     words[:, :step] = np.take_along_axis(signatures, places, axis=1)
-    mixed = (keys ^ words.view("<u8").reshape(-1).astype(np.uint64)) + _OFFSET
+    return mixed_with(keys, words.view("<u8").reshape(-1).astype(np.uint64))
+
+
+def mixed_with(keys: U64, words: U64) -> U64:
+    """Return a new key for each key and word: of one key, different words give different keys."""
+    mixed = (keys ^ words) + _OFFSET
     for factor in _FACTORS:  # an odd factor and a shift: each a bijection
         mixed *= factor
         mixed ^= mixed >> np.uint64(32)

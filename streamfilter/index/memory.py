@@ -31,12 +31,14 @@ from streamfilter.index.journal import (
 )
 from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH, cap_at, longer
+from streamfilter.index.pages import page_cap, page_keys
 from streamfilter.index.protocol import (
     FAINT_BELOW,
     Additions,
     Applied,
     Buckets,
     Changes,
+    Copies,
     Documents,
     Meets,
     Removals,
@@ -67,8 +69,8 @@ class MemoryIndex(HasStoredProgress):
         *older, newest = (part.probe(keys, present, signatures) for part in parts)
         return newest.after(older)
 
-    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
-        """Return which of n texts are stored, word for word, in a document that they meet."""
+    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
+        """Return stored documents that have one of n texts, word for word."""
         return copies(self, keys, asked, fingerprints, meets)
 
     def fetch(self, ordinals: I64) -> Documents:
@@ -250,7 +252,10 @@ class _Part:
         if self._ids is not None:
             self._ids[removals.ids[row]].remove(ordinal)
         for column, key in enumerate(removals.keys[row]):
-            self._unlist(_trail(key, removals.signatures[row], column, bands), ordinal)
+            if column < bands:
+                self._unlist(_trail(key, removals.signatures[row], column, bands), ordinal)
+            else:
+                self._unlist_whole(int(key), ordinal)
 
     def _unlist(self, trail: Iterator[int], ordinal: int) -> None:
         """Take *ordinal* out of the first bucket of *trail* that lists it."""
@@ -261,6 +266,16 @@ class _Part:
                     del self._buckets[key]
                 return
             if key not in self._overflows:
+                return
+
+    def _unlist_whole(self, key: int, ordinal: int) -> None:
+        """Take *ordinal* out of the bucket of its whole text, or out of that bucket's pages."""
+        pages = -(-self._overflows.get(key, 0) // page_cap(self._cap))
+        for each in (key, *(_page(key, number) for number in range(1, pages + 1))):
+            if ordinal in self._buckets.get(each, ()):
+                self._buckets[each].remove(ordinal)
+                if not self._buckets[each] and each not in self._overflows:
+                    del self._buckets[each]
                 return
 
     def add(self, additions: Additions, row: int, value: bytes) -> Counter[str]:
@@ -274,6 +289,8 @@ class _Part:
         away: set[int] = set()
         depths = [
             self._list(_trail(key, contents.signatures[row], column, bands), ordinal, away)
+            if column < bands
+            else self._list_whole(int(key), ordinal, away)
             for column, key in enumerate(additions.keys[row])
             if signed or column >= bands
         ]
@@ -303,6 +320,22 @@ class _Part:
             return depth
         return None
 
+    def _list_whole(self, key: int, ordinal: int, away: set[int]) -> int:
+        """Add *ordinal* to the bucket of its whole text, or to a page."""
+        bucket = self._buckets.setdefault(key, [])
+        if ordinal in bucket:
+            return 0
+        turned_away = self._overflows.get(key, 0)
+        if not turned_away and len(bucket) < self._cap:
+            insort(bucket, ordinal)
+            return 0
+        if key not in away:
+            self._overflows[key] = turned_away + 1
+            away.add(key)
+            page = _page(key, 1 + turned_away // page_cap(self._cap))
+            insort(self._buckets.setdefault(page, []), ordinal)
+        return 0
+
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored."""
         for key, bucket in sorted(self._buckets.items()):
@@ -325,6 +358,11 @@ class _Part:
     def _id_keys(self) -> Iterator[bytes]:
         for name, ordinals in (self._ids or {}).items():
             yield from id_keys([name] * len(ordinals), ordinals)
+
+
+def _page(key: int, number: int) -> int:
+    """Return the key of a page of the bucket of *key*."""
+    return int(page_keys(np.array([key], np.uint64), np.array([number]))[0])
 
 
 def _trail(key: np.uint64, signature: U8, column: int, bands: int) -> Iterator[int]:

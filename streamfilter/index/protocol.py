@@ -21,7 +21,7 @@ import numpy as np
 
 from streamfilter.index.levels import Level
 from streamfilter.model import BatchMark, Positions, Window
-from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags
+from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags, distinct
 
 WINDOWS_MAX = 5
 """Alive at a time: each costs every probe a look."""
@@ -110,10 +110,39 @@ class Buckets:
         """
         return tuple(level for each in self.windows for level in (each.shortest, *each.deeper))
 
+    def levels_beside(self, copies: Copies) -> tuple[Level, ...]:
+        """Return all that was found under the keys of bands, and *copies* for the last column."""
+        columns = self.counts.shape[1]
+        return (*(level.of_bands(columns) for level in self.levels), copies.level(columns))
+
     @property
     def ordinals(self) -> I64:
         """Return (counts.sum(),): whom the shortest keys list, row by row, column by column."""
         return self.shortest.ordinals
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Stored documents that have the very text of documents of a batch: one pair in each row."""
+
+    rows: I64
+    """(p,) of the batch."""
+    ordinals: I64
+    """(p,) of the stored ones."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Copies]) -> Copies:
+        """Return the pairs of all *parts*, at least one."""
+        rows = np.concatenate([part.rows for part in parts])
+        return cls(rows, np.concatenate([part.ordinals for part in parts]))
+
+    def level(self, columns: int) -> Level:
+        """Return them as the answers to who asked in the last of so many *columns*."""
+        order = np.argsort(self.rows, kind="stable")
+        rows = distinct(self.rows)
+        counts = np.bincount(np.searchsorted(rows, self.rows), minlength=len(rows))
+        cells, none = rows * columns + columns - 1, np.zeros(len(rows), np.int64)
+        return Level(0, cells, np.cumsum(counts) - counts, counts, self.ordinals[order], none)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +239,26 @@ Meets = Callable[[I64, I64], Flags]
 """Rows of a batch and ordinals, (p,) each → whether the one may meet the other."""
 
 
+class Readable(Protocol):
+    """The reading half of an index."""
+
+    @property
+    def bucket_cap(self) -> int:
+        """Return how many ordinals a bucket lists before it turns newcomers away."""
+
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys*, and with *signatures* what full ones turned away."""
+
+    def fetch(self, ordinals: I64) -> Documents:
+        """Return the documents under *ordinals*."""
+
+    @property
+    def progress(self) -> Progress:
+        """Return how far the index has come, and what it has forgotten."""
+
+
 class Index(Protocol):
     """The memory of one task. Not safe for use from two threads at once."""
 
@@ -226,8 +275,11 @@ class Index(Protocol):
         their full buckets turned away is told, too.
         """
 
-    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
-        """Return which of n texts are stored, word for word, in a document that they meet.
+    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
+        """Return stored documents that have one of n texts, word for word.
+
+        If the text may meet any such document, there is at least one pair. A filter's index never
+        holds two that one text may meet: the second was withheld.
 
         Args:
             keys: (n,) the folded fingerprints, which other texts may share.

@@ -39,6 +39,7 @@ from streamfilter.index.protocol import (
     Applied,
     Buckets,
     Changes,
+    Copies,
     Documents,
     Meets,
     Progress,
@@ -116,8 +117,8 @@ class RocksIndex(HasStoredProgress):
         self._refuse_while_owing()
         return probe_all(self._tables, keys, present, signatures)
 
-    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
-        """Return which of n texts are stored, word for word, in a document that they meet."""
+    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
+        """Return stored documents that have one of n texts, word for word."""
         return copies(self, keys, asked, fingerprints, meets)
 
     def fetch(self, ordinals: I64) -> Documents:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.matching.candidates import Candidates, joined
-from streamfilter.similarity.columns import I64, Flags
+from streamfilter.similarity.columns import I64, Flags, ranks
 
 _WEIGHT_BITS = 16
 _HEAVIEST = (1 << _WEIGHT_BITS) - 1
@@ -110,11 +110,3 @@ def _before(keys: I64, candidates: Candidates, side: Literal["left", "right"]) -
     wanted = candidates.rows << _WEIGHT_BITS | (_HEAVIEST - candidates.weights)
     firsts = np.searchsorted(keys, np.arange(candidates.rows.max(initial=-1) + 1) << _WEIGHT_BITS)
     return np.searchsorted(keys, wanted, side) - firsts[candidates.rows]
-
-
-def ranks(rows: I64) -> I64:
-    """Return for each element of the rising *rows* its place among the equal ones, from 0."""
-    if not len(rows):
-        return rows
-    first = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
-    return np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))

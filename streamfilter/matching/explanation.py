@@ -8,23 +8,25 @@ say anything else than what the filter does.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Additions, Buckets, Changes, Documents, Progress
+from streamfilter.index.protocol import Additions, Changes, Documents, Progress, Readable
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, Fate, Outcome, decide
 from streamfilter.matching.pipeline import Batch, Locate, described, judge
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.matching.search import BEHIND_ALL, Candidate, Readable, candidate_of
+from streamfilter.matching.search import BEHIND_ALL, Candidate, candidate_of, met_in
 from streamfilter.matching.verification import Verifier
 from streamfilter.model import Decision, Source, Verdict
-from streamfilter.similarity.columns import I64, U64, distinct
+from streamfilter.similarity.columns import I64, U64, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 NOWHERE: Locate = partial(Source, "")
@@ -73,23 +75,27 @@ def explain(
 ) -> Explanation:
     """Explain the one document in *sketches* against what is remembered *before* an ordinal."""
     present = sketches.keys_that_count(short=policy.judges_short)
-    buckets = index.probe(sketches.keys, present, sketches.contents.signatures)
     since = index.progress.horizon
-    met_in = _met_in(buckets, range(since, before))
-    candidates = collect(buckets.levels, columns=sketches.keys.shape[1])
-    candidates = candidates.where((candidates.ordinals >= since) & (candidates.ordinals < before))
+
+    def meets(_: I64, ordinals: I64) -> Flags:
+        return (ordinals >= since) & (ordinals < before)
+
+    levels = met_in(index, sketches, meets, short=policy.judges_short)
+    met = _met_under(levels, range(since, before))
+    candidates = collect(levels, columns=sketches.keys.shape[1])
+    candidates = candidates.where(meets(candidates.rows, candidates.ordinals))
     crowd = Crowd.of([candidates], documents=1, most=policy.estimated)
     outnumbered = ~np.isin(candidates.ordinals, crowd.candidates.ordinals)
     stored = index.fetch(distinct(candidates.ordinals))
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     outcome = verifier.verify(candidates, outnumbered=outnumbered)
     decision = SHORT[policy.short_text] if not present.any() else _decided(outcome, stored, locate)
-    steps = _steps(outcome, stored, _bands_of(met_in, sketches.keys.shape[1] - 1))
+    steps = _steps(outcome, stored, _bands_of(met, sketches.keys.shape[1] - 1))
     return Explanation(
         shingles=int(sketches.contents.set_sizes[0]),
         sample=len(sketches.contents.samples.tokens),
         columns=sketches.keys.shape[1] - 1,
-        buckets=_hits(met_in, index.bucket_cap, sketches.keys.shape[1] - 1),
+        buckets=_hits(met, index.bucket_cap, sketches.keys.shape[1] - 1),
         candidates=steps,
         decision=decision,
         reason=_reason(decision, steps, int(outcome.missing.sum())),
@@ -105,30 +111,28 @@ def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
     return dict(decide(outcome, stands, describe=describe, skipped=skipped)).get(0, UNIQUE)
 
 
-def _met_in(buckets: Buckets, remembered: range) -> tuple[list[tuple[int, int]], ...]:
+def _met_under(levels: Sequence[Level], remembered: range) -> tuple[list[tuple[int, int]], ...]:
     """Return (column, ordinal) of whom the one row met, by the length of the key they share."""
     met: tuple[list[tuple[int, int]], ...] = tuple([] for _ in range(DEPTH + 1))
-    for level in buckets.levels:
+    for level in levels:
         found = zip(level.askers.tolist(), level.ordinals.tolist(), strict=True)
         met[level.depth].extend(pair for pair in found if pair[1] in remembered)
     return met
 
 
-def _hits(
-    met_in: tuple[list[tuple[int, int]], ...], cap: int, last: int
-) -> tuple[SharedBucket, ...]:
-    shortest = Counter(column for column, _ in met_in[0])
-    longer = Counter(column for level in met_in[1:] for column, _ in level)
+def _hits(met: tuple[list[tuple[int, int]], ...], cap: int, last: int) -> tuple[SharedBucket, ...]:
+    shortest = Counter(column for column, _ in met[0])
+    longer = Counter(column for level in met[1:] for column, _ in level)
     return tuple(
         SharedBucket(band, shortest[band], band == last, shortest[band] >= cap, longer[band])
         for band in sorted(shortest | longer)
     )
 
 
-def _bands_of(met_in: tuple[list[tuple[int, int]], ...], last: int) -> dict[int, tuple[int, ...]]:
+def _bands_of(met: tuple[list[tuple[int, int]], ...], last: int) -> dict[int, tuple[int, ...]]:
     """Return for each ordinal the bands in which it was met."""
     found: dict[int, tuple[int, ...]] = {}
-    for column, ordinal in sorted(pair for level in met_in for pair in level):
+    for column, ordinal in sorted(pair for level in met for pair in level):
         if column < last:
             found[ordinal] = (*found.get(ordinal, ()), column)
     return found

@@ -15,8 +15,7 @@ import numpy as np
 from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH, cap_at, longer
 from streamfilter.index.protocol import Buckets
-from streamfilter.matching.crowds import ranks
-from streamfilter.similarity.columns import I64, U8, U64, Flags
+from streamfilter.similarity.columns import I64, U8, U64, Flags, ranks
 
 NEVER = np.iinfo(np.int64).max
 
@@ -111,6 +110,7 @@ class Overlay:
         self._columns = keys.shape[1]
         cells = np.flatnonzero(present)
         room = cap - buckets.counts.reshape(-1)[cells].astype(np.int64)
+        room[self._whole(cells)] = NEVER  # its bucket goes on in pages
         self._levels = [Groups.of(keys.reshape(-1)[cells], cells, columns=self._columns, room=room)]
         for depth in range(1, DEPTH + 1):
             level = self._one_longer(signatures, buckets, depth, cap_at(cap, depth))
@@ -135,8 +135,17 @@ class Overlay:
             keys = longer(keys, signatures[rows], at, bands=columns - 1, depth=depth)
         return Groups.of(keys, cells, columns=columns, room=room)
 
+    def _whole(self, cells: I64) -> Flags:
+        """Return which *cells* are of the last column, the whole text's."""
+        whole: Flags = cells % self._columns == self._columns - 1
+        return whole
+
     def levels(self, unique: Flags, asked: Flags, *, first_ordinal: int) -> list[Level]:
-        """Return whom *asked* rows meet among the earlier rows, if those in *unique* are."""
+        """Return whom *asked* rows meet among the earlier rows, if those in *unique* are.
+
+        Of those with its whole text a row meets the latest. A text is unique again only where
+        those before are forgotten, and who is forgotten stays so.
+        """
         levels: list[Level] = []
         away: I64 | None = None
         for depth, level in enumerate(self._levels):
@@ -148,7 +157,8 @@ class Overlay:
                 break  # as in a batch's first round, where nobody is unique yet
             found = level.listed(joining)
             asking = np.flatnonzero(asked[level.rows])
-            levels.append(level.met(depth, joining[found], asking, first_ordinal=first_ordinal))
+            met = level.met(depth, joining[found], asking, first_ordinal=first_ordinal)
+            levels.append(met.latest(self._whole(met.cells)))
             away = level.cells[joining[~found]]
             if not len(away):
                 break

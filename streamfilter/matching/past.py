@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfilter.index.protocol import Index
+from streamfilter.index.protocol import Copies, Index
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
 from streamfilter.model import BatchMark
@@ -77,15 +77,13 @@ class Past:
         """Return those of *pairs* whose candidate is in the past of its document."""
         return pairs.where(self.meets(pairs.rows, pairs.ordinals))
 
-    def but_for_copies(self, present: Flags, sketches: Sketches, index: Index) -> Flags:
-        """Return *present* without the bands of texts that are in the *index*, word for word.
+    def copies(self, present: Flags, sketches: Sketches, index: Index) -> Copies:
+        """Return the documents of the *index* that are copies, word for word, of rows *present*.
 
-        Who is not in a document's past is no copy for it: he may be forgotten.
+        Copies that a document may not see do not count: they may be forgotten.
         """
         whole, fingerprints = sketches.keys[:, -1], sketches.contents.fingerprints
-        wanted = present.copy()
-        wanted[index.copies(whole, present[:, -1], fingerprints, self.meets), :-1] = False
-        return wanted
+        return index.copies(whole, present[:, -1], fingerprints, self.meets)
 
 
 def _ordinals_of(marks: Mapping[int, BatchMark]) -> I64:

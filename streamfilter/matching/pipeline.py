@@ -162,11 +162,11 @@ class _Judging:
             past = Past.reread(as_of, ours.partitions, ours.offsets, index)
         self._past = past
         present = sketches.keys_that_count(short=policy.judges_short)
-        if self._new:  # who is read again meets what was there then
-            present = past.but_for_copies(present, sketches, index)
+        copies = past.copies(present, sketches, index)
+        present[copies.rows, :-1] = False
         buckets = index.probe(sketches.keys, present, ours.contents.signatures)
         self._buckets = buckets = buckets if extent.opens is None else buckets.aged()
-        met = meetings(buckets.levels, columns=sketches.keys.shape[1])
+        met = meetings(buckets.levels_beside(copies), columns=sketches.keys.shape[1])
         crowd = Crowd.of(map(past.among, met), documents=len(ours), most=policy.estimated)
         self._stored = index.fetch(distinct(crowd.candidates.ordinals))
         self._verifier = Verifier(self._stored, ours.contents, policy, first_ordinal, crowd)

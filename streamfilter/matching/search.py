@@ -7,37 +7,18 @@ candidate is compared, none is cut off by ``max_candidates``, and each says how 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from streamfilter.index.protocol import Buckets, Documents, Progress
+from streamfilter.index.buckets import copies
+from streamfilter.index.levels import Level
+from streamfilter.index.protocol import Documents, Meets, Readable
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.decision import Finding, Outcome
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.verification import Verifier
-from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags, distinct
+from streamfilter.similarity.columns import I64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketches
-
-
-class Readable(Protocol):
-    """The reading half of an index."""
-
-    @property
-    def bucket_cap(self) -> int:
-        """Return how many ordinals a bucket lists before it turns newcomers away."""
-
-    def probe(
-        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
-    ) -> Buckets:
-        """Return the buckets of *keys*, and with *signatures* what full ones turned away."""
-
-    def fetch(self, ordinals: I64) -> Documents:
-        """Return the documents under *ordinals*."""
-
-    @property
-    def progress(self) -> Progress:
-        """Return how far the index has come, and what it has forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +45,43 @@ BEHIND_ALL = 1 << 62
 """An ordinal behind every stored document: none of them is of the asker's own batch."""
 
 
-def candidates_of(index: Readable, sketches: Sketches) -> Candidates:
-    """Return the remembered documents that share a key with each row of *sketches*.
+def met_in(
+    index: Readable, sketches: Sketches, meets: Meets, *, short: bool = True
+) -> tuple[Level, ...]:
+    """Return the lists that name what each row of *sketches* shares a key with, or its text.
+
+    Of documents that it does not *meet* those lists may name some, too.
+
+    Args:
+        index: where to look.
+        sketches: of what is asked for.
+        meets: which documents each row may meet.
+        short: whether texts are looked for that are shorter than one shingle.
+    """
+    keys, contents = sketches.keys, sketches.contents
+    present = sketches.keys_that_count(short=short)
+    buckets = index.probe(keys, present, contents.signatures)
+    found = copies(index, keys[:, -1], present[:, -1], contents.fingerprints, meets)
+    return buckets.levels_beside(found)
+
+
+def candidates_of(index: Readable, sketches: Sketches, *, but_for: I64 | None = None) -> Candidates:
+    """Return the remembered documents that share a key, or the text, with each row of *sketches*.
 
     Whatever the policy makes of short texts: a search finds equal ones.
+
+    Args:
+        index: where to look.
+        sketches: of what is asked for.
+        but_for: (n,) the ordinal of each row's own document.
     """
-    keys = sketches.keys
-    buckets = index.probe(keys, sketches.keys_that_count(short=True), sketches.contents.signatures)
-    found = collect(buckets.levels, columns=keys.shape[1])
-    return found.where(found.ordinals >= index.progress.horizon)
+
+    def meets(rows: I64, ordinals: I64) -> Flags:
+        met: Flags = ordinals >= index.progress.horizon
+        return met if but_for is None else met & (ordinals != but_for[rows])
+
+    found = collect(met_in(index, sketches, meets), columns=sketches.keys.shape[1])
+    return found.where(meets(found.rows, found.ordinals))
 
 
 def compared(

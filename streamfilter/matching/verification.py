@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from streamfilter.index.protocol import Documents
 from streamfilter.matching.candidates import Candidates, merge
 from streamfilter.matching.comparers import Compare
-from streamfilter.matching.crowds import Crowd, ranks
+from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import Outcome
 from streamfilter.matching.policy import MatchPolicy, Terms
-from streamfilter.similarity.columns import F64, I64, Contents, Flags, places_of
+from streamfilter.similarity.columns import F64, I64, Contents, Flags, places_of, ranks
 from streamfilter.similarity.minhash import estimate, independent_trials, trials_of_kept
 
 _NONE = np.zeros(0, np.int64)
@@ -216,8 +216,12 @@ class Verifier:
         return np.where(own, stored + ordinals - self.first_ordinal, inside), known
 
     def _equal_texts(self, candidates: Candidates, at: I64, known: Flags, *, every: bool) -> Flags:
-        """Return who has the very same normalised text: *every* one, or the oldest of each row."""
-        equal = candidates.same_text & known
+        """Return who has the very same normalised text: *every* one, or the oldest of each row.
+
+        To judge, the copies that share the whole text's key are enough. In a search a copy may
+        share the keys of bands alone: not all of its pages are read.
+        """
+        equal = known.copy() if every else candidates.same_text & known
         asked = np.flatnonzero(equal)
         ours = self.ours.fingerprints[candidates.rows[asked]]
         equal[asked] = (ours == self._all.fingerprints[at[asked]]).all(axis=1)

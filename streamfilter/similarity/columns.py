@@ -96,6 +96,14 @@ class Samples:
         return cls(tokens, starts_of(sizes), np.concatenate([part.set_sizes for part in parts]))
 
 
+def ranks(rows: I64) -> I64:
+    """Return for each element of the rising *rows* its place among the equal ones, from 0."""
+    if not len(rows):
+        return rows
+    first = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
+    return np.arange(len(rows)) - np.repeat(first, np.diff(np.append(first, len(rows))))
+
+
 def starts_of(sizes: I64) -> I64:
     """Return where each of parts of these *sizes* begins, and where the last one ends."""
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)

@@ -322,3 +322,17 @@ def test_a_directory_keeps_its_retention_and_its_size(tmp_path, monkeypatch):
 def test_a_retention_of_less_than_the_newest_window_is_refused(make, documents):
     with pytest.raises(ValueError, match=r"is too few.*use 2,000 or more"):
         make(retention_documents=documents)
+
+
+@pytest.mark.parametrize("text", ["two words", BASE])
+def test_a_copy_is_found_when_those_of_its_text_that_came_first_are_gone(make, text):
+    """A bucket lists 255 documents: those that came later are in its pages."""
+    texts = make()
+    texts.add_many((f"d{n}", text) for n in range(700))
+    texts.forget_many(f"d{n}" for n in range(400))
+    assert Duplicate("d699", 1.0, True) in texts.duplicates_of(text)
+    assert all(each.same_text for each in texts.duplicates_of(text))
+    texts.forget_many(f"d{n}" for n in range(699))
+    assert texts.duplicates_of(text) == [Duplicate("d699", 1.0, True)]
+    texts.forget("d699")
+    assert texts.duplicates_of(text) == []

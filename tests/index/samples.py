@@ -82,8 +82,13 @@ def keys_of(rows: Sequence[Sequence[int]]) -> Any:
 
 
 def random_keys(rng: random.Random, count: int, *, kinds: int) -> Any:
-    """Keys out of few, so that they meet: within a batch, a row, and with earlier ones."""
-    return keys_of([[rng.randrange(kinds) << 40 for _ in range(COLUMNS)] for _ in range(count)])
+    """Keys out of few, so that they meet: within a batch, a row, and with earlier ones.
+
+    The last column's, of whole texts, are no keys of bands.
+    """
+    keys = keys_of([[rng.randrange(kinds) << 40 for _ in range(COLUMNS)] for _ in range(count)])
+    keys[:, -1] |= np.uint64(1 << 63)
+    return keys
 
 
 def mark(number: int, *spans: tuple[int, int, int], first: int = 0, after: int = 0) -> BatchMark:

@@ -75,8 +75,9 @@ def test_a_copy_is_of_the_same_text_not_only_of_the_same_key(make_index: MakeInd
     add(index, [2, 5], keys_of([[1, 2, 3, 40], [5, 6, 7, 40]]))
     texts = documents([2, 5, 9]).contents.fingerprints[[1, 2, 0, 0]]
     keys, asked = np.array([40, 40, 41, 40], np.uint64), np.array([True, True, True, False])
-    assert index.copies(keys, asked, texts, everyone).tolist() == [True, False, False, False]
-    assert not index.copies(keys[:0], asked[:0], texts[:0], everyone).size
+    found = index.copies(keys, asked, texts, everyone)
+    assert (found.rows.tolist(), found.ordinals.tolist()) == ([0], [5])
+    assert not len(index.copies(keys[:0], asked[:0], texts[:0], everyone).rows)
 
 
 def test_who_does_not_meet_its_original_is_no_copy(make_index: MakeIndex) -> None:
@@ -89,7 +90,8 @@ def test_who_does_not_meet_its_original_is_no_copy(make_index: MakeIndex) -> Non
         met.extend(zip(rows.tolist(), ordinals.tolist(), strict=True))
         return ordinals > 2
 
-    assert index.copies(keys, np.ones(2, bool), texts, forgotten).tolist() == [False, True]
+    found = index.copies(keys, np.ones(2, bool), texts, forgotten)
+    assert (found.rows.tolist(), found.ordinals.tolist()) == ([1], [5])
     assert sorted(met) == [(0, 2), (1, 5)]
 
 

@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 
 from streamfilter.index.memory import MemoryIndex
+from streamfilter.matching.forgetting import Forgetting, Tombstone
 from streamfilter.matching.pipeline import MatchPolicy, judge
+from streamfilter.matching.retention import Retention
 from streamfilter.model import Source, Verdict
-from tests.pipeline.test_sequential_model import SKETCHER, batch_of, run_in_batches, story
+from tests.pipeline.test_sequential_model import (
+    SKETCHER,
+    batch_of,
+    plain,
+    run_in_batches,
+    story,
+)
+from tests.support.model import SequentialModel
 
 POLICY = MatchPolicy()
 STORIES = [" ".join(story(random.Random(number), 60)) for number in range(40)]
@@ -87,3 +96,64 @@ def test_a_copy_takes_no_room_in_a_bucket_of_its_batch(index):
         each.match.document_id for each in beside.decisions[90:]
     ]
     assert np.flatnonzero(beside.unique).tolist() == list(range(40, 50))
+
+
+def reigns(text: str, times: int, *, between: int = 3) -> list[str]:
+    """A text that comes again when it was forgotten, and each time once more soon after."""
+    texts = []
+    for turn in range(times):
+        others = [" ".join(story(random.Random(f"{text} {turn} {n}"), 30)) for n in range(between)]
+        texts += [text, text, *others]
+    return texts
+
+
+@pytest.mark.parametrize("text", ["two words", STORIES[0]], ids=["short", "long"])
+@pytest.mark.parametrize("cap", [1, 2, 3, 8])
+@pytest.mark.parametrize("size", [1, 5, 37])
+def test_a_copy_is_found_however_often_its_text_was_forgotten_before(text, cap, size):
+    """The forgotten stay listed as long as their window lives: here for ever."""
+    texts, memory = reigns(text, 80 if size == 5 else 30), Retention(documents=3, least=10_000)
+    policy, index = MatchPolicy(short_text="exact_only"), MemoryIndex(slots=128, bucket_cap=cap)
+    model = SequentialModel(cap=cap)
+    sketches, expected = SKETCHER.sketch(texts), []
+
+    def extents(index, size):
+        progress = index.progress
+        extent = memory.extent(progress, index.windows)
+        model.forget(extent.horizon, opens=extent.opens is not None)
+        for row in range(progress.next_ordinal, progress.next_ordinal + size):
+            expected.append(model.judge(f"d{row}", sketches, row))
+        model.end_batch()
+        return extent
+
+    decisions = run_in_batches(texts, repeat(size), index, policy, extents=extents)
+    for got, want in zip(decisions, expected, strict=True):
+        assert plain(got) == (want.verdict, want.matches, want.truncated)
+    verdicts = [str(each.verdict) for text_, each in zip(texts, decisions, strict=True)
+                if text_ == text]  # fmt: skip
+    assert set(verdicts) == {"unique", "exact_duplicate"}
+    first = batch_of([f"d{row}" for row in range(len(texts))], range(len(texts)))
+    again = judge(
+        first, sketches, index=index, policy=policy,
+        locate=lambda partition, offset: Source("t", partition, offset), number=-1,
+        first_ordinal=len(texts), as_of=index.marks_covering(first.partitions, first.offsets),
+    )  # fmt: skip
+    assert [plain(each) for each in again.decisions] == [plain(each) for each in decisions]
+
+
+def test_a_copy_is_found_however_often_its_batch_forgot_its_text():
+    """Places in lists are kept until the batch is written: nine of one text fill no bucket."""
+    texts, policy = ["two words"] * 60, MatchPolicy(short_text="exact_only")
+    ids = [f"d{row // 3}" for row in range(60)]
+    tombstones = [Tombstone(row, row, f"d{row // 3 - 1}") for row in range(3, 60, 3)]
+    index = MemoryIndex(slots=128, bucket_cap=2, ids=True)
+    judged = judge(
+        batch_of(ids, range(60)), SKETCHER.sketch(texts), index=index, policy=policy,
+        locate=lambda partition, offset: Source("t", partition, offset), number=0, first_ordinal=0,
+        forgetting=Forgetting.of(tombstones, ids, index, first_ordinal=0),
+    )  # fmt: skip
+    verdicts = [str(each.verdict) for each in judged.decisions]
+    assert verdicts == ["unique", "exact_duplicate", "exact_duplicate"] * 20
+    assert [each.match.document_id for each in judged.decisions if each.match] == [
+        f"d{row // 2}" for row in range(40)
+    ]

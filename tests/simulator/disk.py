@@ -19,6 +19,7 @@ from streamfilter.index.protocol import (
     Applied,
     Buckets,
     Changes,
+    Copies,
     Documents,
     Index,
     Meets,
@@ -159,7 +160,7 @@ class SimIndex:
             self._world.tell(self._life.name, "meets somebody under a key of the second split")
         return found
 
-    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Flags:
+    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
         return copies(self, keys, asked, fingerprints, meets)
 
     @property

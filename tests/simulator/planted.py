@@ -24,7 +24,7 @@ from streamfilter.engine import (
 from streamfilter.engine.ports import Entry, Outgoing, Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.transactor import StepResult
-from streamfilter.index import longer, memory
+from streamfilter.index import buckets, longer, memory
 from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Buckets, Changes
 from streamfilter.matching import batch, overlay
@@ -38,6 +38,8 @@ from tests.simulator.log import SimLog, SimReader
 from tests.simulator.oracle import Watcher
 from tests.simulator.texts import keys_of
 
+FORGETFUL = {"cap": 1, "retentions": (Retention(documents=2, least=100),), "forgets": 0.0}
+"""A world in which texts come again, forgotten, while those before are still stored."""
 CALM = dict.fromkeys(world.FAULTS, 0.0)
 """Rates of a world in which nothing goes wrong by itself."""
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -425,6 +427,31 @@ def a_window_begins_with_full_buckets(patch: pytest.MonkeyPatch) -> None:
     only_in_worlds(patch, cap=1, retentions=(Retention(documents=2),))
 
 
+def the_forgotten_hide_a_copy(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks for a copy in the pages of a bucket that forgotten documents have filled."""
+    patch.setattr(buckets, "paged", lambda *_, **__: iter(()))
+    only_in_worlds(patch, **FORGETFUL)
+
+
+def copies_are_restored_without_pages(patch: pytest.MonkeyPatch) -> None:
+    """A restore writes what the bucket of a whole text turned away into its first page alone."""
+    real = restore.Replay._write
+
+    def write(self: Any) -> Iterator[float | None]:
+        steps = real(self)
+        while True:
+            with pytest.MonkeyPatch.context() as now:
+                now.setattr(memory, "_page", lambda key, number: key)
+                try:
+                    waiting = next(steps)
+                except StopIteration:
+                    return
+            yield waiting
+
+    patch.setattr(restore.Replay, "_write", write)
+    only_in_worlds(patch, **FORGETFUL)
+
+
 def a_window_is_dropped_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """What a batch will forget is gone at once, and the batch may be aborted."""
     real = Retention.extent_of
@@ -511,6 +538,8 @@ PLANTED = tuple(
         (a_batch_is_ours_by_its_number, "refusal"),
         (time_is_the_clocks, "changelog"),
         (a_record_read_again_has_the_horizon_of_now, "misjudged"),
+        (the_forgotten_hide_a_copy, "misjudged"),
+        (copies_are_restored_without_pages, "state"),
         (a_window_begins_with_full_buckets, "misjudged"),
         (a_window_is_dropped_before_the_commit, "state"),
         (the_changelog_is_cut_off_before_the_commit, "trimmed"),

@@ -71,12 +71,16 @@ def trail(key: int, signature: bytes, band: int | None, bands: int) -> Iterator[
     for step in (3, 3, 6, 6):
         slots = [signature[(place + i) % len(signature)] for i in range(step)]
         place += step
-        key ^= int.from_bytes(bytes(slots), "little")
-        key = (key + 0x9E3779B97F4A7C15) % 2**64
-        for factor in (0xD6E8FEB86659FD93, 0x9FB21C651E98DF25):
-            key = key * factor % 2**64
-            key ^= key >> 32
+        key = mixed(key, int.from_bytes(bytes(slots), "little"))
         yield key
+
+
+def mixed(key: int, word: int) -> int:
+    key = ((key ^ word) + 0x9E3779B97F4A7C15) % 2**64
+    for factor in (0xD6E8FEB86659FD93, 0x9FB21C651E98DF25):
+        key = key * factor % 2**64
+        key ^= key >> 32
+    return key
 
 
 class SequentialModel:
@@ -99,6 +103,12 @@ class SequentialModel:
         """With which ordinal each window begins."""
         self.fresh: list[tuple[Stored, list[int]]] = []
         """Of the batch under way: who is remembered, and with which keys."""
+        self.equal: dict[bytes, list[int]] = {}
+        """Who was ever remembered, by the text."""
+        self.turned: dict[tuple[int, int], int] = {}
+        """How many documents the bucket of a whole text has sent to its pages."""
+        self.turned_before: dict[tuple[int, int], int] = {}
+        """The same when the batch under way began."""
         self.gone: dict[int, Stored] = {}
         """Who was forgotten by it."""
 
@@ -124,10 +134,12 @@ class SequentialModel:
             away = {each.ordinal for each, _ in self.fresh} | self.gone.keys()
             for bucket in self.buckets.values():
                 bucket[:] = [ordinal for ordinal in bucket if ordinal not in away]
+            self.turned = dict(self.turned_before)
             for me, keys in self.fresh:
                 if me.ordinal not in self.gone:
                     self._list_all(me, keys)
         self.gone, self.fresh = {}, []
+        self.turned_before = dict(self.turned)
 
     def judge(self, doc_id: str, sketches, row: int) -> Verdict:
         contents, samples = sketches.contents, sketches.contents.samples
@@ -147,6 +159,7 @@ class SequentialModel:
         verdict = self._decide(me, keys)
         if verdict.verdict == "unique":
             self.documents[me.ordinal] = me
+            self.equal.setdefault(me.fingerprint, []).append(me.ordinal)
             self.fresh.append((me, keys))
             self._list_all(me, keys)
         return verdict
@@ -156,7 +169,19 @@ class SequentialModel:
             self._list(me, key, column if column < len(keys) - 1 else None, len(keys) - 1)
 
     def _list(self, me: Stored, key: int, band: int | None, bands: int) -> None:
-        """List *me* under *key*, or under the first longer one whose bucket is not full."""
+        """List *me* under *key*, or under the first longer one whose bucket is not full.
+
+        The bucket of a whole text goes on in pages, and is closed once it was full.
+        """
+        if band is None:
+            place = self.window, key
+            bucket, turned = self.buckets.setdefault(place, []), self.turned.get(place, 0)
+            if turned or len(bucket) >= self.cap:
+                self.turned[place] = turned + 1
+                page = mixed(key, 1 + turned // min(8 * self.cap, 255))
+                bucket = self.buckets.setdefault((self.window, page), [])
+            bucket.append(me.ordinal)
+            return
         for depth, each in enumerate(trail(key, me.signature, band, bands)):
             bucket = self.buckets.setdefault((self.window, each), [])
             if len(bucket) < (min(8 * self.cap, 255) if depth else self.cap):
@@ -198,9 +223,8 @@ class SequentialModel:
         return {place: kept for place, kept in below.items() if kept}
 
     def _decide(self, me: Stored, keys: list[int]) -> Verdict:
-        for ordinal in sorted(self._remembered(self._buckets_of(keys[-1]))):
-            if self.documents[ordinal].fingerprint == me.fingerprint:
-                return Verdict("exact_duplicate", [(self.documents[ordinal].id, 1.0, 0)])
+        for ordinal in self._remembered([self.equal.get(me.fingerprint, [])]):
+            return Verdict("exact_duplicate", [(self.documents[ordinal].id, 1.0, 0)])
         shared: dict[int, int] = {}
         weights: dict[int, int] = {}
         for band, key in enumerate(keys[:-1]):

@@ -1,0 +1,114 @@
+"""Which buckets and pages a write changes: documents leave the one list that has them, or join.
+
+An emptied bucket that has turned no document away is deleted, as if its key had never been
+written. The front in RAM still calls the key perhaps written, which costs a look and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamfilter.index.buckets import Grouped, merged, taken
+from streamfilter.index.entries import Entries
+from streamfilter.index.format import ORDINAL_BYTES, Lists, encode_buckets
+from streamfilter.index.pages import page_cap, page_keys, pages_of
+from streamfilter.similarity.columns import I64, U64, Flags, distinct, ranks
+
+_ORDINAL_BITS = 8 * ORDINAL_BYTES
+_PAGE_BITS = 32
+
+ReadLists = Callable[[Grouped, Sequence[bytes]], Lists]
+Members = tuple[NDArray[np.intp], I64]
+"""(m,) of which bucket, and (m,) ordinals."""
+
+
+def put_pages(
+    entries: Entries,
+    bands: str,
+    keys: U64,
+    turned_away: I64,
+    *,
+    joining: Members,
+    leaving: Members,
+    lists_of: ReadLists,
+    about_to_write: Callable[[U64], None],
+    cap: int,
+) -> None:
+    """Put into *entries* the pages without those *leaving*, and with those *joining* in them.
+
+    Args:
+        entries: Of the write.
+        bands: The family of the buckets.
+        keys: (b,) of the first buckets.
+        turned_away: (b,) what they counted before this write.
+        joining: Documents that a bucket turns away.
+        leaving: Documents that are in no bucket, of buckets that have turned documents away.
+        lists_of: Reads lists.
+        about_to_write: Hears of distinct, rising keys before they are written.
+        cap: Of the first buckets.
+    """
+    # A document has one place in a page, also if two of its keys are the same.
+    bits = np.uint64(_ORDINAL_BITS)
+    tagged = distinct(joining[0].astype(np.uint64) << bits | joining[1].astype(np.uint64))
+    groups = (tagged >> bits).astype(np.int64)
+    ordinals = (tagged & (np.uint64(1) << bits) - np.uint64(1)).astype(np.int64)
+    numbers = 1 + (turned_away[groups] + ranks(groups)) // page_cap(cap)
+    wanted = groups << _PAGE_BITS | numbers
+    places = distinct(np.concatenate((wanted, _pages_of(leaving[0], turned_away, cap))))
+    owners = places >> _PAGE_BITS
+    grouped = Grouped.of(page_keys(keys[owners], places & (1 << _PAGE_BITS) - 1))
+    names = grouped.key_bytes()
+    old = lists_of(grouped, names)
+    about_to_write(grouped.keys)
+    # Which page lists a document is not known: it leaves whichever page of its bucket does.
+    rest, _ = without(old, *leaving, owners=owners[grouped.first])
+    coming = grouped.inverse[np.searchsorted(places, wanted)]
+    lists, _ = merged(rest, coming, ordinals, cap=page_cap(cap))
+    changed = rest.counts < old.counts
+    changed[coming] = True
+    these = np.flatnonzero(changed)
+    chosen = [names[i] for i in these.tolist()]
+    put_buckets(entries, bands, chosen, taken(old, these), taken(lists, these))
+
+
+def _pages_of(groups: NDArray[np.intp], turned_away: I64, cap: int) -> I64:
+    """Return all pages of the buckets in *groups*: the bucket's number above the page's."""
+    owners = distinct(groups.astype(np.int64))
+    counts = pages_of(turned_away[owners], cap)
+    numbers = ranks(np.repeat(owners, counts)) + 1
+    return np.repeat(owners, counts) << _PAGE_BITS | numbers
+
+
+def without(
+    old: Lists, groups: NDArray[np.intp], gone: I64, *, owners: I64 | None = None
+) -> tuple[Lists, Flags]:
+    """Return the buckets without ordinal ``gone[j]`` in ``groups[j]``, and for which j it was.
+
+    With *owners*, ``groups[j]`` names all buckets of one owner.
+    """
+    if not len(gone):
+        return old, np.zeros(0, np.bool_)
+    size = len(old.counts)
+    buckets = np.repeat(np.arange(size), old.counts)
+    members = (buckets if owners is None else owners[buckets]) << _ORDINAL_BITS | old.ordinals
+    asked = groups.astype(np.int64) << _ORDINAL_BITS | gone
+    stay = ~np.isin(members, asked)
+    counts = np.bincount(buckets[stay], minlength=size)
+    return Lists(counts, old.ordinals[stay], old.overflows), np.isin(asked, members)
+
+
+def put_buckets(
+    entries: Entries, bands: str, names: Sequence[bytes], old: Lists, lists: Lists
+) -> None:
+    """Put what is left, delete what was there and is empty now, and leave the rest alone."""
+    left = (lists.counts > 0) | (lists.overflows > 0)
+    if left.all():
+        entries.put(bands, names, encode_buckets(lists))
+        return
+    there = np.flatnonzero(left)
+    entries.put(bands, [names[i] for i in there.tolist()], encode_buckets(taken(lists, there)))
+    emptied = np.flatnonzero(~left & (old.counts > 0))
+    entries.delete(bands, [names[i] for i in emptied.tolist()])
