@@ -143,6 +143,8 @@ def command(
             sampled, report = None, evaluate(run, read_truth(pairs), **shares)
             for note in () if report.sound else run.notes:
                 standard.say(note)
+    if report.given and report.verdicts[Verdict.REJECTED.value] == report.given:
+        raise all_broken(report.given)  # a report of nothing but zeros would look like an answer
     if sampled is not None and plot is not None:
         draw(sampled, plot)
     if output == "json":
@@ -152,8 +154,6 @@ def command(
         standard.answer(as_text(report, **shares))
         if sampled is not None:
             standard.answer(f"\n{sample_as_text(sampled.sample)}")
-    if report.given and report.verdicts[Verdict.REJECTED.value] == report.given:
-        raise all_broken(report.given)
     return ExitCode.OK if _passes(report, min_recall, min_precision) else UNSOUND
 
 

@@ -120,6 +120,7 @@ def sample_as_text(sample: BruteForceSample | RecordSample) -> str:
         f"               {sample.false_candidates:,} pairs below it meet a forwarded one "
         f"and are rejected (false positives), {in_vain:.2f} a document",
         "",
+        "pairs of different texts; copies of a text count once",
         "similarity         pairs       met   measured   95 % interval   theory",
     ]
     for bucket in sample.curve:

@@ -26,8 +26,11 @@ from streamfilter.commands.plan_capacity import (
 )
 from streamfilter.config.configuration import Config
 from streamfilter.evaluation.brute_force import all_pairs
-from streamfilter.files.sampling import documents_of, pass_over
+from streamfilter.files.inputs import for_files
+from streamfilter.files.sampling import documents_of
+from streamfilter.files.summary import all_broken, no_documents
 from streamfilter.index.seeds import MEASURING
+from streamfilter.model import Malformed
 from streamfilter.process import standard
 from streamfilter.similarity.scheme import LAYOUTS, Scheme
 from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
@@ -153,6 +156,8 @@ class ShapeCounts:
     """What a shape makes of all pairs of a sample, by their exact similarities."""
 
     documents: int
+    broken: int
+    """Records before the last of them that could not be read."""
     similar: int
     """Pairs at or above the threshold."""
     missed: float | None
@@ -167,8 +172,12 @@ def _seen(shape: Shape, threshold: float, path: str, config: Config) -> ShapeCou
     """Count over *path* what cannot be known without documents: how similarities spread."""
     if config.scheme().fields:
         raise click.UsageError("records meet by equal fields, which is no matter of chance")
-    found = islice(documents_of([path], config, rejected=pass_over), SAMPLE_RECORDS)
-    texts = [text for _, text in found]
+    config = for_files(config, [path])
+    broken: list[Malformed] = []
+    found = documents_of([path], config, rejected=lambda _, malformed: broken.append(malformed))
+    texts = [text for _, text in islice(found, SAMPLE_RECORDS)]
+    if not texts:
+        raise all_broken(len(broken)) if broken else no_documents(path)
     sketcher = Sketcher(config.scheme(), seed=MEASURING)
     similarity = all_pairs(texts, sketcher, floor=FLOOR).similarity
     curve = np.array(shape.curve(1_000))
@@ -177,6 +186,7 @@ def _seen(shape: Shape, threshold: float, path: str, config: Config) -> ShapeCou
     others = len(texts) * (len(texts) - 1) // 2 - int(similar.sum())
     return ShapeCounts(
         documents=len(texts),
+        broken=len(broken),
         similar=int(similar.sum()),
         missed=float((1 - chances[similar]).mean()) if similar.any() else None,
         extra=float(chances[~similar].sum()) / max(others, 1),
@@ -292,10 +302,12 @@ def _about_pairs(shape: Shape, threshold: float, seen: ShapeCounts | None) -> li
             "nearly all lie near 0",
             "    and it is one in thousands: --sample FILE counts it. Verification rejects those",
         ]
-    missed_seen = "nothing is" if seen.missed is None else f"{seen.missed:.4f} are"
+    known = seen.missed is not None
+    share = f"{seen.missed:.4f} of them are missed" if known else "what is missed is not known"
+    broken = f" ({seen.broken:,} records could not be read)" if seen.broken else ""
     return [
-        f"  of {seen.documents:,} documents of the sample {seen.similar:,} pairs reach the "
-        f"threshold; {missed_seen} missed",
+        f"  of {seen.documents:,} documents of the sample{broken} {seen.similar:,} pairs reach the "
+        f"threshold; {share}",
         f"  looks at {seen.extra:.2g} of the pairs below it; verification rejects those",
         f"  a document meets {seen.candidates:.3f} earlier ones of the sample",
     ]

@@ -82,13 +82,14 @@ class CurveBin:
 def measured_curve(
     pairs: Pairs, keys: Sequence[NDArray[np.uint64]], probability: Callable[[float], float]
 ) -> list[CurveBin]:
-    """Return the buckets that have pairs, in rising order.
+    """Return the buckets that have pairs of different texts, in rising order.
 
     Args:
         pairs: pairs of documents with their true similarity.
         keys: for each seed (n, bands) the keys of the documents, without the whole text's.
         probability: the theory: similarity to chance of sharing a key.
     """
+    pairs = different(pairs)
     met = [met_of(pairs, each) for each in keys]
     points = np.linspace(0.0, 1.0, STEPS + 1)
     curve = np.array([probability(point + (1 - point) * CHANCE) for point in points.tolist()])
@@ -113,6 +114,21 @@ def _buckets(
             similarity=float(pairs.similarity[inside].mean()),
             documents=len(np.union1d(pairs.later[inside], pairs.earlier[inside])),
         )
+
+
+def different(pairs: Pairs) -> Pairs:
+    """Return each pair of different texts once, by the first documents that have them.
+
+    Copies of two texts share their keys, or not, all together: they are one trial, not many.
+    (0, 1, .8), (0, 2, .8), (1, 2, 1.0) are (0, 1, .8) and (1, 1, 1.0): 2 is a copy of 1.
+    """
+    rows = int(max(pairs.later.max(initial=-1), pairs.earlier.max(initial=-1))) + 1
+    same, first = pairs.similarity == 1.0, np.arange(rows)
+    np.minimum.at(first, pairs.later[same], pairs.earlier[same])
+    one, other = first[pairs.later], first[pairs.earlier]
+    two = np.maximum(one, other) * rows + np.minimum(one, other)
+    kept = np.unique(two, return_index=True)[1]
+    return Pairs(one[kept], other[kept], pairs.similarity[kept])
 
 
 def met_of(pairs: Pairs, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:

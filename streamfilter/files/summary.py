@@ -19,6 +19,14 @@ def all_broken(records: int) -> BrokenInput:
     )
 
 
+def no_documents(path: str) -> BrokenInput:
+    """Return the end of a verb whose file has no document to look at."""
+    return BrokenInput(
+        f"{path}: holds no document with a text\n    cure: name a file that does; "
+        "`streamfilter peek FILE` shows how its records are read"
+    )
+
+
 @dataclass(slots=True)
 class Summary:
     """Counts of one run."""

@@ -118,6 +118,24 @@ def test_plan_says_what_it_assumes_of_similarities_or_counts_them_in_a_sample(ca
     assert run(capsys, "plan", "--sample", str(tmp_path / "none"))[0] != 0
 
 
+def test_plan_of_a_sample_without_texts_is_refused_and_broken_records_are_counted(capsys, tmp_path):
+    sample = tmp_path / "in.jsonl"
+    rows = [json.dumps({"uuid": n, "body": f"the old mill by the river {n}"}) for n in range(9)]
+    sample.write_text("\n".join(rows))
+    code, out, err = run(capsys, "plan", "--sample", str(sample))
+    assert (code, out) == (65, "")
+    assert "all 9 records are broken" in err
+    sample.write_text("\n".join([*rows, json.dumps({"id": "a", "text": "one two three four"})]))
+    code, out, _ = run(capsys, "plan", "--sample", str(sample))
+    assert code == 0
+    assert "of 1 documents of the sample (9 records could not be read) 0 pairs" in out
+    assert "what is missed is not known" in out
+    sample.write_text("")
+    code, out, err = run(capsys, "plan", "--sample", str(sample))
+    assert (code, out) == (65, "")
+    assert "holds no document with a text" in err
+
+
 def test_plan_without_options_is_the_configured_shape(capsys):
     bands = ("--set", "similarity.bands=20", "--set", "similarity.rows=5")
     told = run_json(capsys, "plan", *bands)
