@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-import importlib.util
 import io
 import logging
 import os
@@ -18,30 +17,45 @@ from streamfilter.process import logs, standard
 from streamfilter.process.cures import CURES
 from streamfilter.stops import ExitCode, Stop, no_room, starved
 
-VERBS = {
-    "run": "Filter between Kafka topics, exactly once, until stopped.",
-    "filter": "Filter files: JSON Lines, CSV, Avro, Parquet; needs no broker.",
-    "init": "Write a first configuration, with text and id found in the topic's records.",
-    "check": "Say everything that is wrong with a configuration, before it runs.",
-    "peek": "Show how a topic's records are read: id, text, or why not.",
-    "demo": "See it work on an embedded broker, with nothing installed.",
-    "feed": "Fill the input topic with stories, to see a service work.",
-    "plan": "Show which bands and rows find how many duplicates.",
-    "compare": "Say how similar two texts are, and how that was decided.",
-    "evaluate": "Measure recall, precision and conservation against a truth.",
-    "bench": "Measure speed, stage by stage.",
-    "query": "Find the near-duplicates of a text in an index.",
-    "explain": "Show each step of one document's verdict.",
-    "pairs": "Find all near-duplicate pairs of a file.",
-    "forget": "Let the service forget documents by their ids.",
-    "reset": "Let a group begin anew: changelog, offsets and index are removed.",
-    "backup": "Copy a running index.",
-    "restore": "Bring an index back from a copy.",
-    "verify": "Say whether an index is whole.",
+TASKS = {
+    "Run": {
+        "run": "Filter between Kafka topics, exactly once, until stopped.",
+        "filter": "Filter files: JSON Lines, CSV, Avro, Parquet; needs no broker.",
+    },
+    "Set up": {
+        "init": "Write a first configuration, with text and id found in the topic's records.",
+        "check": "List everything that is wrong with a configuration, before it runs.",
+        "peek": "Show how a topic's records are read: id, text, or why not.",
+        "plan": "Show which bands and rows find how many duplicates, and how large an index grows.",
+    },
+    "Try": {
+        "demo": "Watch the filter work on an embedded broker, with nothing else installed.",
+        "feed": "Fill the input topic with stories, to watch a service work.",
+    },
+    "Look into": {
+        "query": "Find the near-duplicates of a text in an index.",
+        "explain": "Show each step of one document's verdict.",
+        "compare": "Show how similar two texts are, and how that was decided.",
+        "pairs": "Find all near-duplicate pairs of a file.",
+    },
+    "Repair": {
+        "forget": "Let the service forget documents by their ids.",
+        "backup": "Copy a running index.",
+        "restore": "Bring an index back from a copy.",
+        "verify": "Check whether an index is whole.",
+        "reset": "Begin anew: remove the group's changelog, offsets and index.",
+    },
+    "Measure": {
+        "evaluate": "Measure recall, precision and conservation against a truth.",
+        "bench": "Measure speed, stage by stage.",
+    },
 }
-"""Every verb is ``commands/VERB.py`` with a click command called ``command``; a verb whose
-file is not there yet is not shown. Files are imported when their verb is used, so that one
-that is broken, or slow to import, costs the others nothing."""
+"""The verbs under the headings of ``--help``.
+
+Every verb is ``commands/VERB.py`` with a click command called ``command``. Files are imported when
+their verb is used: one that is broken, or slow to import, does not affect the others."""
+
+VERBS = {verb: line for verbs in TASKS.values() for verb, line in verbs.items()}
 
 EPILOG = """\b
 Examples:
@@ -65,29 +79,26 @@ COLLECT_EVERY = (100_000, 20, 20)
 walked all modules a dozen times while importing them, and each batch's records for nothing."""
 
 
-def module_of(verb: str) -> str:
-    """Return the module that holds *verb*."""
-    return f"streamfilter.commands.{verb}"
-
-
 class Verbs(click.Group):
     """Imports a verb when it is called, not before."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs that are there, in the order of the table."""
-        return [verb for verb in VERBS if importlib.util.find_spec(module_of(verb))]
+        """Return the verbs in the order of the table."""
+        return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the verb's command, or None for an unknown one."""
-        if cmd_name not in VERBS or not importlib.util.find_spec(module_of(cmd_name)):
+        if cmd_name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(module_of(cmd_name)).command
+        module = importlib.import_module(f"streamfilter.commands.{cmd_name}")
+        command: click.Command = module.command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs from the table, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, VERBS[verb]) for verb in self.list_commands(ctx)])
+        """List the verbs by task, without importing them."""
+        for task, verbs in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl(list(verbs.items()))
 
 
 @click.command(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -40,11 +38,6 @@ from streamfilter.stops import ExitCode
 
 UNSOUND = 1
 """Exit code of a run that broke a promise, or missed a required share."""
-
-TOPICS = "streamfilter.kafka.outputs"
-"""Where ``read_run(config, reader) -> Run`` reads the topics of a service."""
-
-HAS_TOPICS = importlib.util.find_spec(TOPICS) is not None
 
 EPILOG = """\b
 Examples:
@@ -90,12 +83,7 @@ withheld, or if a share is below its --min.
               help="What it withheld.")  # fmt: skip
 @click.option("--dead-letter", metavar="PATH", shell_complete=completed_files,
               help="What it could not read, if it had that.")  # fmt: skip
-@click.option(
-    "--topics",
-    is_flag=True,
-    hidden=not HAS_TOPICS,
-    help="Judge the topics of --config instead of files.",
-)
+@click.option("--topics", is_flag=True, help="Judge the topics of --config instead of files.")
 @click.option(
     "--recall-from",
     type=click.FloatRange(0, 1),
@@ -166,8 +154,6 @@ def _check_sample(topics: bool, others: dict[str, Any]) -> None:
 
 def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) -> None:
     outputs = [others["unique"], others["duplicates"]]
-    if topics and not HAS_TOPICS:
-        raise click.UsageError("this version judges files only")
     if topics and (inputs or any(outputs)):
         raise click.UsageError("--topics reads the topics of --config; leave the files out")
     if not topics and not inputs:
@@ -210,9 +196,9 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
 
 def _topics_run(config: Config) -> Run:
     """Return the run that the topics of *config* hold, read committed."""
-    wire = importlib.import_module(TOPICS)  # Kafka's client only when it is wanted
-    run: Run = wire.read_run(config, reader_for(config))
-    return run
+    from streamfilter.kafka.outputs import read_run as read_topics  # Kafka's client is large
+
+    return read_topics(config, reader_for(config))
 
 
 def _passes(report: Report, min_recall: float, min_precision: float) -> bool:

@@ -19,11 +19,6 @@ SHOWN_CHARACTERS_MAX = 80
 
 _MAPPING_WANTED = ("model_type", "model_attributes_type", "dict_type")
 
-_NOT_BUILT: dict[tuple[str, ...], str] = {
-    ("input", "format", "cloudevents"): "format cloudevents is not built yet; use json or text",
-}
-"""What the design has and the code has not: settings, and values of settings → what to write."""
-
 
 @dataclass(frozen=True, slots=True)
 class LocatedProblem:
@@ -134,9 +129,6 @@ def _problem(
 ) -> Problem:
     key = ".".join(map(str, location))
     path = tuple(map(str, location))
-    unbuilt = _NOT_BUILT.get(path) or _NOT_BUILT.get((*path, str(details["input"])))
-    if unbuilt is not None:
-        return Problem(key, f"got {show(details['input'])}", unbuilt)
     owner = _owner(location, model)
     if details["type"] == "extra_forbidden" and owner is not None:
         cure = did_you_mean(str(location[-1]), list(owner.model_fields))

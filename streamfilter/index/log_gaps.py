@@ -26,7 +26,7 @@ from streamfilter.index.store import STAMP, options_of, stored_families
 BLOCK_BYTES = 32_768
 FRAGMENT_HEAD = 7
 """Bytes before each fragment of a record: a sum of 4, a length of 2, a type."""
-FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+FULL, FIRST, LAST = 1, 2, 4
 BATCH_HEAD = 12
 """Bytes before the entries of a write: its sequence number and their count."""
 NEEDED_BYTES = 48

@@ -73,19 +73,6 @@ def least_likely(truth: F64 | float, trials: I64, *, deviations: float) -> F64:
     return np.asarray(share - 1.0 / trials)
 
 
-def chance_similar(similarity: float, *, agree: int = 90, of: int = 100) -> float:
-    """Return P(at least *agree* of *of* slots are equal) for a pair of *similarity*.
-
-    The sketch rule of Broder's; slots kept whole, not cut to 8 bits.
-
-    Raises:
-        ValueError: *agree* is not among 1 to *of*.
-    """
-    if not 1 <= agree <= of:
-        raise ValueError(f"{agree} of {of} slots cannot agree; use 1 to {of}, such as 90 of 100")
-    return chance_at_least(agree, trials=of, chance=similarity)
-
-
 def chance_below(threshold: float, estimate: float, sample: int) -> float:
     """Return P(true similarity < *threshold*) given an *estimate* from *sample* trials.
 

@@ -24,8 +24,6 @@ from streamfilter.similarity.ordering import normal_form
 SEPARATOR = "\x1f"
 """Between the fields of a record as one text: ASCII has had a character for it since 1963."""
 
-FIELD_KINDS = ("words", "digits", "exact")
-
 _NOT_WORDS = re.compile(r"[\W_]+")
 
 

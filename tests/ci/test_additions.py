@@ -219,8 +219,8 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         Edit("streamfilter/commands/label.py", VERB),
         Edit(
             "streamfilter/cli.py",
-            '    "label": "Print what this filter is called.",\n',
-            anchor="VERBS = {\n",
+            '        "label": "Print what this filter is called.",\n',
+            anchor='    "Run": {\n',
         ),
     ],
 }

@@ -224,10 +224,6 @@ def test_a_value_out_of_its_bounds_is_one_problem_with_a_cure(override):
     assert problem.cure
 
 
-def test_what_is_not_built_yet_is_said_honestly():
-    assert "not built yet" in only(problems_of("input.format=cloudevents")).cure
-
-
 def test_a_reference_that_leads_nowhere_is_a_problem_at_its_key():
     problem = only(problems_of("kafka.group=${NO_SUCH_TEAM}"))
     assert (problem.key, problem.got) == (
