@@ -59,7 +59,8 @@ def command(
     so and names a registry, where their schema is added.
     """
     from streamfilter.kafka import topics
-    from streamfilter.kafka.broker.traffic import Feed, TrafficError
+    from streamfilter.kafka.broker.traffic import FEEDING, Feed, TrafficError
+    from streamfilter.kafka.clients import plain_producer
 
     options.say_unread(files)
     config = options.load(files, overrides)
@@ -70,7 +71,7 @@ def command(
         for name in topics.create_all(config, partitions):
             standard.say(f"created {name}")
     try:
-        feed = Feed(_properties(config), config.input.topic, partition=None)
+        feed = Feed(plain_producer(config, FEEDING), config.input.topic, partition=None)
         encode, sent = encoding(config), 0
         with interruption.listening(again=None):
             for story in _paced(seed, rate, seconds, interruption):
@@ -94,11 +95,6 @@ def _check_pointers(config: Config) -> None:
         got = f"text at {', '.join(given.text)}, id at {given.id}; stories have /text and /id"
         cure = "feed a topic of its own, with a configuration of its own"
         raise ConfigError([Problem("input.text", got, cure)])
-
-
-def _properties(config: Config) -> dict[str, str]:
-    # Not the producer's own map: what an operator tunes there is for transactions.
-    return config.kafka.properties("common")
 
 
 def _paced(

@@ -65,10 +65,14 @@ def command(
         _say_what_would_go(config, asked)
         standard.say(f"nothing was written; --yes writes {_tombstones(len(asked))}")
         return ExitCode.OK
-    from streamfilter.kafka.broker.traffic import Feed, TrafficError
+    from streamfilter.kafka.broker.traffic import FEEDING, Feed, TrafficError
+    from streamfilter.kafka.clients import plain_producer
 
+    # Java's choice of a partition: where a compacted topic has the record that it is to remove.
+    by_key = config.kafka.properties("common").get("partitioner", "murmur2_random")
+    producer = plain_producer(config, {**FEEDING, "partitioner": by_key})
     try:
-        feed = Feed(_properties(config), config.input.topic, partition=None)
+        feed = Feed(producer, config.input.topic, partition=None)
         partitions = feed.partitions()
         targets = range(partitions) if config.index.scope == "partition" else [None]
         where = config.input.id or ""
@@ -141,8 +145,3 @@ def _say_what_would_go(config: Config, asked: list[str]) -> None:
 
 def _tombstones(count: int) -> str:
     return f"{count:,} tombstones" if count != 1 else "a tombstone"
-
-
-def _properties(config: Config) -> dict[str, str]:
-    # Java's choice of a partition: where a compacted topic has the record that it is to remove.
-    return {"partitioner": "murmur2_random", **config.kafka.properties("common")}

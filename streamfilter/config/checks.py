@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from streamfilter.config import shapes
+from streamfilter.config.oauth import oauth_problems
 from streamfilter.config.types import format_duration
 from streamfilter.stops import Problem
 
@@ -49,6 +50,7 @@ REFUSED_PROPERTIES = {
     "stats_cb": _OURS,
     "throttle_cb": _OURS,
     "logger": _OURS,
+    "oauth_cb": "set kafka.oauth.command instead",
 }
 """librdkafka properties that would break a promise → why, and what to do instead."""
 
@@ -179,6 +181,7 @@ def _properties(config: Config) -> Iterator[Problem]:
             yield Problem(f"kafka.{name}.{key}", "refused: it would break a promise",
                           REFUSED_PROPERTIES[key])  # fmt: skip
         yield from _brokers(f"kafka.{name}.bootstrap.servers", properties)
+    yield from oauth_problems(config)
 
 
 def _brokers(key: str, properties: Mapping[str, object]) -> Iterator[Problem]:
@@ -226,7 +229,7 @@ _CHECKS: tuple[tuple[tuple[str, ...], Check], ...] = (
     *shapes.CHECKS,
     (("input.format", "input.text", "input.id", "input.fields", "input.held_out",
       "input.schema_file", "input.registry", "input.framing", "input.message", "verify"), _format),
-    (("kafka.common", "kafka.consumer", "kafka.producer"), _properties),
+    (("kafka.common", "kafka.consumer", "kafka.producer", "kafka.oauth"), _properties),
     (("kafka.session_timeout", "kafka.transaction_timeout", "http.stalled_after",
       "batch.latency"), _timeouts),
     (("limits.document", "batch.bytes"), _sizes),

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
+from streamfilter.config.oauth import OAuthSection
 from streamfilter.config.types import (
     Duration,
     Properties,
@@ -43,6 +44,7 @@ class KafkaSection(Section):
     )
     consumer: Properties = Field(default={}, description="For consumers only.")
     producer: Properties = Field(default={}, description="For producers only.")
+    oauth: OAuthSection = OAuthSection()
     session_timeout: Duration = Field(
         default=duration("10s"), description="A silent process loses its task after this."
     )

@@ -96,7 +96,9 @@ class Assembly:
     def service(self, accept_positions: bool) -> Service:
         """Return the service, a member of the group from here on."""
         with stops(), kafka_errors("joining the group"):
-            consumer = clients.consumer(self._watched(clients.ownership_properties, "owner"))
+            consumer = clients.consumer(
+                self.config, self._watched(clients.ownership_properties, "owner")
+            )
             membership = GroupMembership(consumer, self.config.changelog_topic)
         watch = TopicsWatch(self.config, self.admin, self.destinations.inputs, self.clock)
         watch.expect(self.config.input.topic, self.input_id)
@@ -208,16 +210,18 @@ class Assembly:
                 Clients(
                     admin=self.admin,
                     data=lambda: clients.consumer(
+                        config,
                         self._watched(
                             lambda config: clients.data_properties(config, share=self.share),
                             "data",
-                        )
+                        ),
                     ),
                     reader=lambda: clients.consumer(
-                        self._watched(clients.reader_properties, "restore")
+                        config, self._watched(clients.reader_properties, "restore")
                     ),
                     producer=lambda careful: clients.producer(
-                        watched({**properties, **(clients.CAREFUL if careful else {})}, "producer")
+                        config,
+                        watched({**properties, **(clients.CAREFUL if careful else {})}, "producer"),
                     ),
                     transaction_seconds=config.kafka.transaction_timeout.total_seconds(),
                 ),

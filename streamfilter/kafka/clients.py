@@ -12,15 +12,19 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.kafka import unreachable
+from streamfilter.kafka.bearer_tokens import TokenFailure, tokens_of
+from streamfilter.kafka.client_problems import problem_of
 from streamfilter.process.instance import instance
-from streamfilter.stops import Problem
+from streamfilter.stops import ConfigError, Problem, Temporary
+
+C = TypeVar("C", AdminClient, Consumer, Producer)
 
 logger = logging.getLogger("streamfilter.kafka")
 _librdkafka = logging.getLogger("streamfilter.librdkafka")
@@ -80,6 +84,8 @@ def _base(config: Config, role: str) -> Properties:
         "logger": _librdkafka,
         "allow.auto.create.topics": False,
     }
+    if (tokens := tokens_of(config)) is not None:
+        mine["oauth_cb"] = tokens
     return mine
 
 
@@ -180,45 +186,76 @@ def admin_properties(config: Config) -> Properties:
     return {**config.kafka.properties("common"), **base}
 
 
-def admin_client(config: Config) -> AdminClient:
+def admin_client(config: Config, properties: Properties | None = None) -> AdminClient:
     """Return an admin client. Keep a reference until its futures are done."""
-    return AdminClient(admin_properties(config))
+    return _made(config, "common", AdminClient, properties or admin_properties(config))
 
 
-def consumer(properties: Properties) -> Consumer:
+def consumer(config: Config, properties: Properties) -> Consumer:
     """Return a consumer; its log lines go to ours."""
-    return Consumer(properties)
+    return _made(config, "consumer", Consumer, properties)
 
 
-def producer(properties: Properties) -> Producer:
+def producer(config: Config, properties: Properties) -> Producer:
     """Return a producer; its log lines go to ours."""
     properties = {k: v for k, v in properties.items() if k != "allow.auto.create.topics"}
-    return Producer(properties)
+    return _made(config, "producer", Producer, properties)
+
+
+def plain_producer(config: Config, properties: Properties) -> Producer:
+    """Return a producer without transactions, and without what an operator tunes for them."""
+    theirs = config.kafka.properties("common")
+    return producer(config, {**theirs, **_base(config, "feed"), **properties})
+
+
+def _made(config: Config, kind: str, new: Callable[[Properties], C], properties: Properties) -> C:
+    """Return a new client: all clients of the service and its verbs are made here.
+
+    Raises:
+        ConfigError: librdkafka refuses a property, or misses one.
+        Temporary: `kafka.oauth.command` gives no token.
+    """
+    _refuse_without_token(config)
+    try:
+        return new(properties)
+    except (KafkaException, ValueError, TypeError) as error:
+        cause = error.args[0] if error.args else error
+        said = cause.str() if isinstance(cause, KafkaError) else str(cause)
+    raise ConfigError([problem_of(config, kind, said)])
+
+
+def _refuse_without_token(config: Config) -> None:
+    """Ask for a token first: a client would wait for one for ten seconds, and not say why."""
+    tokens = tokens_of(config)
+    if tokens is None:
+        return
+    try:
+        tokens.current()
+    except TokenFailure as failure:
+        said = str(failure)
+    else:
+        return
+    raise Temporary(
+        f"kafka.oauth.command gives no token: {said}\n    cure: run it by hand as this user, until "
+        "it prints a token"
+    )
 
 
 def validate_properties(config: Config) -> list[Problem]:
     """Return what librdkafka refuses: every client is constructed once, without a network."""
     sizes = Sizes(message=1_000_000, batch=1_000_000)
-    attempts: tuple[tuple[str, Callable[[], Any]], ...] = (
-        ("consumer", lambda: consumer(ownership_properties(config))),
-        ("consumer", lambda: consumer(data_properties(config))),
-        (
-            "producer",
-            lambda: producer(producer_properties(config, transactional_id="check", sizes=sizes)),
-        ),
+    producing = producer_properties(config, transactional_id="check", sizes=sizes)
+    attempts: tuple[Callable[[], Consumer | Producer], ...] = (
+        lambda: consumer(config, ownership_properties(config)),
+        lambda: consumer(config, data_properties(config)),
+        lambda: producer(config, producing),
     )
     refused: list[Problem] = []
-    for kind, construct in attempts:
+    for construct in attempts:
         try:
             client = construct()
-        except (KafkaException, ValueError, TypeError) as error:
-            cure = "see librdkafka's CONFIGURATION.md"
-            refused.append(Problem(f"kafka.{kind}", _text(error), cure))
+        except ConfigError as error:
+            refused += error.problems
         else:
             client.close()
     return list(dict.fromkeys(refused))
-
-
-def _text(error: Exception) -> str:
-    cause = error.args[0] if error.args else error
-    return cause.str() if isinstance(cause, KafkaError) else str(cause)

@@ -168,7 +168,7 @@ def _records(config: Config, topic: str) -> Iterator[Record]:
     """Yield the committed records of *topic*, from its beginning to its present end."""
     properties: dict[str, Any] = {**reader_properties(config), "auto.offset.reset": "earliest"}
     with kafka_errors(f"reading {topic}"):
-        client = consumer(properties)
+        client = consumer(config, properties)
         try:
             partitions = _partitions(client, topic)
             client.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])

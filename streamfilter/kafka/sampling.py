@@ -63,7 +63,7 @@ def _sample(config: Config, count: int, *, earliest: bool) -> list[Record]:
         if topic not in known:
             raise ConfigError([no_topic("input.topic", topic, known)])
         with kafka_errors(f"reading {topic}"):
-            consumer = clients.consumer(clients.data_properties(config))
+            consumer = clients.consumer(config, clients.data_properties(config))
             try:
                 spots = sorted(known[topic].partitions)
                 return list(_read(consumer, topic, spots, count, earliest))

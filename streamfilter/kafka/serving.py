@@ -146,7 +146,9 @@ def _assemble(
     """Look at the cluster, say all that is wrong, and return what the service is made of."""
     seed = seed_at(config.index.seed_file)
     statistics = Statistics(metrics.kafka)
-    admin = AdminClient(statistics.watched(clients.admin_properties(config), "admin"))
+    admin = clients.admin_client(
+        config, statistics.watched(clients.admin_properties(config), "admin")
+    )
     found = start.patiently(patient_look(config, admin, start.clock))
     if problems := topics.problems_of(config, found):
         raise ConfigError(problems)

@@ -35,13 +35,24 @@ class Masker:
     """Replaces known secrets in texts."""
 
     def __init__(self) -> None:
+        self._lasting: set[str] = set()
+        self._renewed: dict[str, list[tuple[str, ...]]] = {}
         self._secrets: tuple[str, ...] = ()
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Remember *secrets*, and how they look inside JSON and Python quotes."""
-        known = {each for each in secrets if len(each) >= SECRET_CHARACTERS_MIN}
+        self._lasting |= set(secrets)
+        self._arrange()
+
+    def renew(self, name: str, secrets: Iterable[str]) -> None:
+        """Remember *secrets* in place of older ones of that *name*: the last two are masked."""
+        self._renewed[name] = [*self._renewed.get(name, ()), tuple(secrets)][-2:]
+        self._arrange()
+
+    def _arrange(self) -> None:
+        renewed = (each for kept in self._renewed.values() for some in kept for each in some)
+        known = {each for each in (*self._lasting, *renewed) if len(each) >= SECRET_CHARACTERS_MIN}
         known |= {json.dumps(each)[1:-1] for each in known} | {repr(each)[1:-1] for each in known}
-        known |= set(self._secrets)
         self._secrets = tuple(sorted(known, key=len, reverse=True))  # the longest first
 
     def mask(self, text: str) -> str:

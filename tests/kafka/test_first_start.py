@@ -41,7 +41,7 @@ class SetClock:
 
 def test_a_changelog_that_brokers_do_not_know_of_yet_is_joined_when_they_do(stage: Stage) -> None:
     config = load_config([stage.configuration()])
-    consumer = clients.consumer(clients.ownership_properties(config))
+    consumer = clients.consumer(config, clients.ownership_properties(config))
     membership = GroupMembership(consumer, stage.changelog)
     try:
         # Long enough for librdkafka to say that the topic is unknown.

@@ -127,7 +127,7 @@ def test_one_filter_feeds_another_and_retention_comes_between_them(
 def test_a_log_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: Stage) -> None:
     """`Consumer.position` does: the records between were then neither judged nor read again."""
     config = load_config([stage.configuration()])
-    client: Consumer = clients.consumer(clients.data_properties(config))
+    client: Consumer = clients.consumer(config, clients.data_properties(config))
     log = KafkaLog(
         LogPartitions(stage.input, (0,), stage.changelog, 0),
         Clients(clients.admin_client(config), lambda: client, _none, _none, 10.0),

@@ -17,6 +17,7 @@ from streamfilter.model import Record
 FLUSH_TIMEOUT_SECONDS = 30
 FULL_SECONDS = 0.1
 TAKEN_AT_ONCE = 1_000
+FEEDING = {"enable.idempotence": "true", "linger.ms": "5"}
 PARTITION_UA = -1  # librdkafka's "unassigned"
 
 
@@ -36,21 +37,20 @@ class TrafficError(RuntimeError):
 class Feed:
     """Fills partition 0 of one topic, in order; or all of its partitions, by key."""
 
-    def __init__(
-        self, brokers: str | Mapping[str, str], topic: str, *, partition: int | None = 0
-    ) -> None:
+    def __init__(self, producer: str | Producer, topic: str, *, partition: int | None = 0) -> None:
         """Prepare to fill *topic*.
 
         Args:
-            brokers: ``bootstrap.servers``, or librdkafka's properties with it.
+            producer: one with the properties `FEEDING`, or ``bootstrap.servers`` for one.
             topic: its name.
             partition: None lets the key decide.
         """
-        known = {"bootstrap.servers": brokers} if isinstance(brokers, str) else dict(brokers)
         self._topic = topic
         self._partition = PARTITION_UA if partition is None else partition
         self._failed: list[KafkaError] = []
-        self._producer = Producer({**known, "enable.idempotence": "true", "linger.ms": "5"})
+        if isinstance(producer, str):
+            producer = Producer({"bootstrap.servers": producer, **FEEDING})
+        self._producer = producer
 
     def send(
         self,

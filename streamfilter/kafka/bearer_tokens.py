@@ -1,0 +1,221 @@
+"""Tokens for SASL OAUTHBEARER from a program (`kafka.oauth.command`), for all clients alike.
+
+librdkafka asks for a token when a client is made, and again after four fifths of its lifetime, in
+a thread of its own. A token is used by all clients for the first half of its lifetime: a process
+has five clients and more, and each would run the program. What the program says is bounded in
+time and in bytes, and a token is never written to a log.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from streamfilter.config.configuration import Config
+from streamfilter.process.logs import MASKER
+
+logger = logging.getLogger("streamfilter.kafka")
+
+OUTPUT_BYTES_MAX = 256 * 1024
+SHOWN_CHARACTERS_MAX = 300
+SHARED_SHARE = 0.5
+"""Of a token's lifetime, in which another client gets the same one."""
+
+GOOD_SHARE = 0.9
+"""Of a token's lifetime, in which it serves if the program gives no newer one."""
+
+
+class TokenFailure(Exception):
+    """The program gave no token; the message says why, without anything secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class BearerToken:
+    """A token, as librdkafka wants it."""
+
+    value: str
+    expires: float
+    """Unix time."""
+    principal: str = ""
+
+    @property
+    def answer(self) -> tuple[str, float, str, dict[str, str]]:
+        """Return what a client's ``oauth_cb`` returns."""
+        return self.value, self.expires, self.principal, {}
+
+
+def read_token(said: bytes, *, now: float, lifetime: float) -> BearerToken:
+    """Return the token that a program printed: alone, or as JSON.
+
+    Raises:
+        TokenFailure: there is none, or it has expired.
+    """
+    text = said.decode(errors="replace").strip()
+    fields: dict[str, Any] = {"access_token": text}
+    if text.startswith("{"):
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            raise TokenFailure("it printed JSON that is broken") from None
+    value = fields.get("access_token", fields.get("token"))
+    if not isinstance(value, str) or not value or value.split() != [value]:
+        raise TokenFailure('it printed no token: one word, or JSON with "access_token"')
+    expires = _expiry(fields, value, now + lifetime, now)
+    if expires <= now:
+        raise TokenFailure(f"its token expired {now - expires:.0f} s ago")
+    return BearerToken(value, expires, str(fields.get("principal", "")))
+
+
+def _expiry(fields: dict[str, Any], value: str, otherwise: float, now: float) -> float:
+    try:
+        if "expires_in" in fields:
+            return now + float(fields["expires_in"])
+        if "expires_at" in fields:
+            return float(fields["expires_at"])
+    except (TypeError, ValueError):
+        raise TokenFailure("expires_in and expires_at are seconds, as a number") from None
+    return _jwt_expiry(value) or otherwise
+
+
+def _jwt_expiry(token: str) -> float | None:
+    """Return the ``exp`` of a JWT; None of another token."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    with suppress(ValueError, TypeError, AttributeError, RecursionError):
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return float(claims.get("exp"))
+    return None
+
+
+class TokenSource:
+    """Runs a program for tokens, one at a time, and hands each out to several clients."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        timeout: float,
+        lifetime: float,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare to run *command*, for *timeout* seconds at most."""
+        self._command, self._timeout, self._lifetime = tuple(command), timeout, lifetime
+        self._wall = wall
+        self._lock = threading.Lock()
+        self._token: BearerToken | None = None
+        self._shared_until = self._good_until = 0.0
+
+    def __call__(self, _: str) -> tuple[str, float, str, dict[str, str]]:
+        """Answer librdkafka's question.
+
+        Raises:
+            TokenFailure: there is no token. librdkafka asks again after a while.
+        """
+        return self.current().answer
+
+    def current(self) -> BearerToken:
+        """Return a token that is good for some time yet.
+
+        Raises:
+            TokenFailure: the program gives none, and the last one is as good as expired.
+        """
+        with self._lock:
+            now = self._wall()
+            if self._token is None or now >= self._shared_until:
+                try:
+                    self._renew(now)
+                except TokenFailure as failure:
+                    logger.error("kafka.oauth.command: %s: %s", self._command[0], failure)
+                    if self._token is None or now >= self._good_until:
+                        raise
+            assert self._token is not None
+            return self._token
+
+    def _renew(self, now: float) -> None:
+        said = run(self._command, self._timeout)
+        token = read_token(said, now=now, lifetime=self._lifetime)
+        MASKER.renew("oauth", [token.value])
+        life, self._token = token.expires - now, token
+        self._shared_until = now + SHARED_SHARE * life
+        self._good_until = now + GOOD_SHARE * life
+
+
+def run(command: Sequence[str], seconds: float) -> bytes:
+    """Return what *command* prints, if it ends well, in time, and in bounds.
+
+    Raises:
+        TokenFailure: it does not.
+    """
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise TokenFailure(f"cannot be started: {error.strerror}") from None
+    with process:
+        try:
+            said, complained = _read(process, time.monotonic() + seconds, seconds)
+            code = process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with its children, which hold our pipes
+            raise TokenFailure(f"took longer than {seconds:g} s (kafka.oauth.timeout)") from None
+        except TokenFailure:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if code != 0:
+        why = complained.decode(errors="replace").strip()[-SHOWN_CHARACTERS_MAX:]
+        raise TokenFailure(f"ended with {code}: {MASKER.mask(why) or 'it said nothing'}")
+    return said
+
+
+def _read(process: subprocess.Popen[bytes], deadline: float, seconds: float) -> tuple[bytes, bytes]:
+    """Return what comes from both pipes of *process* until it closes them."""
+    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
+    came = {pipe.fileno(): bytearray() for pipe in pipes}
+    with selectors.DefaultSelector() as selector:
+        for pipe in came:
+            selector.register(pipe, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise subprocess.TimeoutExpired(process.args, seconds)
+            for key, _ in ready:
+                pipe = key.fd
+                piece = os.read(pipe, 1 << 16)
+                if not piece:
+                    selector.unregister(pipe)
+                came[pipe] += piece
+                if len(came[pipe]) > OUTPUT_BYTES_MAX:
+                    raise TokenFailure(f"printed more than {OUTPUT_BYTES_MAX:,} bytes")
+    said, complained = map(bytes, came.values())
+    return said, complained
+
+
+def tokens_of(config: Config) -> TokenSource | None:
+    """Return where the clients of *config* get their tokens from; None: not from a program."""
+    oauth = config.kafka.oauth
+    if oauth.command is None:
+        return None
+    return _tokens(oauth.command, oauth.timeout.total_seconds(), oauth.lifetime.total_seconds())
+
+
+@cache
+def _tokens(command: tuple[str, ...], timeout: float, lifetime: float) -> TokenSource:
+    return TokenSource(command, timeout=timeout, lifetime=lifetime)
