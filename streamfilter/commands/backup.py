@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from streamfilter.commands.options import Named, as_json, config_options, load, output_option
-from streamfilter.commands.states import as_fields, failing, line, state_option
+from streamfilter.commands.states import as_fields, failing, found_state_option, line, state_of
 from streamfilter.index.backup import back_up
 from streamfilter.index.seeds import seed_at
 from streamfilter.process import standard
@@ -26,16 +26,20 @@ the seed of the index: keep it as private as the index itself.
 @click.command(epilog=EPILOG)
 @config_options
 @output_option
-@state_option
+@found_state_option
 @click.argument("target", type=Named(path_type=Path))
 def command(
-    files: tuple[Path, ...], overrides: tuple[str, ...], output: str, state: Path, target: Path
+    files: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    output: str,
+    state: Path | None,
+    target: Path,
 ) -> None:
     """Copy the index of a running (or stopped) service into the new directory TARGET."""
     config = load(files, overrides)
-    seed_file = config.index.seed_file
+    directory, seed_file = state_of(config, state, files), config.index.seed_file
     with failing(target):
-        copied = back_up(state, target, seed=seed_at(seed_file))
+        copied = back_up(directory, target, seed=seed_at(seed_file))
     if output == "json":
         standard.answer(
             as_json({"target": str(target), "indexes": [as_fields(each) for each in copied]})

@@ -46,7 +46,9 @@ def command(
     a: str, b: str, shingle: str | None, raw: bool,
     files: tuple[Path, ...], overrides: tuple[str, ...], output: str,
 ) -> None:  # fmt: skip
-    """Say how similar A and B are, and what the filter makes of B after A; @path reads a file.
+    """Say how similar A and B are, and what the filter makes of B after A.
+
+    @path reads a text from a file; @@ begins a text with an @.
 
     A and B are texts, or records as JSON where the configuration says so (input.format: fields).
 

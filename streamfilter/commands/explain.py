@@ -47,7 +47,7 @@ record that came earlier was judged against fewer documents.
 def command(
     text: str | None, id_: str | None, against: str | None, output: str, **given: Any
 ) -> None:
-    """Explain what the filter would make of TEXT (@path reads a file), step by step.
+    """Explain what the filter would make of TEXT (@path reads a file, @@ is an @), step by step.
 
     With --id the stored document is explained against the earlier ones, as it was judged.
     """

@@ -16,6 +16,7 @@ import click
 
 from streamfilter.commands import options
 from streamfilter.config.configuration import Config, load_config
+from streamfilter.config.reference import reference as reference_text
 from streamfilter.config.schema import schema_text
 from streamfilter.config.sources import literal
 from streamfilter.config.starter import StarterFile
@@ -32,6 +33,7 @@ Examples:
   streamfilter init                                      asks, on a terminal
   streamfilter init --topic news --text /body --id /uuid
   streamfilter init --broker kafka:9092 --topic news     looks at the topic's records
+  streamfilter init --reference                          every setting and its default
 \b
 The environment's settings are used for the look: STREAMFILTER_KAFKA__COMMON__SASL_PASSWORD and
 its like. None of them is written.
@@ -44,6 +46,7 @@ its like. None of them is written.
 @click.option("--topic", help="Topic to read.")
 @click.option("--text", metavar="POINTER", help="JSON Pointer to the text.")
 @click.option("--id", "identity", metavar="POINTER", help="JSON Pointer to the id.")
+@click.option("--reference", is_flag=True, help="Only print every setting, with its reason.")
 @click.option("--force", is_flag=True, help="Write over files that are there.")
 def command(
     path: Path,
@@ -51,12 +54,16 @@ def command(
     topic: str | None,
     text: str | None,
     identity: str | None,
+    reference: bool,
     force: bool,
 ) -> int:
     """Write a first configuration to PATH (streamfilter.yaml), and its JSON Schema beside it.
 
     Without a terminal nothing is asked: what is not given has its default.
     """
+    if reference:
+        standard.answer(reference_text().rstrip("\n"))
+        return ExitCode.OK
     schema = path.with_suffix(".schema.json")
     for file in (path, schema):
         if os.path.exists(file) and not force:

@@ -44,6 +44,17 @@ class Named(click.Path):
         return super().convert(value, param, ctx)
 
 
+def once(_: click.Context, option: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """Return the only one of an option's *values*, None if there is none.
+
+    Raises:
+        click.BadParameter: it was given again; the last one would win without a word.
+    """
+    if len(values) > 1:
+        raise click.BadParameter(f"it was given {len(values)} times; give one", param=option)
+    return values[0] if values else None
+
+
 _FILES = click.option(
     "--config",
     "-c",
@@ -121,9 +132,14 @@ def as_json(value: object) -> str:
 
 
 def text_of(argument: str) -> str:
-    """Return the argument itself, or the text of the file that ``@path`` names."""
+    """Return the argument itself, or the text of the file that ``@path`` names.
+
+    ``@@`` stands for an @ that the text itself begins with.
+    """
     if not argument.startswith("@"):
         return argument
+    if argument.startswith("@@"):
+        return argument[1:]
     try:
         return Path(argument[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -24,6 +25,7 @@ from streamfilter.commands.plan_capacity import (
     capacity_options,
     report,
 )
+from streamfilter.commands.similarity_options import file_options, overrides_of_files
 from streamfilter.config.configuration import Config
 from streamfilter.evaluation.brute_force import all_pairs
 from streamfilter.files.inputs import for_files
@@ -100,6 +102,7 @@ def spread_of(_context: click.Context, _option: click.Parameter, value: str | No
     metavar="FILE.svg",
     help="Draw the S-curve into this file, too.",
 )
+@file_options
 @capacity_options
 @config_options
 @output_option
@@ -108,7 +111,7 @@ def command(
     bands: int | None, rows: int | None, layout: str | None, spread: Spread,
     sample: str | None, plot: Path | None,
     rate: float | None, retention: timedelta | None, documents: int | None, shingles: int,
-    files: tuple[Path, ...], overrides: tuple[str, ...], output: str,
+    files: tuple[Path, ...], overrides: tuple[str, ...], output: str, **sampled: Any,
 ) -> None:  # fmt: skip
     """Choose bands and rows for a threshold and a recall, or say what a shape finds.
 
@@ -121,14 +124,14 @@ def command(
       streamfilter plan --bands 9 --rows 13            what a popular optimiser picks for 0.8
       streamfilter plan --layout random --bands 125 --rows 3
       streamfilter plan --spread 0.1:1000000,0.5:20    candidates of a document
-      streamfilter plan --sample news.jsonl            what it means for these documents
+      streamfilter plan --sample news.jsonl --text /body    what it means for these documents
       streamfilter plan --plot curve.svg               the same curve as a picture
       streamfilter plan --rate 50 --retention 30d      50 documents a second, for a month
       streamfilter plan --documents 5000000            the last five million
     """
     if (bands is None) is not (rows is None):
         raise click.UsageError("--bands and --rows belong together: give both, or neither")
-    config = load(files, overrides)
+    config = load(files, (*overrides, *overrides_of_files(sampled)))
     wanted = config.similarity.recall if recall is None else recall
     at = threshold or config.similarity.threshold
     planned = any(each is not None for each in (threshold, slots, recall, layout))

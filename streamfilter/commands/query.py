@@ -37,7 +37,10 @@ Below the threshold that the index was planned for, similar documents meet less 
 @view_options
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most.")
 def command(text: str | None, id_: str | None, limit: int, output: str, **given: Any) -> None:
-    """Find the near-duplicates of TEXT (@path reads a file) in an index, also while it is used."""
+    """Find the near-duplicates of TEXT in an index, also while it is used.
+
+    @path reads TEXT from a file; @@ begins a TEXT with an @.
+    """
     wanted = asked(text, id_)
     found: list[tuple[OpenIndex, Candidate]] = []
     known = documents = met = 0

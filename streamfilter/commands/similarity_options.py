@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from streamfilter.commands.options import config_options, load
+from streamfilter.commands.options import config_options, load, once
 from streamfilter.config.configuration import Config
 from streamfilter.config.sources import literal
 from streamfilter.files.inputs import for_files
@@ -19,11 +19,14 @@ SEED_MAX = 2**64 - 1
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_OPTIONS = (
+LINES_ARE = ("json", "jsonl")
+"""Other names of ``lines``: a JSON object a line."""
+
+FILE_OPTIONS = (
     click.option(
         "--format",
         "file_format",
-        type=click.Choice(["lines", "csv", "avro", "parquet"]),
+        type=click.Choice([*LINES_ARE, "lines", "csv", "avro", "parquet"]),
         help="Of the files: what their names do not say (.csv, .avro, .parquet).",
     ),
     click.option(
@@ -33,8 +36,18 @@ _OPTIONS = (
         help="JSON Pointer to the text [/text]; given again, each that is there is a line of it.",
     ),
     click.option(
-        "--id", "id_", metavar="POINTER", help="JSON Pointer to the id [/id]; none: its position."
+        "--id",
+        "id_",
+        multiple=True,
+        callback=once,
+        metavar="POINTER",
+        help="JSON Pointer to the id [/id]; none: its position.",
     ),
+)
+"""What a file's records are, and where text and id are in them."""
+
+_OPTIONS = (
+    *FILE_OPTIONS,
     click.option(
         "--threshold", type=float, metavar="J", help="Similarity that makes a duplicate [0.8]."
     ),
@@ -67,6 +80,13 @@ def similarity_options(command: Command) -> Command:
     return command
 
 
+def file_options(command: Command) -> Command:
+    """Add those that say how the records of files are read; see `overrides_of_files`."""
+    for option in reversed(FILE_OPTIONS):
+        command = option(command)
+    return command
+
+
 def config_of(given: dict[str, Any], inputs: Sequence[str] | None) -> Config:
     """Return the configuration that the options stand for; the short names win over ``--set``.
 
@@ -87,15 +107,22 @@ def seed_of(given: dict[str, Any], config: Config) -> bytes:
     return numbered(given["seed"] or 0)
 
 
-def _overrides(given: dict[str, Any]) -> list[str]:
+def overrides_of_files(given: dict[str, Any]) -> list[str]:
+    """Return what `FILE_OPTIONS` set."""
     overrides = []
     if given["file_format"] is not None:
-        overrides.append(f"input.file_format={given['file_format']}")
+        named = "lines" if given["file_format"] in LINES_ARE else given["file_format"]
+        overrides.append(f"input.file_format={named}")
     if given["text"]:
         texts = [literal(each) for each in given["text"]]
         overrides.append(f"input.text={texts[0] if len(texts) == 1 else json.dumps(texts)}")
     if given["id_"] is not None:
         overrides.append(f"input.id={'null' if given['id_'] == 'none' else literal(given['id_'])}")
+    return overrides
+
+
+def _overrides(given: dict[str, Any]) -> list[str]:
+    overrides = overrides_of_files(given)
     if given["threshold"] is not None:
         overrides.append(f"similarity.threshold={given['threshold']}")
     if given["workers"] is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from streamfilter.commands.options import Named
+from streamfilter.config.configuration import Config
 from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked, IndexUnavailable
 from streamfilter.index.manifest import Copied
 from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
@@ -20,6 +21,26 @@ state_option = click.option(
     type=Named(path_type=Path),
     help="The service's index.path.",
 )
+found_state_option = click.option(
+    "--state",
+    metavar="DIR",
+    type=Named(path_type=Path),
+    help="State directory of filter, of a Deduplicator, or the service's index.path, which is "
+    "what --config names.",
+)
+
+
+def state_of(config: Config, state: Path | None, files: tuple[Path, ...]) -> Path:
+    """Return the directory that was given, else that of the configuration that was.
+
+    Raises:
+        click.UsageError: neither was: the default's may be anybody's.
+    """
+    if state is not None:
+        return state
+    if not files and config.index.path == Config().index.path:
+        raise click.UsageError("give --state DIR, or --config with the service's index.path")
+    return config.index.path
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import click
 
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.progress import progress
-from streamfilter.commands.states import as_of, failing, state_option
+from streamfilter.commands.states import as_of, failing, found_state_option, state_of
 from streamfilter.index.directory import DATABASE_NAME
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
 from streamfilter.index.inspection import Inspection, inspect
@@ -35,14 +35,16 @@ Exit 0: whole. Exit 1: not whole; delete the directory, and the changelog brings
 @click.command(epilog=EPILOG)
 @config_options
 @output_option
-@state_option
-def command(files: tuple[Path, ...], overrides: tuple[str, ...], output: str, state: Path) -> int:
+@found_state_option
+def command(
+    files: tuple[Path, ...], overrides: tuple[str, ...], output: str, state: Path | None
+) -> int:
     """Say whether an index is whole: every block, and every entry against the others."""
     config = load(files, overrides)
-    seed_file = config.index.seed_file
+    directory, seed_file = state_of(config, state, files), config.index.seed_file
     with failing():
         seed = seed_at(seed_file)
-        answers = [_answer(path, seed) for path in _indexes(state)]
+        answers = [_answer(path, seed) for path in _indexes(directory)]
     whole = not any(answer["problems"] for answer in answers)
     fields = {"whole": whole, "indexes": answers}
     standard.answer(as_json(fields) if output == "json" else "\n".join(map(_line, answers)))

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from streamfilter.commands.options import Named, config_options, load, output_option, text_of
+from streamfilter.commands.options import config_options, load, once, output_option, text_of
+from streamfilter.commands.states import found_state_option, state_of
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.strict_json import parse_json
@@ -37,10 +38,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.argument("text", required=False),
-    click.option("--state", required=True, metavar="DIR",
-                 type=Named(path_type=Path),
-                 help="State directory of filter, of a Deduplicator, or the service's index.path."),
-    click.option("--id", "id_", metavar="ID", help="Look for this document of the index instead."),
+    found_state_option,
+    click.option("--id", "id_", metavar="ID", multiple=True, callback=once,
+                 help="Look for this document of the index instead."),
     click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), metavar="J",
                  help="Instead of the index's own."),
 )  # fmt: skip
@@ -96,7 +96,7 @@ def places(given: dict[str, Any]) -> Iterator[list[OpenIndex]]:
     """
     config = load(given["files"], given["overrides"])
     seed = seed_at(config.index.seed_file)
-    state: Path = given["state"]
+    given["state"] = state = state_of(config, given["state"], given["files"])
     with ExitStack() as stack:
         try:
             opened = [
@@ -131,7 +131,9 @@ def asked(text: str | None, id_: str | None) -> str | None:
         click.UsageError: neither or both were given.
     """
     if (text is None) is (id_ is None):
-        raise click.UsageError("give a TEXT (or @file), or --id ID of a document in the index")
+        raise click.UsageError(
+            "give a TEXT (or @file; @@ begins it with @), or --id ID of a document in the index"
+        )
     return None if text is None else text_of(text)
 
 

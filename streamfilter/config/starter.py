@@ -46,7 +46,7 @@ class StarterFile:
             f"{SCHEMA_LINE}{self.schema}",
             "# The least one has to say. What is still missing, the topics among it, this tells:",
             f"#   streamfilter check --config {self.name} --connect",
-            "# Every other setting, with its default and its reason, is in config/reference.yaml.",
+            "# Every other setting, with its default and its reason: streamfilter init --reference",
         ]
 
     def _input(self) -> list[str]:

@@ -21,7 +21,10 @@ from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.rows import Row, Rows
 from streamfilter.documents.schemas import AsksAgain, Schemas, SchemasAway, SchemaUnsettled, ids_in
 from streamfilter.documents.selecting import (
+    DOCUMENT_LIMIT,
+    FIXED,
     ID_BYTES_MAX,
+    TEXT_LIMIT,
     Fields,
     TextSelection,
     check_size,
@@ -333,9 +336,9 @@ class Reader:
         elif (value := record.value) is None:
             return self._without_value(record)
         else:
-            check_size("the value", len(value), "bytes", self.limits.document_bytes)
+            check_size("the value", len(value), "bytes", self.limits.document_bytes, DOCUMENT_LIMIT)
             text, id_ = self._fields(value, record.headers)
-        check_size("the text", len(text), "characters", self.limits.text_characters)
+        check_size("the text", len(text), "characters", self.limits.text_characters, TEXT_LIMIT)
         if self._empty is not None and is_blank(text):
             return self._empty
         return Document(self._name(record, id_), text)
@@ -345,7 +348,7 @@ class Reader:
         if self._id_beside is not None:
             id_ = self._id_beside(record)
         name = position_id(record.source) if id_ is None else str(id_)
-        check_size("the id", len(name.encode()), "bytes", ID_BYTES_MAX)
+        check_size("the id", len(name.encode()), "bytes", ID_BYTES_MAX, FIXED)
         return name
 
     def _without_value(self, record: Record) -> Reading:

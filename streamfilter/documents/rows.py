@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.selecting import check_size
+from streamfilter.documents.selecting import DOCUMENT_LIMIT, check_size
 from streamfilter.model import Malformed, Record, Source
 
 
@@ -51,7 +51,7 @@ class Row(Record):
 
     def refuse_larger(self, limit: int) -> None:
         """Raise `Unreadable`, TOO_LARGE, if the row has more than *limit* bytes."""
-        check_size("the row", len(self.value or b""), "bytes", limit)
+        check_size("the row", len(self.value or b""), "bytes", limit, DOCUMENT_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)

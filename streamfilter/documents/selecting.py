@@ -33,6 +33,8 @@ from streamfilter.documents.strict_json import decode_utf8
 from streamfilter.model import ErrorCode, Record
 
 ID_BYTES_MAX = 1_024
+DOCUMENT_LIMIT, TEXT_LIMIT, FIXED = "limits.document", "limits.text_characters", "fixed"
+"""Which setting a limit is of, for whoever reads the dead letter."""
 """Longest id in bytes of UTF-8: ids are stored in the index and travel in headers."""
 KEY = "key"
 """What stands in a pointer's place for the record's key."""
@@ -138,7 +140,7 @@ def id_at(root: Any, path: Path) -> str | int:
     """
     found = field_at(root, path, missing=ErrorCode.MISSING_ID)
     if isinstance(found, Integer):
-        check_size("the id", len(found), "bytes", ID_BYTES_MAX)
+        check_size("the id", len(found), "bytes", ID_BYTES_MAX, FIXED)
         return int(found)
     if type(found) is int:
         return found
@@ -175,7 +177,8 @@ def _header(name: str, record: Record) -> str:
     return decode_utf8(content, f"header {name} is ")
 
 
-def check_size(what: str, size: int, unit: str, limit: int) -> None:
-    """Raise TOO_LARGE if *size* is beyond *limit*."""
+def check_size(what: str, size: int, unit: str, limit: int, setting: str) -> None:
+    """Raise TOO_LARGE if *size* is beyond *limit*, which is that of a *setting*."""
     if size > limit:
-        raise Unreadable(ErrorCode.TOO_LARGE, f"{what} has {size} {unit}; the limit is {limit}")
+        message = f"{what} has {size} {unit}; the limit is {limit} ({setting})"
+        raise Unreadable(ErrorCode.TOO_LARGE, message)

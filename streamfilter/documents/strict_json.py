@@ -36,7 +36,7 @@ def check_depth(value: bytes, limit: int) -> None:
     if value.count(b"[") + value.count(b"{") <= limit:
         return
     if _deeper_than(limit, value):
-        raise Unreadable(ErrorCode.TOO_DEEP, f"nested deeper than {limit} levels")
+        raise Unreadable(ErrorCode.TOO_DEEP, f"nested deeper than {limit} levels (limits.depth)")
 
 
 def _deeper_than(limit: int, value: bytes) -> bool:

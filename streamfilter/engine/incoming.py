@@ -84,7 +84,10 @@ class Incoming:
         size = size_of(record.key, record.value, headers) + allowance
         if size <= limit:
             return reading
-        message = f"the record has up to {size} bytes; topic {self.to.unique} takes {limit}"
+        message = (
+            f"the record has up to {size} bytes; topic {self.to.unique} takes {limit} "
+            "(max.message.bytes)"
+        )
         return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
 
     def _fitting(
@@ -112,7 +115,10 @@ class Incoming:
         limit = self.to.changelog_limit
         if limit is None or size <= limit:
             return reading
-        message = f"its changelog record has up to {size} bytes; the changelog takes {limit}"
+        message = (
+            f"its changelog record has up to {size} bytes; the changelog takes {limit} "
+            "(max.message.bytes)"
+        )
         return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
 
 

@@ -166,6 +166,16 @@ def test_words_that_yaml_reads_as_something_else_are_quoted(tmp_path):
         assert (found.topic, found.text, found.id) == (topic, (odd,), None)
 
 
+def test_the_reference_is_printed_and_the_file_says_how(tmp_path, capsys):
+    from tests.support.texts import ROOT
+
+    assert cli.main(["init", "--reference"]) == 0
+    assert capsys.readouterr().out == (ROOT / "config/reference.yaml").read_text()
+    assert list(tmp_path.iterdir()) == []
+    assert cli.main(["init"]) == 0
+    assert "streamfilter init --reference" in (tmp_path / "streamfilter.yaml").read_text()
+
+
 def test_the_file_to_start_from_is_what_init_writes():
     from tests.support.texts import ROOT
 

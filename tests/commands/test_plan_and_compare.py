@@ -118,6 +118,18 @@ def test_plan_says_what_it_assumes_of_similarities_or_counts_them_in_a_sample(ca
     assert run(capsys, "plan", "--sample", str(tmp_path / "none"))[0] != 0
 
 
+@pytest.mark.parametrize("named", ["lines", "json", "jsonl"])
+def test_plan_reads_a_sample_as_the_other_verbs_read_files(capsys, tmp_path, named):
+    rows = [json.dumps({"uuid": n, "body": "the old mill by the river"}) for n in range(9)]
+    (tmp_path / "sample.txt").write_text("\n".join(rows))
+    sample = ("--sample", str(tmp_path / "sample.txt"), "--format", named)
+    told = run_json(capsys, "plan", *sample, "--text", "/body", "--id", "/uuid")
+    assert (told["sample"]["documents"], told["sample"]["similar"]) == (9, 36)
+    file = str(tmp_path / "sample.txt")
+    code, out, _ = run(capsys, "pairs", file, "--format", named, "--text", "/body", "--id", "none")
+    assert (code, len(out.splitlines())) == (0, 36)
+
+
 def test_plan_of_a_sample_without_texts_is_refused_and_broken_records_are_counted(capsys, tmp_path):
     sample = tmp_path / "in.jsonl"
     rows = [json.dumps({"uuid": n, "body": f"the old mill by the river {n}"}) for n in range(9)]

@@ -127,3 +127,33 @@ def test_a_view_sees_whole_batches_of_a_running_owner_and_disturbs_nothing(tmp_p
         assert owner.stdout.read() == "closed in order\n"
     assert owner.returncode == 0
     assert not list(path.glob("rocksdb/*follower*"))
+
+
+def test_the_directory_is_that_of_the_configuration(capsys, state, tmp_path):
+    (tmp_path / "one.yaml").write_text(json.dumps({"index": {"path": str(state)}}))
+    given = ["--config", str(tmp_path / "one.yaml")]
+    assert ask(capsys, "query", *given, SECOND)["matches"][0]["id"] == "a"
+    assert ask(capsys, "explain", *given, SECOND)["candidates"][0]["id"] == "a"
+    assert ask(capsys, "verify", *given)["whole"]
+    (tmp_path / "two.yaml").write_text(json.dumps({"index": {"path": str(state / "index")}}))
+    assert ask(capsys, "backup", "--config", str(tmp_path / "two.yaml"), str(tmp_path / "copy"))
+    for verb in (["query", SECOND], ["explain", SECOND], ["verify"], ["backup", "nowhere"]):
+        code, _, err = run(capsys, *verb)
+        assert (code, "give --state DIR, or --config" in err) == (64, True)
+
+
+def test_a_text_may_begin_with_an_at_sign(capsys, state, tmp_path):
+    (tmp_path / "story.txt").write_text(SECOND)
+    file = ask(capsys, "query", "--state", str(state), f"@{tmp_path}/story.txt")
+    assert file["matches"][0]["id"] == "a"
+    said = ask(capsys, "explain", "--state", str(state), "@@monday the mill was sold")
+    assert said["normalised"] == "@monday the mill was sold"
+    assert run(capsys, "compare", "@@a b c d", "@@a b c d")[0] == 0
+
+
+def test_an_id_that_is_given_twice_is_refused(capsys, state):
+    code, _, err = run(capsys, "query", "--state", str(state), "--id", "a", "--id", "c")
+    assert (code, "it was given 2 times; give one" in err) == (64, True)
+    for verb in ("filter", "pairs", "evaluate", "plan"):
+        code, _, err = run(capsys, verb, "in.jsonl", "--id", "/a", "--id", "/b")
+        assert (code, "it was given 2 times; give one" in err) == (64, True)

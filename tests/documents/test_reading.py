@@ -88,6 +88,20 @@ def test_poison_has_its_code_and_its_message_tells_nothing_of_it(
     assert reading.stage == "read"
 
 
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        (ErrorCode.TOO_LARGE, ["limits.text_characters", "limits.document", "fixed", "fixed"]),
+        (ErrorCode.TOO_DEEP, ["limits.depth"] * 5),
+    ],
+)
+def test_a_limit_is_named_by_its_setting(code: ErrorCode, names: list[str]) -> None:
+    for value, name in zip(POISON[code], names, strict=True):
+        reading = READER.read(record(value))
+        assert isinstance(reading, Malformed)
+        assert f"({name})" in reading.message
+
+
 HARMLESS = [
     (b'{"text":"a b","id":"x"}', "x", "a b"),
     (b'\xef\xbb\xbf{"text":"a b","id":"x"}', "x", "a b"),

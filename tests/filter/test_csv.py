@@ -92,7 +92,7 @@ def test_of_a_row_that_is_too_large_no_line_is_read_as_a_row(desk: Desk, last: s
     assert main(arguments) == 0
     (letter,) = desk.records(desk.dead)
     assert letter["error"]["code"] == "too_large"
-    assert letter["error"]["message"] == "the row has more than 2048 bytes"
+    assert letter["error"]["message"] == "the row has more than 2048 bytes (limits.document)"
     assert letter["source"]["offset"] == 3
     assert len(letter["payload"]) < 2_200
     assert desk.unique.read_text() == "".join(there), "what follows is read again"

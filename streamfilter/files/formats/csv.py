@@ -17,6 +17,7 @@ from typing import Any
 from streamfilter.documents.pointers import Path, Unreadable
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
+from streamfilter.documents.selecting import DOCUMENT_LIMIT
 from streamfilter.files.formats.columns import check_columns, lacks
 from streamfilter.files.lines import InputFile
 from streamfilter.files.outputs import OutputFile
@@ -184,7 +185,7 @@ class RowLines:
         self._held += len(raw)
         if self._held > self._limit:
             self._pass_over()
-            message = f"the row has more than {self._limit} bytes"
+            message = f"the row has more than {self._limit} bytes ({DOCUMENT_LIMIT})"
             raise Unreadable(ErrorCode.TOO_LARGE, message)
         # Undecodable bytes stay visible, so that the row they are in is told from others.
         return raw.decode("utf-8", "surrogateescape")

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from streamfilter.documents.pointers import Faulty, tree_of
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Columns, Row, Rows
-from streamfilter.documents.selecting import check_size
+from streamfilter.documents.selecting import DOCUMENT_LIMIT, check_size
 from streamfilter.files.formats.arrow_values import named_values, without_views
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.lines import STDIN, InputFile
@@ -90,7 +90,7 @@ class ParquetRow(Row):
         """Raise `Unreadable`, TOO_LARGE, if the row's columns have more than *limit* bytes."""
         if self.columns.size > limit:  # no row is larger than its batch, which is measured once
             size = self.columns.batch.slice(self.at, 1).nbytes
-            check_size("the row", size, "bytes", limit)
+            check_size("the row", size, "bytes", limit, DOCUMENT_LIMIT)
 
     @property
     def value(self) -> bytes:
