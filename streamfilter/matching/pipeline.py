@@ -10,8 +10,10 @@ guessed, and the others take another round with the better guess.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -38,10 +40,13 @@ __all__ = ["Accepted", "Batch", "Judgement", "MatchPolicy", "accept", "decide", 
 Locate = Callable[[int, int], Source]
 """(partition, offset) as the index numbers them → the source a person knows."""
 
+STORED = -1
+"""Instead of a row: a document of the index."""
+
 WIDTH_MIN, WIDTH_GROWTH = 64, 4
 """A round looks at this many rows, or at so many times what the last one settled. Nearly always
-that is all. Texts made from one template depend on each other in a chain, and looking at all of
-them every time would cost the square of the batch."""
+that is all. Texts of one template, or windows that slide over one text, depend on each other in a
+chain. To look at all of them every time would cost the square of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +186,22 @@ class _Judging:
         short = SHORT.get(policy.short_text, UNIQUE)
         self._decisions = [UNIQUE if each else short for each in self._undecided.tolist()]
         self._outcomes: list[tuple[Outcome, Flags]] = []
+        self._alike: defaultdict[int, set[int]] = defaultdict(set)
+        """Of undecided rows: the earlier rows that they were seen to be like, or `STORED`."""
 
     def judgement(self, index: Index) -> Judgement:
         """Judge until nothing is undecided; return that, and what the *index* should add."""
-        # The first round guesses that a document meets nobody in its batch, the second looks at
-        # all whom that has not settled.
+        # The first round guesses that a document meets no other of its batch. The second looks at
+        # all rows that are not settled then. Those after it look at few rows, with a better guess.
         n = width = len(self._undecided)
-        guess = True
-        while self._undecided.any():
+        for number in count():
+            if not self._undecided.any():
+                break
             looked = self._undecided & (np.cumsum(self._undecided) <= width)
+            if number >= 2:
+                self._guess(looked)
             settled = self.round(looked)
-            width = n if guess else max(WIDTH_MIN, WIDTH_GROWTH * settled)
-            guess = False
+            width = n if not number else max(WIDTH_MIN, WIDTH_GROWTH * settled)
         contents, forgetting = self._ours.contents, self._past.forgetting
         rows = np.flatnonzero(self._unique & ~forgetting.rows_of(n))
         everything = Additions(self._ours, self._sketches.keys, self._buckets)
@@ -229,7 +238,33 @@ class _Judging:
         self._outcomes.append((outcome, stands))
         self._unique = np.where(undecided, unique, self._unique)
         self._undecided = self._undecided & ~settled
+        self._note(outcome)
         return int(settled.sum())
+
+    def _note(self, outcome: Outcome) -> None:
+        """Keep which undecided rows are like which rows before them, or like a stored document."""
+        pairs = outcome.candidates
+        chosen = np.flatnonzero(outcome.confirmed & self._undecided[pairs.rows])
+        others = pairs.ordinals[chosen] - self._first
+        for row, other in zip(pairs.rows[chosen].tolist(), others.tolist(), strict=True):
+            self._alike[row].add(max(other, STORED))
+
+    def _guess(self, asked: Flags) -> None:
+        """Guess which of the *asked* rows are unique, from all pairs that are known to be alike.
+
+        The first rows are compared with each other for that, whichever of them are unique. So a
+        round settles them all, also where each depends on the one before it, unless what a full
+        bucket or ``max_candidates`` leaves out makes a difference.
+        """
+        block = asked & (np.cumsum(asked) <= WIDTH_MIN)
+        levels = self._overlay.levels(self._unique | block, block, first_ordinal=self._first)
+        met = self._past.among(collect(levels, columns=self._sketches.keys.shape[1]))
+        self._note(self._verifier.verify(met, most=len(met)))
+        unique = self._unique.tolist()
+        unique.append(True)  # at the place STORED: what is stored is unique
+        for row in np.flatnonzero(asked).tolist():
+            unique[row] = not any(unique[other] for other in self._alike[row])
+        self._unique = np.array(unique[:STORED], np.bool_)
 
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
         """Return ids and sources of candidates: stored ones, or of this very batch."""

@@ -169,9 +169,14 @@ class Verifier:
         return _Look(at, known, equal_text, near, estimated, hopeful, terms)
 
     def verify(
-        self, candidates: Candidates, *, every: bool = False, outnumbered: Flags | None = None
+        self,
+        candidates: Candidates,
+        *,
+        every: bool = False,
+        most: int | None = None,
+        outnumbered: Flags | None = None,
     ) -> Outcome:
-        """Compare as many of *candidates* as the policy allows; or *every* one of them.
+        """Compare as many of *candidates* as the policy allows, or *most*; or *every* one of them.
 
         To judge a document, an equal text is enough, the oldest one; then nobody asks the others.
         Who searches wants to hear of all. Nobody looks at those who are *outnumbered*.
@@ -179,9 +184,9 @@ class Verifier:
         look = self._look(candidates, every=every, outnumbered=outnumbered)
         at, equal_text, near = look.at, look.equal_text, look.near
         hopeful, estimated = look.hopeful, look.estimated
-        chosen = hopeful
+        chosen, most = hopeful, self.policy.max_candidates if most is None else most
         if not every:
-            chosen = _most_similar(candidates, estimated, hopeful, self.policy.max_candidates)
+            chosen = _most_similar(candidates, estimated, hopeful, most)
         skipped = hopeful & ~chosen
         if outnumbered is not None:
             skipped |= outnumbered & ~equal_text

@@ -1,0 +1,80 @@
+"""Texts of which each depends on the one before: captions, the tail of a log, edits of edits."""
+
+import random
+from itertools import repeat
+
+import pytest
+
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.matching.pipeline import WIDTH_GROWTH, MatchPolicy
+from streamfilter.matching.verification import Verifier
+from tests.pipeline.test_sequential_model import SKETCHER, plain, run_in_batches, story
+from tests.support.model import SequentialModel
+
+DOCUMENTS = 600
+
+
+def windows(width: int, step: int) -> list[str]:
+    words = story(random.Random(width), DOCUMENTS * step + width)
+    return [" ".join(words[row * step : row * step + width]) for row in range(DOCUMENTS)]
+
+
+def growing() -> list[str]:
+    words = story(random.Random(7), DOCUMENTS + 40)
+    return [" ".join(words[max(row - 150, 0) : row + 40]) for row in range(DOCUMENTS)]
+
+
+def edits_of_edits() -> list[str]:
+    rng, texts = random.Random(8), []
+    words = story(rng, 60)
+    for row in range(DOCUMENTS):
+        words[rng.randrange(60)] = f"x{row}"
+        texts.append(" ".join(words))
+    return texts
+
+
+CHAINS = {
+    "captions": windows(40, 1),
+    "long windows": windows(200, 1),
+    "a tail of a log": windows(120, 4),
+    "a text that grows": growing(),
+    "edits of edits": edits_of_edits(),
+}
+
+
+@pytest.fixture
+def looked(monkeypatch):
+    """Return how many rows each round looks at."""
+    rows: list[int] = []
+    real = Verifier.round
+
+    def noted(self, asked, own):
+        rows.append(int(asked.sum()))
+        return real(self, asked, own)
+
+    monkeypatch.setattr(Verifier, "round", noted)
+    return rows
+
+
+@pytest.mark.parametrize("most", [1, 8])
+@pytest.mark.parametrize("kind", CHAINS)
+def test_rounds_over_a_chain_look_at_each_row_a_few_times(kind, most, looked):
+    """Two rounds look at all; each one after them settles a quarter of what it looks at."""
+    policy = MatchPolicy(max_candidates=most)
+    run_in_batches(CHAINS[kind], repeat(DOCUMENTS), MemoryIndex(slots=128), policy)
+    assert sum(looked) <= (2 + WIDTH_GROWTH + 1) * DOCUMENTS
+    assert len(looked) <= DOCUMENTS / 25
+
+
+@pytest.mark.parametrize(("most", "cap"), [(1, 8), (8, 8), (8, 1)])
+@pytest.mark.parametrize("kind", CHAINS)
+def test_verdicts_on_a_chain_are_the_sequential_models_however_batches_are_cut(kind, most, cap):
+    texts = CHAINS[kind][:300]
+    model, sketches = SequentialModel(max_candidates=most, cap=cap), SKETCHER.sketch(texts)
+    expected = [model.judge(f"d{row}", sketches, row) for row in range(len(texts))]
+    policy = MatchPolicy(max_candidates=most)
+    for sizes in (repeat(300), iter([1, 7, 60, 100, 132])):
+        index = MemoryIndex(slots=128, bucket_cap=cap)
+        decisions = run_in_batches(texts, sizes, index, policy)
+        for got, want in zip(decisions, expected, strict=True):
+            assert plain(got) == (want.verdict, want.matches, want.truncated)
