@@ -123,13 +123,19 @@ class Normalise(Section):
         description="Unicode normalisation; NFKC makes full-width and ligatures equal.",
     )
     casefold: bool = Field(default=True, description="Ignore upper and lower case.")
-    whitespace: bool = Field(default=True, description="Runs of white space count as one space.")
+    whitespace: bool = Field(
+        default=True,
+        description="Runs of white space count as one space; between two characters of scripts "
+        "without spaces (Chinese, Japanese, Thai) as nothing.",
+    )
     digits: bool = Field(
         default=False,
         description="Every digit becomes 0: for logs and forms that differ in numbers only.",
     )
     invisible: bool = Field(
-        default=True, description="Ignore soft hyphens, zero-width and bidi marks."
+        default=True,
+        description="Ignore what is never shown: soft hyphens, zero-width and direction marks, "
+        "variation selectors, tags (Unicode's Default_Ignorable_Code_Point).",
     )
 
 

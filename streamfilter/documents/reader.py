@@ -43,6 +43,7 @@ from streamfilter.model import (
     Unjudged,
     Verdict,
 )
+from streamfilter.similarity.code_points import pattern
 from streamfilter.similarity.sketch import Drawn, Sketcher
 
 PLAIN = frozenset({"json", "text"})
@@ -53,12 +54,8 @@ UTF8_BYTES_MAX = 4
 DEPTH_MAX = 512
 """Highest limit of nesting: half of Python's recursion limit, so that no parser reaches it."""
 
-# Anything but white space, control characters and what Unicode draws as nothing. A fixed list,
-# so that a new Python with a newer Unicode changes no verdict.
-_VISIBLE = re.compile(
-    "[^\\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
-)
+# Anything but white space, control characters and what Unicode draws as nothing.
+_VISIBLE = re.compile(f"[^\\s\x00-\x1f\x7f-\x9f{pattern('invisible')}]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,21 @@
 """Records and envelopes as an evaluation sees them, wherever they were read from.
 
 The digests of texts are made here and not by the code under test: equal means equal after
-NFKC, case folding, without format characters, and with white space collapsed.
+NFKC, case folding, without invisible characters, and with white space collapsed, or dropped between
+two characters of scripts without spaces.
 """
 
 from __future__ import annotations
 
-import unicodedata
+import re
+from functools import cache
 from hashlib import blake2b
 
 from streamfilter.documents.reader import Reader
 from streamfilter.evaluation.run import Given, Placed
 from streamfilter.matching import envelope
 from streamfilter.model import Document, Record, Unjudged, Verdict
+from streamfilter.similarity.code_points import pattern, visible
 from streamfilter.similarity.ordering import normal_form
 
 
@@ -23,10 +26,16 @@ def digest(data: bytes) -> bytes:
 
 def text_digest(text: str) -> bytes:
     """Return 16 bytes that differ when the normalised *text* does."""
-    folded = normal_form("NFKC", text).casefold()
+    folded = " ".join(normal_form("NFKC", visible(text)).casefold().split())
     if not folded.isascii():
-        folded = "".join(char for char in folded if unicodedata.category(char) != "Cf")
-    return digest(" ".join(folded.split()).encode("utf-8", "surrogatepass"))
+        folded = _wrapped().sub("", folded)
+    return digest(folded.encode("utf-8", "surrogatepass"))
+
+
+@cache
+def _wrapped() -> re.Pattern[str]:
+    unspaced, mark = pattern("unspaced"), pattern("mark")
+    return re.compile(f"(?<=[{unspaced}{mark}]) (?=[{unspaced}])")
 
 
 def given_of(record: Record, reader: Reader, *, order: tuple[int, ...], droppable: bool) -> Given:

@@ -19,6 +19,7 @@ from typing import Any
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import FORMAT
 from streamfilter.model import SEED_BYTES
+from streamfilter.similarity.scheme import ALGORITHM, CHANGES
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketchers import scheme_of
 
@@ -124,11 +125,13 @@ def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
 
     Raises:
         FormatError: *data* is no identity.
-        IndexMismatch: another format; or the seed is missing, another, or not wanted.
+        IndexMismatch: another format or algorithm; or the seed is missing, another, or not wanted.
     """
     fields = _fields(data)
     if fields["format"] != FORMAT:
         raise mismatch("the index", [f"format: it has {fields['format']}, this version {FORMAT}"])
+    if named := _other_algorithm(fields.get("scheme")):
+        raise mismatch("the index", [named])
     external = "seed_check" in fields
     if external and seed is None:
         raise IndexMismatch(
@@ -156,6 +159,16 @@ def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
     if not hmac.compare_digest(check, identity.seed_check) or seed not in (None, identity.seed):
         raise mismatch("the index", ["seed: it was built with another one than index.seed_file's"])
     return identity
+
+
+def _other_algorithm(scheme: object) -> str | None:
+    """Return what differs if *scheme* makes other hashes than this version; None: it does not."""
+    made = scheme.get("algorithm", ALGORITHM) if isinstance(scheme, dict) else ALGORITHM
+    if made == ALGORITHM:
+        return None
+    since = [f"{version}: {what}" for version, what in CHANGES.items() if made in range(version)]
+    changes = "".join(f"\n      {each}" for each in since)
+    return f"scheme.algorithm: it has {made}, wanted is {ALGORITHM}{changes}"
 
 
 def _fields(data: bytes) -> dict[str, Any]:

@@ -9,7 +9,6 @@ space composes with nothing, and no mark passes it.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,18 +18,16 @@ from threading import Lock
 
 import numpy as np
 
+from streamfilter.similarity.code_points import is_invisible
 from streamfilter.similarity.columns import I64, U32, distinct, slices
 from streamfilter.similarity.ordering import Form, normal_form
 from streamfilter.similarity.scheme import Normalisation
-
-INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-"""Soft hyphen, grapheme joiner, zero-width and direction marks, byte-order mark."""
 
 SPACE = ord(" ")
 SPECIAL = 0x110000
 """Values from here on are no code points but say what to do."""
 NOTHING, CONTEXT, UNKNOWN = SPECIAL, SPECIAL + 1, SPECIAL + 2
-"""Dropped; to be normalised with its neighbours; in a page not filled yet."""
+"""Invisible; to be normalised with its neighbours; in a page not filled yet."""
 MARK = 1 << 21
 """Flags a combining mark: itself, unless its neighbour is one too and they change places."""
 SEVERAL = 1 << 22
@@ -99,18 +96,20 @@ class Folding:
         return self._table.take(points) if unknown.size else values
 
     def unfolding(self, values: U32) -> Edits:
-        """Return what is left to do to *values*, whose marks become code points at once."""
+        """Return what is left to do to *values*, whose marks become code points at once.
+
+        They hold nothing invisible, and nothing that needs its neighbours.
+        """
         places = np.flatnonzero(values >= SPECIAL)
         found = values[places]
         marks = (found & np.uint32(MARK)) != 0
         values[places[marks]] = found[marks] & np.uint32(MARK - 1)
         places, found = places[~marks], found[~marks]
-        which = found[found >= SEVERAL] & ~np.uint32(SEVERAL)
-        lengths = np.zeros(len(places), np.int64)
-        lengths[found >= SEVERAL] = sizes = self._lengths[which]
-        longest = int(sizes.max(initial=0))
+        which = found & ~np.uint32(SEVERAL)
+        lengths = self._lengths[which]
+        longest = int(lengths.max(initial=0))
         rows = self._several[which, :longest]
-        points = rows[np.arange(longest) < sizes[:, None]]
+        points = rows[np.arange(longest) < lengths[:, None]]
         return Edits(places, np.ones(len(places), np.int64), lengths, points)
 
     def _fill(self, page: int) -> None:
@@ -128,6 +127,8 @@ class Folding:
 
     def _value(self, character: str) -> int:
         """Return what *character* becomes."""
+        if self._how.invisible and is_invisible(character):
+            return NOTHING
         formed, flag = character, 0
         if self._how.unicode in FORMS:
             composed, decomposed = FORMS[self._how.unicode]
@@ -140,16 +141,12 @@ class Folding:
         folded = formed.casefold() if self._how.casefold else formed
         if flag and (len(folded) > 1 or not _has_mark(folded)):
             return CONTEXT
-        kept = [point for point in map(self._cleaned, folded) if point != NOTHING]
-        if len(kept) > 1:
-            return SEVERAL | self._listed(kept)
-        return flag | kept[0] if kept else NOTHING
+        cleaned = list(map(self._cleaned, folded))
+        return SEVERAL | self._listed(cleaned) if len(cleaned) > 1 else flag | cleaned[0]
 
     def _cleaned(self, character: str) -> int:
         """Return the code point that stands for one that Unicode's steps are done with."""
         how = self._how
-        if how.invisible and INVISIBLE.match(character):
-            return NOTHING
         if how.digits and character.isdecimal():
             return ord("0")
         return SPACE if how.whitespace and character.isspace() else ord(character)

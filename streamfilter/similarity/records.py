@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from streamfilter.similarity.code_points import visible, words
 from streamfilter.similarity.columns import U32, Contents, Samples, distinct
 from streamfilter.similarity.hashing import WORD
 from streamfilter.similarity.ordering import normal_form
@@ -24,11 +25,14 @@ from streamfilter.similarity.ordering import normal_form
 SEPARATOR = "\x1f"
 """Between the fields of a record as one text: ASCII has had a character for it since 1963."""
 
-_NOT_WORDS = re.compile(r"[\W_]+")
+_ASCII_WORD = re.compile("[a-z0-9]+")
 
 
 def _words(value: str) -> str:
-    return _NOT_WORDS.sub(" ", normal_form("NFKC", value).casefold()).strip()
+    if value.isascii():
+        return " ".join(_ASCII_WORD.findall(value.lower()))
+    folded = normal_form("NFKC", visible(value)).casefold().replace("_", " ")
+    return " ".join(words(folded))
 
 
 def _digits(value: str) -> str:
@@ -36,7 +40,7 @@ def _digits(value: str) -> str:
 
 
 def _exact(value: str) -> str:
-    return normal_form("NFKC", value).strip()
+    return normal_form("NFKC", visible(value)).strip()
 
 
 _NORMALISERS: dict[str, Callable[[str], str]] = {

@@ -15,10 +15,15 @@ from functools import lru_cache
 from math import comb
 from typing import Any
 
-ALGORITHM = 2
-"""Version of the token, signature and band-key functions: raised when their output changes.
+ALGORITHM = 3
+"""Version of the functions from text to band keys: raised when their output changes."""
 
-1 hashed words of 9 to 32 bytes so that a difference could be cancelled by the next eight."""
+CHANGES = {
+    2: "words of 9 to 32 bytes are hashed so that no two are equal under many seeds",
+    3: "combining marks belong to their words, all invisible characters are dropped, and so is "
+    "white space between two characters of scripts without spaces (Chinese, Japanese, Thai)",
+}
+"""What each version made otherwise than the one before: read by people whose index is refused."""
 
 KINDS = ("word", "char", "stopword")
 TOKEN_BYTES = (4, 8)
@@ -41,11 +46,12 @@ class Normalisation:
     """``NFKC``, ``NFC`` or ``none``."""
     casefold: bool = True
     whitespace: bool = True
-    """Collapse runs of white space to one space, and strip."""
+    """Collapse runs of white space to one space, or to none between two characters of scripts
+    without spaces, and strip."""
     digits: bool = False
     """Replace every decimal digit by 0."""
     invisible: bool = True
-    """Drop soft hyphens, zero-width and direction marks."""
+    """Drop what is never shown (Unicode's Default_Ignorable_Code_Point)."""
 
 
 @dataclass(frozen=True, slots=True)

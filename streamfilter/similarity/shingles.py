@@ -5,16 +5,15 @@ found and hashed as columns; a shingle's token is a multilinear hash of its word
 half of it mixed by itself. Shingles that differ have equal tokens under one seed in 2^63, and
 equal upper halves, which samples store, under one in 2^32.
 
-ASCII takes shortcuts that give the same tokens. A word is a run of ``\w`` as Python's ``re`` has
-it; in scripts written without spaces each pair of neighbouring characters stands for a word.
+ASCII takes shortcuts that give the same tokens. A word is a run of letters, numbers and
+underscores, each with the marks and joiners behind it (UAX #29); apostrophes and points part words.
+In scripts written without spaces each pair of neighbouring characters stands for a word.
 Stop-word shingles are those runs of words that begin with a stop word: prose has many of them,
 adverts and navigation few.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +21,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.similarity.columns import I64, U8, U64, distinct
+from streamfilter.similarity.code_points import LETTER, UNSPACED, classes_in_context
+from streamfilter.similarity.columns import I64, U64, distinct
 from streamfilter.similarity.hashing import (
     LOWER,
     MASKS,
@@ -35,35 +35,13 @@ from streamfilter.similarity.hashing import (
 from streamfilter.similarity.scheme import FADING, Normalisation, Shingling
 from streamfilter.similarity.text import Chunk, Normaliser, first_bytes
 
-LETTER, UNSPACED = 1, 2
-"""Classes of code points: part of a word; a character of a script without spaces."""
-
-UNSPACED_RANGES = (
-    (0x0E00, 0x0EFF),  # Thai, Lao
-    (0x1000, 0x109F),  # Myanmar
-    (0x1780, 0x17FF),  # Khmer
-    (0x3005, 0x3007),  # ideographic iteration mark, closing mark, zero
-    (0x3040, 0x30FF),  # Hiragana, Katakana
-    (0x31F0, 0x31FF),  # Katakana extensions
-    (0x3400, 0x4DBF),  # CJK extension A
-    (0x4E00, 0x9FFF),  # CJK
-    (0xF900, 0xFAFF),  # CJK compatibility
-    (0x20000, 0x3FFFF),  # CJK extensions B and later
-)
-
 CASE, LETTER_A, LETTERS, DIGIT_ZERO, DIGITS, UNDERSCORE = np.array(
     [32, ord("a"), 26, ord("0"), 10, ord("_")], np.uint8
 )
 """ASCII word characters, as bytes: arithmetic with them wraps, and that is the trick."""
 
-LETTERS_END = 0x40000
-"""No letter or digit is assigned above plane 3."""
-
 UPPER_HALF = np.uint64(0xFFFFFFFF00000000)
 """What a token of 4 bytes has of 8: the half that is also stored in samples."""
-
-MARKS_END = 0x30FF
-"""The unspaced scripts above have no combining marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,23 +200,6 @@ def _starts_of_runs(text_starts: I64, size: int) -> tuple[NDArray[np.bool_], I64
     return inside, np.concatenate(([0], np.cumsum(counts)))
 
 
-@cache
-def _classes() -> U8:
-    """Return the class of every code point: 0, LETTER or UNSPACED (built once, 10 ms)."""
-    table = np.zeros(0x110000, np.uint8)
-    everything = "".join(map(chr, range(LETTERS_END)))
-    for run in re.finditer(r"\w+", everything):
-        table[run.start() : run.end()] = LETTER
-    for first, last in UNSPACED_RANGES:
-        block = table[first : last + 1]
-        block[block == LETTER] = UNSPACED
-        for point in range(first, min(last, MARKS_END) + 1):
-            # These scripts' vowel signs are no ``\w``, and yet part of the run.
-            if unicodedata.category(chr(point)).startswith("M"):
-                table[point] = UNSPACED
-    return table
-
-
 def _ascii_words(buffer: bytes, bounds: I64) -> Spans:
     octets = np.frombuffer(buffer, np.uint8)
     # Arithmetic on bytes is three times faster than a table: (b | 32) - "a" < 26 is a letter.
@@ -256,11 +217,11 @@ def _words(chunk: Chunk) -> Spans:
     at, bounds = chunk.places, chunk.bounds
     assert chunk.points is not None
     assert at is not None
-    classes = _classes().take(chunk.points, mode="clip")  # no point is above: half the time
-    letters = classes == LETTER
+    table = classes_in_context(chunk.points)
+    letters = table == LETTER
     edges = np.flatnonzero(letters[1:] != letters[:-1]) + 1
     begins, ends = edges[0::2], edges[1::2]
-    unspaced = classes == UNSPACED
+    unspaced = table == UNSPACED
     units = np.flatnonzero(unspaced)
     if units.size:
         paired, follows = unspaced[units + 1], unspaced[units - 1]

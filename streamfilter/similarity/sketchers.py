@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.similarity.scheme import ALGORITHM, Normalisation, Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher, Spread
 
 
@@ -26,7 +26,7 @@ def scheme_of(canonical: str) -> Scheme:
         shingling=Shingling(**{key: shingling[key] for key in shingling.keys() & known}),
         normalisation=normalisation,
     )
-    if scheme.as_json() != canonical:
+    if scheme.algorithm != ALGORITHM or scheme.as_json() != canonical:
         raise ValueError("this version of streamfilter makes other tokens than the index holds")
     return scheme
 

@@ -1,9 +1,11 @@
 """Normalisation: which differences between two texts do not count.
 
-Unicode form, case fold, invisible characters, digits, white space, in that order; each step is
-a switch. The result is UTF-8, the same bytes on every platform, and on every Python version
-for characters assigned in Unicode 14 (Unicode's stability policy promises it). ASCII text
-takes a fast path that gives the same bytes.
+Invisible characters, Unicode form, case fold, digits, white space, in that order; each step is
+a switch. Invisible characters go first, so that none keeps a letter and its mark from composing.
+White space becomes one space, and nothing between two characters of scripts without spaces:
+there it is the end of a line and no more. The result is UTF-8, the same bytes on every platform,
+and on every Python version for characters assigned in Unicode 14 (Unicode's stability policy
+promises it). ASCII text takes a fast path that gives the same bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +18,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from streamfilter.similarity.code_points import (
+    MARK,
+    UNSPACED,
+    UNSPACED_FROM,
+    classes,
+    classes_in_context,
+)
 from streamfilter.similarity.columns import I64, U8, U32, distinct, slices
 from streamfilter.similarity.folding import (
     LONG_MAX,
@@ -43,6 +52,8 @@ UPPER_A, LETTERS, CASE, DIGIT_ZERO, DIGITS = np.array([ord("A"), 26, 32, ord("0"
 SPARE = bytes(WORD)
 FEW = 200
 """Where so many units are kept for each that is dropped, whole stretches are copied, not units."""
+RARE = 16
+"""Where fewer than one in so many points can be of such scripts, these are looked at one by one."""
 GROWTH_MAX = LONG_MAX
 """The most that normalisation makes of one code point, and so grows a text."""
 
@@ -109,9 +120,16 @@ class Normaliser:
         if np.count_nonzero(points == 0) > len(bounds):
             separator = _unused(texts)
             points = points_of(separator + separator.join(texts) + separator)
-        points, bounds = self._folded(points, bounds, ord(separator))
+        values = self._folding.values(points)
+        highest = values.max()
+        if highest >= SPECIAL:
+            points, bounds = self._folded(points, values, bounds, ord(separator))
+        else:
+            points = values
         if self._how.whitespace:
             points, bounds = _collapsed(points, bounds)
+            if highest >= UNSPACED_FROM:
+                points, bounds = _unwrapped(points, bounds)
         if separator != "\0":
             points = points.copy()
             points[bounds - 1] = 0
@@ -119,11 +137,12 @@ class Normaliser:
         places = first_bytes(buffer)[: len(points) + 1]
         return Chunk(buffer, places[bounds - 1] + 1, points, places)
 
-    def _folded(self, points: U32, bounds: I64, separator: int) -> tuple[U32, I64]:
-        """Take all steps but white space's: by the table, and by Python's where it must be."""
-        values = self._folding.values(points)
-        if values.max() < SPECIAL:
-            return values, bounds
+    def _folded(self, points: U32, values: U32, bounds: I64, separator: int) -> tuple[U32, I64]:
+        """Do what *values* say of *points*, by Python's own tables where it must be."""
+        special = np.flatnonzero(values >= SPECIAL)
+        invisible = special[values[special] == NOTHING]
+        points, _ = _without(points, invisible, bounds)
+        values, bounds = _without(values, invisible, bounds)
         context = needs_context(values)
         if context.size:
             edits = self._between_spaces(points, bounds, context, separator)
@@ -149,9 +168,7 @@ class Normaliser:
 
     def _whole(self, text: str) -> U32:
         """Return *text* normalised with Python's own tables, but for white space."""
-        points = self._cleaning.values(points_of(self._folding.text(text)))
-        kept: U32 = points[points != NOTHING]
-        return kept
+        return self._cleaning.values(points_of(self._folding.text(text)))
 
 
 def points_of(text: str) -> U32:
@@ -191,6 +208,20 @@ def _collapsed(units: Units, bounds: I64) -> tuple[Units, I64]:
     ends = bounds[1:] - 2
     trailing = ends[(units[ends] == SPACE) & (ends >= bounds[:-1])]
     return _without(units, trailing, bounds)
+
+
+def _unwrapped(points: U32, bounds: I64) -> tuple[U32, I64]:
+    """Return *points* without the spaces between two characters of scripts without spaces."""
+    high = points >= UNSPACED_FROM
+    rare = RARE * np.count_nonzero(high) < len(points)  # perhaps they are quotation marks
+    if rare and not (classes()[points[high]] == UNSPACED).any():
+        return points, bounds
+    spaces = np.flatnonzero(points == SPACE)
+    spaces = spaces[classes()[points[spaces + 1]] == UNSPACED]
+    before = classes()[points[spaces - 1]]
+    if (before == MARK).any():
+        before = classes_in_context(points)[spaces - 1]
+    return _without(points, spaces[before == UNSPACED], bounds)
 
 
 def _without(units: Units, drop: I64, bounds: I64) -> tuple[Units, I64]:

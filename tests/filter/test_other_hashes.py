@@ -23,7 +23,7 @@ CONFIG = 78
     ("written_format", "told_as"),
     [
         (1, f"format: it has 1, this version {FORMAT}"),
-        (FORMAT, "scheme.algorithm: it has 1, wanted is 2"),
+        (FORMAT, "scheme.algorithm: it has 1, wanted is 3"),
     ],
 )
 def test_an_index_of_other_hashes_is_refused_by_name_with_the_ways_out(
