@@ -31,23 +31,34 @@ class Service:
     """Loopback port by port inside."""
     once: bool
     """Others wait until it has ended well."""
+    waits_for: Mapping[str, str]
+    """Service → the condition that it must be in."""
+    checked: bool
+    """Whether it says by itself whether it is healthy."""
 
 
 def services(*, avro: bool = False) -> dict[str, Service]:
     """Return the services of compose.yaml by their names; *avro*: with its neighbour over it."""
     raw = _raw(COMPOSE)
     for name, more in _raw(AVRO).items() if avro else ():
-        given = raw.get(name, {})
-        environment = {**given.get("environment", {}), **more.get("environment", {})}
-        raw[name] = {**given, **more, "environment": environment}
+        raw[name] = _laid_over(raw.get(name, {}), more)
     waited_for = {
         name
         for each in raw.values()
-        if isinstance(each.get("depends_on"), dict)
-        for name, how in each["depends_on"].items()
+        for name, how in each.get("depends_on", {}).items()
         if how["condition"] == "service_completed_successfully"
     }
     return {name: _service(name, each, name in waited_for) for name, each in raw.items()}
+
+
+def _laid_over(given: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a service as Compose merges it: what both files map is mapped by both."""
+    both = {
+        key: {**given[key], **value}
+        for key, value in more.items()
+        if isinstance(value, dict) and isinstance(given.get(key), dict)
+    }
+    return {**given, **more, **both}
 
 
 def _raw(path: Path) -> dict[str, Any]:
@@ -65,6 +76,8 @@ def _service(name: str, raw: Mapping[str, Any], once: bool) -> Service:
         tuple((volume.split(":")[0], volume.split(":")[1]) for volume in raw.get("volumes", ())),
         {int(inside): int(outside) for _, outside, inside in ports},
         once,
+        {name: how["condition"] for name, how in raw.get("depends_on", {}).items()},
+        "test" in raw.get("healthcheck", {}),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from streamfilter.assembly import newest_schema
+from streamfilter.commands.waiting import schemas_awaited, waiting_of
 from streamfilter.config.configuration import Config
 from streamfilter.config.problems import did_you_mean
 from streamfilter.documents.decoding import outlines_of
@@ -26,7 +27,7 @@ def check_schemas(config: Config) -> list[Problem]:
     Raises:
         SchemasAway: the registry does not answer.
     """
-    where, schema = newest_schema(config)
+    where, schema = schemas_awaited(waiting_of(config), lambda: newest_schema(config))
     if schema is None:
         got = f"there is no {where.removeprefix('the newest schema of ')}"
         cure = (

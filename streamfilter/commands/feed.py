@@ -16,6 +16,7 @@ import click
 
 from streamfilter.assembly import registry_for
 from streamfilter.commands import options
+from streamfilter.commands.waiting import schemas_awaited, waiting_of
 from streamfilter.config.configuration import Config
 from streamfilter.demo.wire import AVRO_SCHEMA, Encode, as_avro, as_json
 from streamfilter.documents.schemas import subject_of
@@ -58,7 +59,7 @@ def command(
     configuration must be /text and /id. Records are JSON, or Avro if the configuration says
     so and names a registry, where their schema is added.
     """
-    from streamfilter.kafka import topics
+    from streamfilter.kafka import sampling, topics
     from streamfilter.kafka.broker.traffic import FEEDING, Feed, TrafficError
     from streamfilter.kafka.clients import plain_producer
 
@@ -67,7 +68,9 @@ def command(
     if seconds != 0:
         _check_pointers(config)
     interruption = Interruption()
-    if partitions is not None:
+    if partitions is None:
+        sampling.names(config)  # waits for a broker
+    else:
         for name in topics.create_all(config, partitions):
             standard.say(f"created {name}")
     try:
@@ -115,7 +118,11 @@ def encoding(config: Config) -> Encode:
     registry = registry_for(config) if config.input.format == "avro" else None
     if registry is None:
         return as_json
-    return as_avro(registry.register(subject_of(config.input.topic), "AVRO", AVRO_SCHEMA))
+    subject = subject_of(config.input.topic)
+    id_ = schemas_awaited(
+        waiting_of(config), lambda: registry.register(subject, "AVRO", AVRO_SCHEMA)
+    )
+    return as_avro(id_)
 
 
 def record_value(story: Story, number: int, encode: Encode = as_json) -> bytes | None:

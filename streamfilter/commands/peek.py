@@ -8,8 +8,9 @@ read by a consumer that joins no group and commits nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -19,12 +20,13 @@ import click
 
 from streamfilter.assembly import decoder_of_all, reader_for
 from streamfilter.commands import options
+from streamfilter.commands.waiting import schemas_awaited, waiting_of
 from streamfilter.config.configuration import Config
 from streamfilter.config.sources import literal
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.proposal import Proposal, propose, propose_from
 from streamfilter.documents.rows import Row
-from streamfilter.documents.schemas import SchemasAway, SchemasLate
+from streamfilter.documents.schemas import SchemasAway
 from streamfilter.model import Document, Malformed, Reading, Record, Unjudged
 from streamfilter.process import standard
 from streamfilter.process.logs import MASKER
@@ -165,27 +167,19 @@ def command(
 def look(config: Config, records: Sequence[Record]) -> list[Seen]:
     """Read *records* as *config* says."""
     read, decode = reader_for(config).read, decoder_of_all(config)
-    found = []
+    patience, found = waiting_of(config), []
     for record in records:
         root = None
         try:
-            reading: Reading | SchemasAway = _patiently(read, record)
-            if record.value is not None and not isinstance(reading, SchemasAway):
-                root = _patiently(decode, record.value, record.headers)
+            reading: Reading | SchemasAway = schemas_awaited(patience, partial(read, record))
+            if (value := record.value) is not None and not isinstance(reading, SchemasAway):
+                root = schemas_awaited(patience, partial(decode, value, record.headers))
         except SchemasAway as away:
             reading = away
         except Unreadable:
             pass  # the reading says so
         found.append(Seen(record, reading, root))
     return found
-
-
-def _patiently(read: Callable[..., T], *given: Any) -> T:
-    """Return what *read* makes of *given*, however late a registry's answer was: nobody waits."""
-    try:
-        return read(*given)
-    except SchemasLate:
-        return read(*given)
 
 
 def proposed(config: Config, seen: Sequence[Seen]) -> Proposal | None:

@@ -45,6 +45,7 @@ from streamfilter.documents.schemas import (
     SchemaId,
     SchemasAway,
     SchemasLate,
+    SchemasWithheld,
     SchemaUnsettled,
 )
 from streamfilter.model import ErrorCode, Malformed
@@ -56,8 +57,7 @@ UNKNOWN_CODES = (40401, 40402, 40403)
 """Subject, version or schema not found, in a registry's own words."""
 UNKNOWN_STATUSES = (400, 404, 405, 406, 410, 414, 422)
 """Said of an id that this registry cannot have; so does whatever is no registry at all."""
-REFUSALS = (401, 403, 404, 405)
-"""Statuses of what is not for us, or not there, and will not be by itself."""
+REFUSALS = (401, 403)
 SETTLE_SECONDS = 5.0
 """So long an unknown id is waited for: a registry may lag behind the one that took the schema."""
 AGAIN_SECONDS = 0.5
@@ -83,10 +83,6 @@ class _NotFound(Exception):
         super().__init__(why)
         self.sure = sure
         """Whether these are a registry's own words."""
-
-
-class _Refused(SchemasAway):
-    """It will not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +212,7 @@ class Registry:
         """
         try:
             empty = self._asked("subjects?limit=1", _lists_nothing, enough=SUBJECTS_BYTES)
-        except (_NotFound, _Refused):
+        except (_NotFound, SchemasWithheld):
             if sure:
                 return
             try:
@@ -224,7 +220,7 @@ class Registry:
             except _NotFound as error:
                 raise SchemasAway(str(error)) from None
         if empty:
-            raise SchemasAway(
+            raise SchemasWithheld(
                 f"{self._access.url} is empty: it knows no schema {id}, and no subject at all"
             )
 
@@ -278,7 +274,8 @@ class Registry:
         try:
             return self._asked(_versions_of(subject), _id_in, body=body)
         except _NotFound as error:
-            raise SchemasAway(f"{self._access.url} takes no schema of {subject}: {error}") from None
+            away = SchemasWithheld if error.sure else SchemasAway
+            raise away(f"{self._access.url} takes no schema of {subject}: {error}") from None
 
     def _whole(self, answer: dict[str, Any]) -> Schema:
         """Return the schema of an *answer*, with what it refers to."""
@@ -340,8 +337,8 @@ class Registry:
             except ValueError as error:
                 raise SchemasAway(f"{why}, but {error}") from None
         if answer.status in UNKNOWN_STATUSES:
-            raise _NotFound(why, sure=answer.status == 404 and _code_of(answer) in UNKNOWN_CODES)
-        raise (_Refused if answer.status in REFUSALS else SchemasAway)(why)
+            raise _NotFound(why, sure=answer.status == 422 or _code_of(answer) in UNKNOWN_CODES)
+        raise (SchemasWithheld if answer.status in REFUSALS else SchemasAway)(why)
 
 
 def _checked(data: bytes) -> dict[str, Any]:

@@ -75,6 +75,10 @@ class SchemasAway(Temporary):
     """Nobody could say what a schema is: no fault of the record, so it waits."""
 
 
+class SchemasWithheld(SchemasAway):
+    """The registry answers, but says of no schema what it is: it refuses us, or holds nothing."""
+
+
 class SchemasLate(SchemasAway):
     """The answer was slow to come, but is there now: whoever asks again gets it."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
@@ -14,9 +14,13 @@ from streamfilter.engine.ports import LogError, Retriable
 from streamfilter.kafka import unreachable
 from streamfilter.kafka.clients import refusal
 from streamfilter.kafka.errors import kafka_errors, stops
+from streamfilter.process.waiting import Waiting
 from streamfilter.stops import Refused, Stop, Temporary
 
+T = TypeVar("T")
+
 CALL_SECONDS = 10.0
+LOOK_SECONDS_MIN = 0.2
 
 
 def listed(config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS) -> dict[str, Any]:
@@ -50,6 +54,23 @@ def asked_once(*, cure: str | None = None) -> Iterator[None]:
             if cure is not None:
                 raise Temporary(f"{error}\n    cure: {cure}") from error
             raise unanswered(error, str(error)) from error
+
+
+def awaited(config: Config, call: Callable[[float], T]) -> T:
+    """Return what *call* returns, made again for ``kafka.start_timeout``, as `run` waits.
+
+    It is given the seconds that it may take. Credentials that are wrong are not waited for.
+
+    Raises:
+        Stop: no broker answers (`Temporary`), or they refuse us.
+    """
+    patience = Waiting(config.kafka.start_timeout.total_seconds())
+
+    def look() -> T:
+        return call(min(CALL_SECONDS, max(patience.left, LOOK_SECONDS_MIN)))
+
+    with asked_once():
+        return patience.awaited(look, Retriable, hopeless=lambda _: refusal() is not None)
 
 
 def unanswered(error: LogError, message: str) -> Stop:

@@ -11,7 +11,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.problems import did_you_mean
 from streamfilter.engine.breaker import Breaker
 from streamfilter.kafka import clients
-from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
+from streamfilter.kafka.asking import CALL_SECONDS, asked_once, awaited, listed
 from streamfilter.kafka.errors import kafka_errors
 from streamfilter.kafka.reader import record_of
 from streamfilter.model import Record
@@ -34,8 +34,8 @@ def names(config: Config) -> list[str]:
         Stop: no broker answers, or they refuse us.
     """
     admin = clients.admin_client(config)
-    with asked_once():
-        return sorted(name for name in listed(config, admin) if not name.startswith("__"))
+    known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
+    return sorted(name for name in known if not name.startswith("__"))
 
 
 def latest(config: Config, count: int) -> list[Record]:
@@ -58,17 +58,17 @@ def earliest(config: Config, count: int) -> list[Record]:
 
 def _sample(config: Config, count: int, *, earliest: bool) -> list[Record]:
     topic = config.input.topic
-    with asked_once():
-        known = listed(config, clients.admin_client(config))
-        if topic not in known:
-            raise ConfigError([no_topic("input.topic", topic, known)])
-        with kafka_errors(f"reading {topic}"):
-            consumer = clients.consumer(config, clients.data_properties(config))
-            try:
-                spots = sorted(known[topic].partitions)
-                return list(_read(consumer, topic, spots, count, earliest))
-            finally:
-                consumer.close()
+    admin = clients.admin_client(config)
+    known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
+    if topic not in known:
+        raise ConfigError([no_topic("input.topic", topic, known)])
+    with asked_once(), kafka_errors(f"reading {topic}"):
+        consumer = clients.consumer(config, clients.data_properties(config))
+        try:
+            spots = sorted(known[topic].partitions)
+            return list(_read(consumer, topic, spots, count, earliest))
+        finally:
+            consumer.close()
 
 
 def no_topic(key: str, topic: str, known: Iterable[str]) -> Problem:

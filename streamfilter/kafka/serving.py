@@ -23,7 +23,7 @@ from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.seeds import seed_at
 from streamfilter.kafka import clients, topics
-from streamfilter.kafka.asking import CALL_SECONDS, unanswered
+from streamfilter.kafka.asking import CALL_SECONDS, LOOK_SECONDS_MIN, unanswered
 from streamfilter.kafka.assembling import Assembly
 from streamfilter.kafka.questions import ask_for_id
 from streamfilter.kafka.topics import Topics, outputs_of
@@ -36,7 +36,6 @@ from streamfilter.stops import ConfigError, Refused, Stop
 T = TypeVar("T")
 
 ASK_AGAIN_SECONDS = 0.5
-LOOK_SECONDS_MIN = 0.2
 MISSING_SECONDS = 3.0
 """A topic is looked for so long before it counts as missing: brokers hear late of a new one."""
 

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Retriable
-from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
+from streamfilter.kafka.asking import CALL_SECONDS, asked_once, awaited, listed
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.errors import kafka_errors, stops, translated
 from streamfilter.stops import Problem
@@ -92,13 +92,12 @@ def describe(
 
 
 def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
-    """Return what `describe` does, for whoever asks only once.
+    """Return what `describe` does, for a verb that is run once: it waits as `run` does.
 
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
-    with asked_once():
-        return describe(config, admin)
+    return awaited(config, lambda seconds: describe(config, admin, seconds=seconds))
 
 
 def _partitions(topic: str, metadata: Any) -> int:

@@ -9,7 +9,7 @@ from streamfilter.commands.check_schemas import check_schemas
 from streamfilter.config.configuration import load_config
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
 from tests.documents import test_avro, test_protobuf
-from tests.documents.test_registry import Handler, url  # noqa: F401
+from tests.documents.registry_stub import Handler, url  # noqa: F401
 
 AVRO = {"schema": json.dumps(test_avro.ARTICLE)}
 PROTOBUF = {
@@ -94,7 +94,7 @@ def test_check_asks_the_registry_with_connect_and_tells_who_does_not_answer(sett
         assert cli.main(["check", "--connect", *arguments]) == 78
         assert "input.text: there is no /txt in the newest schema" in capsys.readouterr().out
         Handler.answers[NEWEST] = (503, {})
-        assert cli.main(["check", "--connect", *arguments]) == 75
+        assert cli.main(["check", "--connect", *arguments, "--set", "kafka.start_timeout=1s"]) == 75
         assert "input.registry.url: " in capsys.readouterr().out
 
 

@@ -9,9 +9,9 @@ from confluent_kafka.admin import AdminClient
 from streamfilter import cli
 from streamfilter.documents import registry
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
+from tests.documents.registry_stub import Handler, url  # noqa: F401
 from tests.documents.test_avro import frame
 from tests.documents.test_protobuf import ARTICLE, written
-from tests.documents.test_registry import Handler, url  # noqa: F401
 
 REGISTRY = "input.registry.url="
 WORDS = "the old mill by the river was sold"
@@ -144,7 +144,7 @@ def test_a_registry_that_is_slow_to_answer_is_waited_for(broker, capsys, url, mo
 
 
 def test_a_registry_that_does_not_answer_lets_records_wait(broker, capsys):
-    away = ("input.format=protobuf", REGISTRY + "http://127.0.0.1:1")
+    away = ("input.format=protobuf", REGISTRY + "http://127.0.0.1:1", "kafka.start_timeout=1s")
     said = peek(capsys, *of_topic(broker, "framed", *away))
     assert "framed 0 @ 39: waits" in said
     assert "refused" in said

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 
 import compose_spec
 import pytest
@@ -16,7 +17,10 @@ from streamfilter.documents.schemas import Schema
 from streamfilter.kafka.broker.registry import API
 from streamfilter.model import Document, Record, Source
 from streamfilter.stories.stream import stories
+from tests.documents.registry_stub import Handler, url
 from tests.documents.test_avro import Shelf
+
+__all__ = ["url"]
 
 DEPLOY = COMPOSE.parent
 RAW = yaml.safe_load(COMPOSE.read_text())
@@ -35,6 +39,37 @@ def check(composition: dict) -> None:
 def test_it_is_valid_by_the_compose_specification():
     check(RAW)
     check({**RAW, "services": RUNNING})
+    check(yaml.safe_load(AVRO.read_text()))
+
+
+@pytest.mark.parametrize("avro", [False, True])
+def test_whatever_is_waited_for_says_when_it_is_ready(avro):
+    """A generator met a registry that was still starting, and the demo had no traffic."""
+    both = services(avro=avro)
+    conditions = {"service_healthy": "checked", "service_completed_successfully": "once"}
+    for each in both.values():
+        for name, condition in each.waits_for.items():
+            assert getattr(both[name], conditions[condition]), f"{each.name} waits for {name}"
+    for name in MINE:
+        assert ("registry" in both[name].waits_for) is avro
+        assert both[name].waits_for.keys() & {"kafka", "topics"}, "what is beside takes none away"
+
+
+def test_the_registry_is_healthy_when_it_answers_and_not_before(url):
+    path = f"/{API.strip('/')}/subjects"
+    command = " ".join(RUNNING["registry"]["healthcheck"]["test"][3:])
+    (port,) = services(avro=True)["registry"].published
+    assert f"localhost/{port}" in command
+
+    def healthy(at: int) -> bool:
+        here = ["bash", "-c", command.replace(f"localhost/{port}", f"127.0.0.1/{at}")]
+        return subprocess.run(here, capture_output=True, check=False).returncode == 0
+
+    answers = int(url.rpartition(":")[2])
+    assert not healthy(1)
+    assert not healthy(answers)
+    Handler.answers[path] = (200, [])
+    assert healthy(answers)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -16,14 +18,14 @@ SUBJECTS = "/subjects?limit=1"
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
-    connections: ClassVar[list[Any]] = []
+    connections: ClassVar[list[socket.socket]] = []
     answers: ClassVar[dict[str, Any]] = {}
     given: ClassVar[list[Any]] = []
     asked: ClassVar[list[tuple[str, str | None]]] = []
     wait: ClassVar[threading.Event] = threading.Event()
 
     def setup(self) -> None:
-        self.connections.append(self.client_address)
+        self.connections.append(self.request)
         super().setup()
 
     def do_GET(self) -> None:
@@ -49,14 +51,27 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+@contextmanager
+def serving(port: int = 0) -> Iterator[int]:
+    """Answer on *port*, or a free one; then hang up on everyone, as a process that ends."""
+    Handler.connections = []
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield server.server_port
+    finally:
+        Handler.wait.set()
+        server.shutdown()
+        server.server_close()
+        for each in Handler.connections:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
 @pytest.fixture
 def url() -> Iterator[str]:
     Handler.answers, Handler.asked, Handler.wait = {SUBJECTS: (200, ["a"])}, [], threading.Event()
-    Handler.given, Handler.connections = [], []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    Handler.wait.set()
-    server.shutdown()
-    server.server_close()
+    Handler.given = []
+    with serving() as port:
+        yield f"http://127.0.0.1:{port}"

@@ -2,17 +2,14 @@
 
 import json
 import random
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 
 from streamfilter.kafka.broker.node import free_ports
 from streamfilter.model import Record
 from streamfilter.process.health import State
+from tests.documents.registry_stub import Handler, serving
 from tests.documents.test_avro import frame, written
-from tests.documents.test_registry import Handler
 from tests.kafka.story import TIMESTAMP
 from tests.support.stage import Stage
 from tests.support.topics import Input, header
@@ -57,18 +54,6 @@ def as_protobuf(row: dict[str, str], later: bool) -> bytes:
     return frame(b"\2\2" + field(1, row["id"]) + more + field(2, row["text"]), 4 if later else 3)
 
 
-@contextmanager
-def registry(port: int) -> Iterator[None]:
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def found(stage: Stage, name_of: Callable[[Record], str]) -> dict[str, Any]:
     """Return what became of each document, with the evidence."""
     became: dict[str, Any] = {}
@@ -98,7 +83,7 @@ def lived(stage: Stage, format: str) -> dict[str, Any]:
     process = stage.start(input=given, kafka={"session_timeout": "6s"})
     stage.produce([Input(value, timestamp=TIMESTAMP) for value in values[:40]])
     Handler.answers = dict.fromkeys(ANSWERS, (503, {}))
-    with registry(port):
+    with serving(port):
         if schemas:
             process.wait_for_state(State.PAUSED_SCHEMAS.value)
         Handler.answers = ANSWERS
@@ -106,7 +91,7 @@ def lived(stage: Stage, format: str) -> dict[str, Any]:
     stage.produce([Input(value, timestamp=TIMESTAMP) for value in values[40:]])
     if schemas:
         process.wait_for_state(State.PAUSED_SCHEMAS.value)
-    with registry(port):
+    with serving(port):
         stage.drain(process)
         if schemas:
             stage.produce([Input(frame(b"\0", 99)), Input(values[0][:-1])])

@@ -1,0 +1,49 @@
+"""Waiting for a broker or a registry that does not answer yet, for verbs that are run once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from streamfilter.process import standard
+
+T = TypeVar("T")
+
+AGAIN_SECONDS = 0.5
+
+
+class Waiting:
+    """One deadline for all that a verb waits for."""
+
+    def __init__(self, seconds: float) -> None:
+        """Begin to count *seconds* now."""
+        self._seconds, self._until = seconds, time.monotonic() + seconds
+        self._said = False
+
+    @property
+    def left(self) -> float:
+        """Return the seconds until the deadline, 0 after it."""
+        return max(0.0, self._until - time.monotonic())
+
+    def awaited(
+        self,
+        call: Callable[[], T],
+        *errors: type[Exception],
+        hopeless: Callable[[Exception], bool] = lambda _: False,
+    ) -> T:
+        """Return what *call* returns, made again while it raises one of *errors*.
+
+        That is raised in the end: after the deadline, or at once where waiting is *hopeless*.
+        """
+        while True:
+            try:
+                return call()
+            except errors as error:
+                if not self.left or hopeless(error):
+                    raise
+                why = str(error)
+            if not self._said:
+                standard.say(f"waiting up to {self._seconds:g} s (kafka.start_timeout): {why}")
+                self._said = True
+            time.sleep(AGAIN_SECONDS)

@@ -1,0 +1,118 @@
+"""Verbs that are run once, started before broker and registry: they wait, as `run` does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streamfilter.config.configuration import Config, load_config
+from streamfilter.kafka import clients, sampling, topics
+from streamfilter.kafka.broker.node import free_ports
+from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.stops import ConfigError, Temporary
+from tests.documents.registry_stub import Handler, serving
+
+PATIENCE_SECONDS = 240
+
+
+def test_a_feed_that_was_started_first_waits_for_broker_and_registry(
+    kafka: RealKafka, tmp_path: Path
+) -> None:
+    """It ended at the first refused connection, and the demo in containers had no traffic."""
+    broker_port, registry_port = free_ports(2)
+    settings = [
+        "input.topic=stories",
+        "input.format=avro",
+        f"input.registry.url=http://127.0.0.1:{registry_port}",
+        f"kafka.common.bootstrap.servers=127.0.0.1:{broker_port}",
+        f"kafka.start_timeout={PATIENCE_SECONDS}s",
+    ]
+    command = [sys.executable, "-m", "streamfilter", "feed", "--create", "1", "--seconds", "1"]
+    command += [each for one in settings for each in ("--set", one)]
+    said = tmp_path / "said"
+    with said.open("wb") as to, subprocess.Popen(command, stderr=to) as feed:
+        try:
+            wait_until(lambda: "waiting up to" in said.read_text(), feed)
+            with RealKafka(port=broker_port):
+                wait_until(lambda: "created stories" in said.read_text(), feed)
+                Handler.answers = {"/subjects/stories-value/versions": (200, {"id": 5})}
+                with serving(registry_port):
+                    assert feed.wait(PATIENCE_SECONDS) == 0, said.read_text()
+                config = load_config((), {}, settings)
+                (newest, *_) = sampling.latest(config, 1)
+                assert (newest.value or b"").startswith(b"\0\0\0\0\5"), "framed by its id"
+        finally:
+            feed.kill()
+    assert "stories to stories" in said.read_text()
+    assert Handler.given[-1]["schemaType"] == "AVRO"
+
+
+def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Wait as long as the process lives; it gives up by itself."""
+    while not holds():
+        assert process.poll() is None, "it did not wait"
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.2)
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """An admin client whose brokers are away at first."""
+    failing = [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT]
+
+    def list_topics(*, timeout: float) -> Any:
+        if failing:
+            raise KafkaException(KafkaError(failing.pop()))
+        return SimpleNamespace(topics={})
+
+    admin = SimpleNamespace(list_topics=list_topics, poll=lambda _: 0, failing=failing)
+    monkeypatch.setattr(clients, "admin_client", lambda _: admin)
+    monkeypatch.setattr(topics, "admin_client", lambda _: admin)
+    monkeypatch.setattr("streamfilter.process.waiting.AGAIN_SECONDS", 0.0)
+    return admin
+
+
+def names(config: Config) -> None:
+    assert sampling.names(config) == []
+
+
+def latest(config: Config) -> None:
+    with pytest.raises(ConfigError, match="the brokers show no topic"):
+        sampling.latest(config, 1)
+
+
+def inspected(config: Config) -> None:
+    assert "input.topic" in [problem.key for problem in topics.inspect(config)]
+
+
+@pytest.mark.parametrize("verb", [names, latest, inspected])
+def test_what_init_peek_and_check_ask_is_asked_again_until_a_broker_answers(
+    admin: SimpleNamespace, verb: Callable[[Config], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb(load_config((), {}, ["input.topic=a"]))
+    assert admin.failing == []
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("waiting up to 60 s (kafka.start_timeout): ")
+
+
+def test_what_is_asked_in_vain_ends_when_its_time_is_up(admin: SimpleNamespace) -> None:
+    config = load_config((), {}, ["input.topic=a", "kafka.start_timeout=0s"])
+    with pytest.raises(Temporary, match="_TIMED_OUT"):
+        sampling.names(config)
+
+
+def test_who_is_not_let_in_is_not_kept_waiting(
+    admin: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = KafkaError(KafkaError._SSL)
+    monkeypatch.setattr("streamfilter.kafka.asking.refusal", lambda: refused)
+    with pytest.raises(Temporary, match="no broker could be trusted"):
+        sampling.names(load_config((), {}, ["input.topic=a"]))
+    assert len(admin.failing) == 2
