@@ -151,12 +151,13 @@ class Decision:
 
     verdict: Verdict
     matches: tuple[Match, ...] = ()
-    """Confirmed matches, highest similarity first, then lowest ordinal."""
+    """Confirmed matches, highest similarity first, then lowest ordinal; as many as 3 KB hold."""
     method: str = ""
     """``exact_text``, ``exact_jaccard``, ``sampled_jaccard``, ``exact_containment``,
     ``sampled_containment``, ``signature`` or ``sketch``; empty if unique."""
     matches_truncated: bool = False
-    """True when candidates were left out: beyond ``verify.max_candidates``, or in a crowd."""
+    """True when candidates were left out: beyond ``verify.max_candidates``, or in a crowd; or
+    matches, for their bytes."""
     p_false_positive: float = 0.0
     """Probability that the true similarity is below the threshold, given the evidence."""
     reason: Reason | None = None

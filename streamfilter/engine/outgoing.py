@@ -256,6 +256,8 @@ def _evidence_headers(
             ("__streamfilter.match.offset", b"%d" % place.offset),
             ("__streamfilter.matches", envelope.encode(found)),
         )
+    if decision.matches_truncated:
+        about += (_TRUNCATED,)
     return (
         *about,
         ("__streamfilter.canonical.id", own),
@@ -267,6 +269,8 @@ def _evidence_headers(
     )
 
 
+_TRUNCATED = (PREFIX + "matches_truncated", b"true")
+"""Only where it is so."""
 _SCHEMA = (PREFIX + "schema", b"%d" % envelope.SCHEMA)
 _VERDICTS = {each: (PREFIX + "verdict", each.encode()) for each in Verdict}
 

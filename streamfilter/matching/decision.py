@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import product, repeat
+from itertools import accumulate, product, repeat
 
+import msgspec
 import numpy as np
 
 from streamfilter.matching.candidates import Candidates
@@ -55,6 +56,12 @@ class Fate(StrEnum):
     MISSING = "missing"
     """The index no longer has its record."""
 
+
+MATCHES_BYTES_MAX = 3_072
+"""Of a duplicate's matches as JSON. Ids may have 1 KB each, and a duplicate 80 bytes: eight such
+matches made an output record 114 times as large as the input record. The best one always stays."""
+MATCH_BYTES = 125
+"""What a match takes beside its id and its topic, at most."""
 
 CONFIRMED = frozenset({Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED})
 
@@ -288,11 +295,24 @@ def decide(
     best_of = zip(rows.tolist(), outcome.proofs(best), left_out[rows].tolist(), strict=True)
     for (row, proof, cut), begin, end in zip(best_of, begins.tolist(), ends, strict=False):
         fate, method, p_false_positive = proof
-        found = tuple(matches[begin:end])
+        found = tuple(within(matches[begin:end]))
+        cut |= len(found) < end - begin
         if fate is Fate.SAME_TEXT:
             yield row, Decision(Verdict.EXACT_DUPLICATE, found, method)
         else:
             yield row, Decision(Verdict.NEAR_DUPLICATE, found, method, cut, p_false_positive)
+
+
+def within(matches: Sequence[Match]) -> Sequence[Match]:
+    """Return the first of *matches*, and of the others as many as fit in `MATCHES_BYTES_MAX`."""
+    if len(matches) == 1:
+        return matches
+    sizes = (
+        len(msgspec.json.encode(each.document_id)) + len(each.source.topic) + MATCH_BYTES
+        for each in matches
+    )
+    fits = sum(total <= MATCHES_BYTES_MAX for total in accumulate(sizes))
+    return matches[: max(fits, 1)]
 
 
 def _matches(outcome: Outcome, order: I64, describe: Describe) -> list[Match]:

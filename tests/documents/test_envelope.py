@@ -67,6 +67,8 @@ def test_headers_say_what_the_envelope_says(decision: Decision) -> None:
         places_of = ("id", "similarity", "topic", "partition", "offset")
         flat |= {f"match.{name}": best[name] for name in places_of}
     wanted = {PREFIX + name: str(part).encode() for name, part in flat.items()}
+    if decision.matches_truncated:
+        wanted[PREFIX + "matches_truncated"] = b"true"
     assert said == wanted | {PREFIX + "matches": envelope.encode(told["matches"])}
 
 
