@@ -46,10 +46,12 @@ def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
     from streamfilter.kafka.clients import admin_client
 
     admin = admin_client(config)
-    changelog = topics.described(config, admin).get(config.changelog_topic)
-    if changelog is None:
+    found = topics.described(config, admin)
+    changelog = found.get(config.changelog_topic)
+    if changelog is None or config.input.topic not in found:
         return [], []
-    bounds = trimming.changelog_bounds(config, admin, changelog.partitions)
+    used = min(changelog.partitions, topics.tasks_of(config, found))
+    bounds = trimming.changelog_bounds(config, admin, used)
     kept = [
         Kept(f"{config.changelog_topic}/{task}", each.start, each.end, _needed(config, task))
         for task, each in enumerate(bounds)

@@ -150,7 +150,7 @@ def reconcile(
         Refusal: they cannot both be right, and the operator did not accept them.
     """
     loudly: list[str] = []
-    known = _same_partitions(names, known, partitions, accept=accept, loudly=loudly)
+    known = _with_new_partitions(names, known, committed, partitions, accept, loudly)
     if not committed:
         loudly.append(
             f"the group {names.group} has no committed offsets of {names.topic} (expired or "
@@ -180,30 +180,36 @@ def reconcile(
     return Beginning(positions, known, loudly)
 
 
-def _same_partitions(
+def _with_new_partitions(
     names: Names,
     known: Positions,
+    committed: Positions,
     partitions: Sequence[int],
-    *,
     accept: bool,
     loudly: list[str],
 ) -> Positions:
-    """Return *known* for exactly *partitions*; new ones only if accepted, from their start."""
+    """Return *known* for exactly *partitions*: those that were added count from their beginning."""
     if gone := sorted(known.keys() - set(partitions)):
         raise Refusal(
             f"the changelog {names.changelog} speaks of partitions {gone} of {names.topic}, which "
-            "do not exist: the topic was recreated.\n"
-            "    ways out: bring the topic back; or begin anew (`streamfilter reset`)"
+            "do not belong to this task: index.scope was changed, or the topic was recreated.\n"
+            "    ways out: set index.scope as it was; or bring the topic back; or begin anew "
+            "(`streamfilter reset`)"
         )
     added = sorted(set(partitions) - known.keys())
-    if added and not accept:
+    judged = {p: committed[p] for p in added if committed.get(p, 0) > 0}
+    if judged and not accept:
+        # A transaction that moves a position says so in the changelog, too.
         raise Refusal(
-            f"{names.topic} has new partitions {added}: keys may have moved between partitions.\n"
-            "    ways out: check that this is intended (and that the outputs have as many), then "
-            "`streamfilter run --accept-positions` once: the new ones are read from their start"
+            f"the group {names.group} has committed offsets of {names.topic} for partitions "
+            f"{judged} that the changelog {names.changelog} does not know: index.scope was "
+            "changed, or the changelog lost its end (unclean leader election).\n"
+            "    ways out: set index.scope as it was; or begin anew (`streamfilter reset`); or go "
+            "on from the committed offsets with `streamfilter run --accept-positions`: what "
+            "lies before them is not judged"
         )
     if added:
-        loudly.append(f"{names.topic} has new partitions {added}, read from their start")
+        loudly.append(f"{names.topic} has new partitions {added}: they are read from the beginning")
     return known | dict.fromkeys(added, 0)
 
 

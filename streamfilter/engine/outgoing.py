@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from streamfilter.engine.ports import Outgoing
+from streamfilter.engine.ports import Layout, Outgoing
 from streamfilter.matching import envelope
 from streamfilter.matching.batch import Decided
 from streamfilter.model import (
@@ -91,6 +91,10 @@ class Forwarder:
     def __init__(self, destinations: Destinations, style: Style) -> None:
         self._to, self._style = destinations, style
         self._scheme = style.scheme.encode()
+
+    def place_by(self, layout: Layout) -> None:
+        """Use all partitions of *layout* from here on."""
+        self._to = replace(self._to, inputs=layout.inputs, outputs=layout.outputs)
 
     def written(self, decided: Decided) -> list[Outgoing]:
         """Return the records that leave for a batch, in the order of judgement."""

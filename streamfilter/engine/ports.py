@@ -9,7 +9,7 @@ do next depends on the class alone, never on a library's error code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -114,6 +114,11 @@ class Moves:
     def __bool__(self) -> bool:
         return bool(self.gained or self.gone or self.lost)
 
+    def among(self, tasks: int) -> Moves:
+        """Return the moves of tasks that exist: a changelog may have more partitions."""
+        real = range(tasks)
+        return Moves(self.gained.intersection(real), self.gone.intersection(real), self.lost)
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -136,6 +141,20 @@ class Membership(Protocol):
 
     def close(self) -> None:
         """Leave the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How many partitions the topics have; a topic gets more, never fewer."""
+
+    inputs: int
+    outputs: Mapping[str, int]
+    """By topic."""
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """Return the input's partitions."""
+        return tuple(range(self.inputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +225,10 @@ class Log(Protocol):
         *watched*: it looks at every single delivery, and `flush` says which were refused.
         """
 
-    def committed(self) -> Positions:
+    def layout(self) -> Layout:
+        """Return how many partitions the input and the outputs have now (step 2)."""
+
+    def committed(self, partitions: Sequence[int]) -> Positions:
         """Return the group's stable offsets; a partition without one is left out (step 2)."""
 
     def input_ids(self) -> tuple[str, str]:
@@ -224,8 +246,8 @@ class Log(Protocol):
             Denied: the right to delete records is missing.
         """
 
-    def start_positions(self, start: StartAt) -> Positions:
-        """Return where a fresh task begins, for every input partition (step 4)."""
+    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
+        """Return the offset that *start* means in each of these input partitions (step 4)."""
 
     def read_changelog(self, start: int, end: int) -> ChangelogReader:
         """Return a reader of the committed records with start <= offset < end (step 5)."""

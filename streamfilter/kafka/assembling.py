@@ -18,7 +18,7 @@ from streamfilter.engine.machine import ThreadWorker
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
-from streamfilter.engine.ports import Clock
+from streamfilter.engine.ports import Clock, Layout
 from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.engine.trimming import Trimming
@@ -28,6 +28,7 @@ from streamfilter.index.places import index_of
 from streamfilter.index.protocol import Index
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.errors import kafka_errors, stops
+from streamfilter.kafka.layout import Partitions
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.topics import Topics
@@ -58,6 +59,7 @@ class Assembly:
     clock: Clock
     observer: Observer
     destinations: Destinations
+    partitions: Partitions
     input_id: str
     """The input's topic id, or the empty string."""
     crew: Crew
@@ -81,9 +83,9 @@ class Assembly:
             Refusal: it has.
             LogError: the cluster refuses, or does not answer.
         """
-        everything = self._log(0, tuple(range(self.destinations.inputs)))
+        everything = self._log(0)
         try:
-            committed = everything.committed()
+            committed = everything.committed(self.partitions.layout.partitions)
         finally:
             everything.close()
         # Asked again, after the offsets: another process may have begun since we asked.
@@ -100,12 +102,13 @@ class Assembly:
                 self.config, self._watched(clients.ownership_properties, "owner")
             )
             membership = GroupMembership(consumer, self.config.changelog_topic)
-        watch = TopicsWatch(self.config, self.admin, self.destinations.inputs, self.clock)
+        watch = TopicsWatch(self.config, self.admin, self.partitions, self.clock)
         watch.expect(self.config.input.topic, self.input_id)
 
-        def look() -> None:
+        def look() -> Layout:
             watch.look()
             refuse_stranded(self.observer.statistics)
+            return self.partitions.layout
 
         return Service(
             membership,
@@ -114,6 +117,7 @@ class Assembly:
             self.clock,
             latency=self.config.batch.latency.total_seconds(),
             standbys=self._standbys(),
+            tasks=self.tasks,
             look=look,
         )
 
@@ -124,15 +128,14 @@ class Assembly:
 
     def _standby(self, number: int) -> Standby:
         plan = self._plan(number, accept_positions=False)
-        log, store = self._log(number, plan.partitions), self._store(number)
+        log, store = self._log(number), self._store(number)
         return Standby(plan, log, store, self.observer, self.clock)
 
     def _plan(self, number: int, *, accept_positions: bool) -> Plan:
-        whole = self.config.index.scope == "topic"
         return Plan(
             number=number,
             names=self._names(number),
-            partitions=tuple(range(self.destinations.inputs)) if whole else (number,),
+            whole=self.config.index.scope == "topic",
             scheme=self.config.scheme(),
             bucket_cap=self.config.index.bucket_cap,
             start=self.config.input.start,
@@ -146,7 +149,7 @@ class Assembly:
     ) -> Task:
         config = self.config
         plan = self._plan(number, accept_positions=accept_positions)
-        log = self._log(number, plan.partitions)
+        log = self._log(number)
         parts = Parts(
             log=log,
             member=membership.member,
@@ -192,7 +195,7 @@ class Assembly:
             policy=policy_for(self.config),
         )
 
-    def _log(self, number: int, partitions: tuple[int, ...]) -> KafkaLog:
+    def _log(self, number: int) -> KafkaLog:
         config, limits = self.config, self.destinations.limits.values()
         most = max([*limits, self.destinations.changelog_limit or 0])
         changelog = self.topics.get(config.changelog_topic)
@@ -204,11 +207,10 @@ class Assembly:
         )
         with stops(), kafka_errors("making a task's clients"):
             return KafkaLog(
-                LogPartitions(
-                    config.input.topic, partitions, config.changelog_topic, number, self.input_id
-                ),
+                LogPartitions(config.input.topic, config.changelog_topic, number, self.input_id),
                 Clients(
                     admin=self.admin,
+                    layout=lambda: self.partitions.ask(self.admin),
                     data=lambda: clients.consumer(
                         config,
                         self._watched(

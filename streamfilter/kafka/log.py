@@ -13,7 +13,6 @@ from typing import Any
 
 from confluent_kafka import (
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -25,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.engine.machine import bounded
 from streamfilter.engine.ports import (
     Abortable,
+    Layout,
     LogError,
     Member,
     OutcomeUnknown,
@@ -39,13 +39,11 @@ from streamfilter.kafka.deliveries import Deliveries
 from streamfilter.kafka.errors import REFUSED, kafka_errors, translated
 from streamfilter.kafka.questions import (
     UNKNOWN_INPUT,
-    OffsetSpec,
     bounds_of,
     committed,
     compacted_among,
     fence_explained,
     is_closed_transaction,
-    list_offsets,
     marked_input,
     raise_why_purged,
     remembered_input,
@@ -69,7 +67,6 @@ class LogPartitions:
     """Which partitions a task's log speaks of."""
 
     input_topic: str
-    partitions: tuple[int, ...]
     changelog: str
     task: int
     """The changelog's partition."""
@@ -86,6 +83,8 @@ class Clients:
     producer: Callable[[bool], Producer]
     """Of one whose deliveries are watched if so told."""
     transaction_seconds: float
+    layout: Callable[[], Layout]
+    """Asks how many partitions the topics have."""
 
 
 class KafkaLog:
@@ -93,7 +92,7 @@ class KafkaLog:
 
     def __init__(self, place: LogPartitions, clients: Clients) -> None:
         self._place, self._clients = place, clients
-        self._seconds = clients.transaction_seconds
+        self.layout, self._seconds = clients.layout, clients.transaction_seconds
         self._data = Renewed(clients.data, seconds=clients.transaction_seconds)
         self._reached: Positions = {}
         self._producer: Producer | None = None
@@ -135,9 +134,9 @@ class KafkaLog:
             raise OutcomeUnknown("there is no producer: init_transactions did not succeed")
         return self._producer
 
-    def committed(self) -> Positions:
+    def committed(self, partitions: Sequence[int]) -> Positions:
         """Return the group's stable offsets (step 2)."""
-        wanted = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
+        wanted = [TopicPartition(self._place.input_topic, p) for p in partitions]
         doing = f"reading the group's offsets of {self._place.input_topic}"
         return self._data.ask(lambda consumer: committed(consumer, wanted, doing))
 
@@ -160,9 +159,9 @@ class KafkaLog:
         """Let the changelog begin at the offset *before*; return whether it is known to."""
         return self._cut.reached(before)
 
-    def start_positions(self, start: StartAt) -> Positions:
+    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
         """Return where a fresh task begins (step 4)."""
-        spots = [TopicPartition(self._place.input_topic, p) for p in self._place.partitions]
+        spots = [TopicPartition(self._place.input_topic, p) for p in partitions]
         return start_positions(self._clients.admin, spots, start)
 
     def read_changelog(self, start: int, end: int) -> KafkaChangelogReader:
@@ -352,13 +351,9 @@ class KafkaLog:
 
     def unread(self, positions: Positions) -> bool:
         """Return whether a consumer made for this gets a record at or after *positions*."""
-        topic, level = self._place.input_topic, IsolationLevel.READ_COMMITTED
-        ends = list_offsets(
-            self._clients.admin,
-            [TopicPartition(topic, p) for p in positions],
-            OffsetSpec.latest(),
-            level,
-        )
+        topic = self._place.input_topic
+        spots = [TopicPartition(topic, p) for p in positions]
+        ends = start_positions(self._clients.admin, spots, "latest")
         behind = [TopicPartition(topic, p, o) for p, o in positions.items() if ends[p] > o]
         with kafka_errors(f"looking for records of {topic}"):
             return bool(behind) and gets_a_record(self._clients.reader, behind)

@@ -57,6 +57,7 @@ _OLD_LEADERS = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # the broker has not heard of a new partition
     }
 )
 EVENTS_MAX = 10
@@ -104,6 +105,9 @@ def list_offsets(
         # frozen for a quarter of a minute, and no task began for minutes after).
         with suppress(KafkaException):
             admin.list_topics(timeout=LEADERS_SECONDS)
+        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            # A topic that is gone is `watching.TopicsWatch`'s to tell.
+            raise Retriable(f"{doing}: {reason.str()}")
     with kafka_errors(doing):
         raise KafkaException(reason)
 

@@ -25,6 +25,7 @@ from streamfilter.index.seeds import seed_at
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.asking import CALL_SECONDS, LOOK_SECONDS_MIN, unanswered
 from streamfilter.kafka.assembling import Assembly
+from streamfilter.kafka.layout import Partitions
 from streamfilter.kafka.questions import ask_for_id
 from streamfilter.kafka.topics import Topics, outputs_of
 from streamfilter.monitoring.client_statistics import Statistics
@@ -165,7 +166,16 @@ def _assemble(
     )
     input_id = start.patiently(lambda: ask_for_id(admin, config.input.topic))
     assembly = Assembly(
-        config, admin, found, seed, start.clock, observer, destinations, input_id, crew_for(config)
+        config,
+        admin,
+        found,
+        seed,
+        start.clock,
+        observer,
+        destinations,
+        Partitions(config.input.topic, outputs_of(config), found),
+        input_id,
+        crew_for(config),
     )
     if config.changelog_topic not in found:
         start.patiently(assembly.create_changelog)

@@ -230,16 +230,22 @@ def _problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list
         for setting, value in CHANGELOG_SETTINGS.items()
         if changelog.settings.get(setting, value) != value
     ]
-    if changelog.partitions != tasks:
+    if changelog.partitions < tasks:
         problems.append(
             Problem(
                 key,
                 f"topic {name!r} has {changelog.partitions} partitions; expected {tasks} "
                 f"(index.scope {config.index.scope})",
-                "name another changelog, or another kafka.group to begin anew",
+                f"{widening(name, tasks)} if the input got more partitions; if index.scope was "
+                "changed, set it back, or name another kafka.group to begin anew",
             )
         )
     return problems
+
+
+def widening(topic: str, partitions: int) -> str:
+    """Return the command that gives *topic* so many *partitions*."""
+    return f"kafka-topics.sh --alter --topic {topic} --partitions {partitions}"
 
 
 def warnings_of(config: Config, topics: Topics) -> list[Problem]:
@@ -299,6 +305,12 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
             "they refuse every record of it"
         )
         found.append((setting, wanted, why))
+    if config.input.topic in topics and changelog.partitions > (tasks := tasks_of(config, topics)):
+        got = f"topic {name!r} has {changelog.partitions} partitions, and {tasks} of them are used"
+        cure = "nothing to do: the others stay empty"
+        unused = [Problem("index.changelog", got, cure, warning=True)]
+    else:
+        unused = []
     largest = largest_output(config, topics)
     if config.input.records and changelog.message_bytes < largest:
         why = (
@@ -306,7 +318,7 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
             "that is too large for it becomes a dead letter"
         )
         found.append((MESSAGE_LIMIT, str(largest), why))
-    return [
+    return unused + [
         Problem(
             "index.changelog",
             f"topic {name!r} has {why}",

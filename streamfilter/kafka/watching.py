@@ -1,7 +1,9 @@
 """Are our topics still those that we began with? Asked now and then, and never waited for.
 
 What librdkafka tells of a topic that vanished is little and late: a consumer of it is silent, a
-transaction into it aborts again and again, and new partitions are a line in a log. So the
+transaction into it aborts again and again, and new partitions are a line in a log. New partitions
+are counted (`layout.py`), and the tasks begin again with them: only an index for each partition
+(`index.scope: partition`) needs a person first. So the
 brokers are asked. The answers are looked at when they are there, so that brokers that do not
 answer cost the loop nothing.
 
@@ -22,6 +24,9 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Clock
+from streamfilter.kafka.clients import logger
+from streamfilter.kafka.layout import Partitions
+from streamfilter.kafka.topics import widening
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.stops import ExitCode, Stop, Temporary
 
@@ -33,19 +38,22 @@ or has not yet heard of a new topic, may answer once that it knows nothing."""
 
 
 class TopicsWatch:
-    """Ends the process when a topic is gone, was recreated, or has other partitions."""
+    """Ends the process when a topic is gone or was recreated; counts the partitions."""
 
-    def __init__(self, config: Config, admin: AdminClient, inputs: int, clock: Clock) -> None:
+    def __init__(
+        self, config: Config, admin: AdminClient, partitions: Partitions, clock: Clock
+    ) -> None:
         """Begin to watch.
 
         Args:
             config: names the topics.
             admin: asks the brokers.
-            inputs: partitions that the input has, as this process knows.
+            partitions: hears of new ones.
             clock: says when to ask again.
         """
-        self._roles = config.topics
-        self._input, self._inputs = config.input.topic, inputs
+        self._roles, self._partitions = config.topics, partitions
+        self._input, self._changelog = config.input.topic, config.changelog_topic
+        self._whole = config.index.scope == "topic"
         self._admin, self._clock = admin, clock
         self._ask_at = clock.monotonic()
         self._answers: Mapping[str, Future[Any]] = {}
@@ -103,13 +111,28 @@ class TopicsWatch:
                 "    ways out: bring its records back, and restart with --accept-positions; or "
                 "name a new kafka.group to begin anew"
             )
-        if topic == self._input and len(found.partitions) != self._inputs:
+        count = len(found.partitions)
+        new = self._partitions.hear(topic, count)
+        if not new:
+            return
+        if topic == self._input and not self._whole:
             raise _stop(
-                f"{role}: topic {topic!r} has {len(found.partitions)} partitions now, and had "
-                f"{self._inputs}: keys may have moved between partitions.\n"
-                "    ways out: check that this is intended (and that the outputs have as many), "
-                "then `streamfilter run --accept-positions` once"
+                f"{role}: topic {topic!r} has {count} partitions now, {new} of them new, and with "
+                "index.scope partition each has an index of its own: keys that moved to another "
+                "partition do not meet what came before.\n"
+                f"    ways out: `{widening(self._changelog, count)}`, give the outputs as many, "
+                "and start again: the new partitions begin where input.start says"
             )
+        logger.warning("%s: %s", role, self._said(topic, count, new))
+
+    def _said(self, topic: str, count: int, new: int) -> str:
+        """Return what becomes of *new* partitions."""
+        has = f"topic {topic!r} has {count} partitions now, {new} of them new"
+        if topic == self._changelog:
+            return f"{has}; they stay unused: there are no further tasks"
+        if topic == self._input:
+            return f"{has}; they are read from their beginning"
+        return f"{has}; they are used from now on, and keys may move between partitions"
 
 
 def refuse_stranded(statistics: Statistics) -> None:

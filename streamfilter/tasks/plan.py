@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from streamfilter.engine.beginning import Names
-from streamfilter.engine.ports import Retriable, StartAt
+from streamfilter.engine.ports import Layout, Retriable, StartAt
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.identity import Identity
 from streamfilter.process.health import State
@@ -28,7 +28,8 @@ class Plan:
 
     number: int
     names: Names
-    partitions: tuple[int, ...]
+    whole: bool
+    """Whether it takes all input partitions (``index.scope: topic``), or that of its number."""
     scheme: Scheme
     bucket_cap: int
     start: StartAt
@@ -37,6 +38,10 @@ class Plan:
     """Draws an id, a seed and the time, for an index that begins."""
     spread: Spread | None = None
     """Makes sketches in other processes; None: this one does."""
+
+    def partitions(self, layout: Layout) -> tuple[int, ...]:
+        """Return the task's input partitions in a *layout*."""
+        return layout.partitions if self.whole else (self.number,)
 
     @property
     def label(self) -> str:

@@ -16,6 +16,7 @@ from streamfilter.engine.ports import (
     Clock,
     Denied,
     InputLost,
+    Layout,
     LogError,
     Membership,
     Moves,
@@ -67,7 +68,8 @@ class Service:
         *,
         latency: float,
         standbys: Standbys | None = None,
-        look: Callable[[], None] = lambda: None,
+        tasks: int = 1,
+        look: Callable[[], Layout | None] = lambda: None,
     ) -> None:
         """Begin with no task.
 
@@ -78,13 +80,15 @@ class Service:
             clock: for pauses.
             latency: seconds a batch may be waited for, for all tasks together.
             standbys: what to do with no task; None: wait.
-            look: called once a turn; it may end the process (`watching.TopicsWatch.look`).
+            tasks: how many there are; further partitions of the changelog are of no use.
+            look: called once a turn; says how many partitions topics have, as far as it is known,
+                and may end the process (`watching.TopicsWatch.look`).
         """
         self._membership, self._new_task = membership, new_task
         self._observer, self._clock = observer, clock
         self._patience = max(latency, IDLE_SECONDS)
         self._standbys = standbys or Standbys()
-        self._look = look
+        self._count, self._look = tasks, look
         self._tasks: dict[int, Task] = {}
         self._replaced: dict[int, int] = {}
         self._rebuilt: set[int] = set()
@@ -106,7 +110,7 @@ class Service:
 
     def turn(self) -> None:
         """Poll the membership, and advance every task by one piece."""
-        self._look()
+        self._follow(self._look())
         self._take(self._poll(self._wait))
         steps = list(self._advance_all())
         self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=0.0)
@@ -115,6 +119,11 @@ class Service:
         if not self._tasks:
             self._wait = self._stand_by()
         self._observer.enter(*self._state())
+
+    def _follow(self, layout: Layout | None) -> None:
+        if layout is not None:
+            for task in self._tasks.values():
+                task.follow(layout)
 
     def _advance_all(self) -> Iterator[StepResult]:
         for task in list(self._tasks.values()):
@@ -134,7 +143,7 @@ class Service:
 
     def _poll(self, timeout: float) -> Moves:
         try:
-            return self._membership.poll(timeout)
+            return self._membership.poll(timeout).among(self._count)
         except Retriable as error:
             self._observer.note(str(error))
             return Moves()
@@ -158,7 +167,10 @@ class Service:
             self._rebuilt.discard(number)
         if self._tasks:
             self._standbys.close()
-        partitions = sum(len(task.plan.partitions) for task in self._tasks.values())
+        self._show_owned()
+
+    def _show_owned(self) -> None:
+        partitions = sum(len(task.partitions) for task in self._tasks.values())
         self._observer.owning([task.plan.label for task in self._tasks.values()], partitions)
 
     def _is_ours(self, task: Task) -> bool:
@@ -174,6 +186,8 @@ class Service:
         try:
             with _stops():
                 step = task.advance(self._patience / max(1, len(self._tasks)))
+            if step is StepResult.STARTED:
+                self._show_owned()  # now it is known which partitions it reads
             if step is StepResult.MOVED:
                 self._replaced[number] = 0
             return step

@@ -1,7 +1,7 @@
 """Steps 1 to 6 of a task, a little at a time.
 
     1   a producer of our own: fences every predecessor, ends its transaction
-    2   the group's committed offsets, stable only
+    2   the input's partitions, and the group's committed offsets of them, stable only
     3   after 2: the changelog's bounds, read uncommitted
     4   do they and the index fit together (`beginning.py`), and whose index is it
     5   the index catches up with the changelog (`restore.py`)
@@ -19,7 +19,7 @@ from contextlib import closing
 
 from streamfilter.engine import beginning
 from streamfilter.engine.changelog import Header
-from streamfilter.engine.ports import Watermarks
+from streamfilter.engine.ports import Layout, Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transactor import Parts, StepResult, Transactor
@@ -30,6 +30,10 @@ from streamfilter.process.health import State
 from streamfilter.tasks.plan import Plan, Script, patiently
 from streamfilter.tasks.store import IndexStore, Keeper, Opened
 
+HEAR_SECONDS, ASK_SECONDS = 10.0, 0.2
+"""How long brokers may take to hear of a partition that a predecessor has read, and how often they
+are asked. Then the input was recreated."""
+
 
 class Starter:
     """One start of one task."""
@@ -39,6 +43,8 @@ class Starter:
         self._plan, self._parts = plan, parts
         self._log, self._observer = parts.log, parts.observer
         self._keeper = Keeper(plan, parts.log, parts.observer, store, index)
+        self.layout = Layout(0, {})
+        """What the start found."""
 
     def wipe(self, why: str) -> None:
         """Remove the index that is there, loudly."""
@@ -61,7 +67,9 @@ class Starter:
             lambda: log.open_producer(watched=self._parts.incoming.refusals.watching),
         )
         kill_point("start.producer")
-        committed = yield from patiently(State.STARTING, log.committed)
+        self.layout = yield from patiently(State.STARTING, log.layout)
+        partitions = self._plan.partitions(self.layout)
+        committed = yield from patiently(State.STARTING, log.committed, partitions)
         remembered, present = yield from patiently(State.STARTING, log.input_ids)
         accept = self._plan.accept_positions
         for message in beginning.refuse_other_input(names, remembered, present, accept=accept):
@@ -78,11 +86,16 @@ class Starter:
         opened = yield from self._keeper.opened(header, bounds)
         kill_point("start.identity")
         if header is None:
-            positions = yield from patiently(State.STARTING, log.start_positions, self._plan.start)
+            positions = yield from patiently(
+                State.STARTING, log.start_positions, partitions, self._plan.start
+            )
             standing = Standing(positions, positions, writer=opened.writer)
         else:
             yield from self._catch_up(opened, bounds)
-            standing = yield from self._standing(opened, committed)
+            if (yield from self._was_late(opened.index, self.layout)):
+                return (yield from self.run())
+            standing = yield from self._standing(opened, committed, partitions)
+        self._parts.forwarder.place_by(self.layout)
         self._parts.incoming.refusals.begin_at(standing.positions)
         log.assign(standing.positions)
         kill_point("start.assigned")
@@ -112,18 +125,40 @@ class Starter:
         self._observer.restoring(0)
         self._observer.note(f"{self._plan.label} restored: {len(opened.index)} documents")
 
-    def _standing(self, opened: Opened, committed: Positions) -> Script[Standing]:
+    def _was_late(self, index: Index, layout: Layout) -> Script[bool]:
+        """Return whether brokers tell of more partitions now, of which the index knows already.
+
+        A predecessor worked with them; whoever we asked had not heard of them yet.
+        """
+        log, clock = self._log, self._parts.clock
+        missing = max(index.progress.positions or {0: 0}) - (layout.inputs - 1)
+        deadline = clock.monotonic() + HEAR_SECONDS
+        while missing > 0 and clock.monotonic() < deadline:
+            yield State.STARTING, f"brokers do not know yet of {missing} partitions of the input"
+            clock.sleep(ASK_SECONDS)
+            found = yield from patiently(State.STARTING, log.layout)
+            if found.inputs > layout.inputs:
+                return True
+        return False
+
+    def _standing(
+        self, opened: Opened, committed: Positions, partitions: tuple[int, ...]
+    ) -> Script[Standing]:
         """Return where to go on, by the group's offsets and the changelog's positions."""
         plan, progress = self._plan, opened.index.progress
         begin = beginning.reconcile(
             plan.names,
             committed,
             dict(progress.positions or {}),
-            plan.partitions,
+            partitions,
             accept=plan.accept_positions,
         )
-        earliest = yield from patiently(State.STARTING, self._log.start_positions, "earliest")
-        latest = yield from patiently(State.STARTING, self._log.start_positions, "latest")
+        earliest = yield from patiently(
+            State.STARTING, self._log.start_positions, partitions, "earliest"
+        )
+        latest = yield from patiently(
+            State.STARTING, self._log.start_positions, partitions, "latest"
+        )
         positions = beginning.refuse_lost_input(
             plan.names, begin.positions, earliest, latest, accept=plan.accept_positions
         )

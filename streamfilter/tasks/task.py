@@ -7,7 +7,7 @@ membership between any two.
 
 from __future__ import annotations
 
-from streamfilter.engine.ports import Clock, Log, LogError
+from streamfilter.engine.ports import Clock, Layout, Log, LogError
 from streamfilter.engine.transactor import Parts, StepResult, Transactor
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
@@ -92,6 +92,8 @@ class Task:
         self.state, self.detail = State.STARTING, ""
         self._measure_at = self._lag_at = 0.0
         self._stood_at: Positions = {}
+        self.partitions: tuple[int, ...] = ()
+        """Of the input, as the last start found them."""
         self.restart()
 
     @property
@@ -115,6 +117,15 @@ class Task:
         self._starter = Starter(self.plan, self._parts, self._store, self._index)
         self._script = self._starter.run()
         self.state, self.detail = State.STARTING, ""
+
+    def follow(self, layout: Layout) -> None:
+        """Begin again if topics have other partitions by now than a start has found."""
+        if self._transactor is None or self._starter is None or self._starter.layout == layout:
+            return
+        self._parts.observer.loudly(
+            f"{self.plan.label} begins again: topics have more partitions, and it uses them all"
+        )
+        self.restart()
 
     def rebuild(self, why: str) -> None:
         """Remove the index, and begin again: it is restored from the changelog."""
@@ -152,6 +163,7 @@ class Task:
             return self._started_a_piece()
         self._parts.observer.spent("start")
         self._transactor, self._script = transactor, None
+        self.partitions = tuple(transactor.standing.positions)
         self.state, self.detail = State.RUNNING, ""
         self._show(transactor)
         return StepResult.STARTED
@@ -214,7 +226,7 @@ class Task:
         if starter is not None:
             starter.close()
         self._parts.observer.stuck(self.plan.label, "")
-        self._parts.observer.left(self.plan.partitions, self.plan.names.topic)
+        self._parts.observer.left(self.partitions, self.plan.names.topic)
         if self._parts.trimming is not None:
             self._parts.trimming.close()
         kill_point("close.done")

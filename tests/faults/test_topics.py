@@ -5,6 +5,7 @@ The first line of each: what the operator is told, and by which exit code.
 
 import random
 import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -16,7 +17,8 @@ from confluent_kafka.admin import (
     NewPartitions,
 )
 
-from tests.kafka.story import records, texts
+from tests.faults.chain import says
+from tests.kafka.story import die_at, id_of, records, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 from tests.support.topics import Input, create_topics, header
@@ -30,6 +32,11 @@ SETTINGS = {
         "common": {"topic.metadata.refresh.interval.ms": 1000},
     },
 }
+PLAIN = {
+    "batch": {"documents": 25},
+    "kafka": {"session_timeout": "6s", "transaction_timeout": "4s"},
+}
+"""librdkafka looks at the topics by itself every five minutes."""
 CONFIG = 78
 
 
@@ -90,20 +97,132 @@ def test_a_missing_output_is_refused_at_the_start(stage: Stage) -> None:
     ended_with(stage.start(**settings(stage)), stage.duplicates, "--apply")
 
 
-def test_partitions_added_to_the_input_are_a_stop_until_they_are_accepted(stage: Stage) -> None:
-    process = working(stage)
+def widen(stage: Stage, partitions: int, *topics: str) -> None:
+    """Give *topics* so many partitions."""
     admin = AdminClient({"bootstrap.servers": stage.bootstrap})
-    topics = (stage.input, stage.unique, stage.duplicates, stage.dead_letter)
-    for future in admin.create_partitions([NewPartitions(t, 2) for t in topics]).values():
+    wanted = [NewPartitions(topic, partitions) for topic in topics]
+    for future in admin.create_partitions(wanted).values():
         future.result(120)
-    ended_with(process, stage.input, "partitions")
-    more = records(texts(random.Random(SEED + 2), 20), first=2_000)
-    stage.produce(Input(each.value, key=each.key, partition=1) for each in more)
-    ended_with(stage.start(**settings(stage)), stage.input, "--accept-positions")
-    accepted = stage.start(arguments=["--accept-positions"], **settings(stage))
-    stage.drain(accepted)
-    assert accepted.terminate() == 0
-    assert sum(map(len, stage.outputs().values())) == 80
+
+
+def heard(process: FilterProcess, words: str) -> None:
+    """Wait until the log of *process* has *words*."""
+    process.wait_for(lambda _: says(process, words), what=words)
+
+
+def into(stage: Stage, partition: int, stories: list[str], first: int) -> None:
+    """Produce *stories* to one partition of the input."""
+    more = records(stories, first=first)
+    stage.produce(Input(each.value, key=each.key, partition=partition) for each in more)
+
+
+def test_partitions_added_to_the_input_are_read_from_their_beginning_by_the_one_index(
+    stage: Stage,
+) -> None:
+    """It was exit 78. A copy of what came before is found; kills in each step change nothing."""
+    stories = texts(random.Random(SEED + 2), 20)
+    into(stage, 0, stories, 0)
+    process = stage.start(**PLAIN)
+    stage.drain(process)
+    widen(stage, 2, stage.input, stage.unique, stage.duplicates, stage.dead_letter)
+    into(stage, 1, stories[:10], 100)  # before it can have noticed
+    stage.drain(process)
+    assert says(process, "they are read from their beginning")
+    assert says(process, "has new partitions [1]")
+    process.kill()
+    for number, point in enumerate(("start.bounds", "transaction.produced", "index.applied")):
+        into(stage, 1, stories[10:12], 200 + 10 * number)
+        die_at(stage, point, PLAIN)
+    process = stage.start(**PLAIN, state="restored")
+    stage.drain(process)
+    assert process.terminate() == 0
+    copies = {id_of(each) for each in stage.outputs()["duplicates"] if each.source.partition == 1}
+    assert len(copies) == sum(len(found) for found in stage.outputs().values()) - 20
+    assert {f"d{n}" for n in range(100, 110)} <= copies
+
+
+def test_a_standby_that_has_not_heard_of_a_new_partition_takes_over_with_it(stage: Stage) -> None:
+    stories = texts(random.Random(SEED + 2), 20)
+    into(stage, 0, stories, 0)
+    owner = stage.start(**PLAIN)
+    stage.drain(owner)
+    standby = stage.start(**PLAIN, state="standby")
+    standby.wait_for_state("standby")
+    widen(stage, 3, stage.input, stage.unique, stage.duplicates, stage.dead_letter)
+    into(stage, 2, stories, 100)
+    stage.drain(owner)
+    owner.kill()
+    into(stage, 1, stories, 200)
+    stage.drain(standby)
+    assert standby.terminate() == 0
+    assert sum(len(found) for found in stage.outputs().values()) == 60
+    assert len(stage.outputs()["unique"]) <= 20
+
+
+def test_partitions_added_to_the_changelog_stay_unused_and_are_told(stage: Stage) -> None:
+    """Owner and standby ended with 78 for ever, and said to remove everything."""
+    first = working(stage, 20)
+    widen(stage, 3, stage.changelog)
+    heard(first, "they stay unused")
+    second = stage.start(**settings(stage), state="standby")
+    second.wait_for(lambda status: status.get("state") in ("standby", "running"), what="it")
+    into(stage, 0, texts(random.Random(SEED + 4), 20), 300)
+
+    def judged(count: int) -> int:
+        position = f"{stage.input}/0"
+        found = [each.status().get("positions", {}).get(position, 0) for each in (first, second)]
+        return found.index(max(found)) if max(found) >= count else -1
+
+    # The group shares out three partitions: the task may move.
+    first.wait_for(lambda _: judged(40) >= 0, what="the end of the input")
+    assert says(second, "has 3 partitions, and 1 of them are used")
+    owner, other = (first, second)[:: 1 if judged(40) == 0 else -1]
+    owner.kill()
+    into(stage, 0, texts(random.Random(SEED + 5), 20), 400)
+    stage.drain(other)
+    assert other.terminate() == 0
+    assert sum(len(found) for found in stage.outputs().values()) == 60
+
+
+def test_new_partitions_of_an_output_are_used_at_once(stage: Stage) -> None:
+    process = working(stage, 20)
+    widen(stage, 4, stage.unique)
+    heard(process, "topics have more partitions")
+    into(stage, 0, [f"a text of its own {n} {n * n} {n + 7}" for n in range(40)], 300)
+    stage.drain(process)
+    assert process.terminate() == 0
+    later = [each for each in stage.outputs()["unique"] if id_of(each) >= "d300"]
+    assert len({each.source.partition for each in later}) > 1
+
+
+def test_partitions_added_to_an_input_with_an_index_for_each_need_the_changelogs(
+    make_stage: Callable[..., Stage],
+) -> None:
+    stage = make_stage(partitions=2)
+    apart = {**settings(stage), "index": {"scope": "partition"}}
+    stage.produce(records(texts(random.Random(SEED), 20), partitions=2))
+    process = stage.start(**apart)
+    stage.drain(process)
+    widen(stage, 3, stage.input, stage.unique, stage.duplicates, stage.dead_letter)
+    command = f"kafka-topics.sh --alter --topic {stage.changelog} --partitions 3"
+    ended_with(process, stage.input, command)
+    ended_with(stage.start(**apart), command)
+    widen(stage, 3, stage.changelog)
+    into(stage, 2, texts(random.Random(SEED), 20), 100)
+    process = stage.start(**apart)
+    stage.drain(process)
+    assert process.terminate() == 0
+    assert sum(map(len, stage.outputs().values())) == 40
+
+
+def test_another_scope_is_no_new_partition(make_stage: Callable[..., Stage]) -> None:
+    """Whose changelog has partitions to spare would else be taken for the one index's."""
+    stage = make_stage(partitions=2)
+    stage.produce(records(texts(random.Random(SEED), 20), partitions=2))
+    process = stage.start(**settings(stage), index={"scope": "partition"})
+    stage.drain(process)
+    assert process.terminate() == 0
+    ended_with(stage.start(**settings(stage), state="other"), "index.scope was changed")
 
 
 @pytest.mark.long

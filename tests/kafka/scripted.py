@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
-from streamfilter.engine.ports import Entry, Member, Moves, Outgoing, StartAt, Watermarks
+from streamfilter.engine.ports import Entry, Layout, Member, Moves, Outgoing, StartAt, Watermarks
 from streamfilter.model import Positions, Record, Source
 
 
@@ -57,7 +57,10 @@ class ScriptedLog:
         self.producers += 1
         self._open = None
 
-    def committed(self) -> Positions:
+    def layout(self) -> Layout:
+        return Layout(1, {"unique": 1, "duplicates": 1, "dead": 1})
+
+    def committed(self, partitions: Sequence[int]) -> Positions:
         self._call("committed")
         return dict(self.offsets)
 
@@ -71,7 +74,7 @@ class ScriptedLog:
         self._call("trim_changelog")
         return True
 
-    def start_positions(self, start: StartAt) -> Positions:
+    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
         return {0: 0 if start == "earliest" else len(self.input)}
 
     def read_changelog(self, start: int, end: int) -> ListReader:

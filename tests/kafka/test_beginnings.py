@@ -180,16 +180,13 @@ def test_an_input_that_was_recreated_is_refused(worked: Stage) -> None:
     assert outputs(worked) == 60
 
 
-def test_new_partitions_are_refused_unless_accepted(worked: Stage) -> None:
+def test_partitions_that_came_while_nobody_ran_are_read_from_their_beginning(worked: Stage) -> None:
     client = admin(worked)
     for topic in (worked.input, worked.unique, worked.duplicates, worked.dead_letter):
         for future in client.create_partitions([NewPartitions(topic, 2)]).values():
             future.result(20)
     worked.produce([record(900, "a text of its own in the second partition", partition=1)])
-    assert "new partitions [1]" in refused(worked)
-    process = worked.start(arguments=["--accept-positions"], **SETTINGS)
-    worked.drain(process)
-    assert process.terminate() == 0
+    assert "has new partitions [1]: they are read from the beginning" in run(worked)
     assert verdicts(worked)["d900"] == ("unique", None)
 
 

@@ -148,7 +148,7 @@ class World:
         identity = Identity(
             "00" * 16, FORMAT, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15"
         )
-        plan = Plan(number, names, (0,), SCHEME, 8, "earliest", False, lambda: identity)
+        plan = Plan(number, names, True, SCHEME, 8, "earliest", False, lambda: identity)
         return Task(plan, parts, self.store, index)
 
     def turn(self, times: int = 1) -> None:
@@ -358,7 +358,7 @@ def test_a_rewind_over_records_never_judged_says_what_becomes_of_them(
 ) -> None:
     world = World()
     earliest = world.log.start_positions
-    world.log.start_positions = lambda start: {0: 20}  # type: ignore[method-assign]  # of a group that began late
+    world.log.start_positions = lambda partitions, start: {0: 20}  # type: ignore[method-assign]  # of a group that began late
     world.until(40)
     world.log.start_positions = earliest  # type: ignore[method-assign]
     before, documents = len(world.result()), len(world.store.index)

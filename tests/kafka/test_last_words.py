@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streamfilter.config.configuration import load_config
-from streamfilter.engine.ports import Retriable
+from streamfilter.config.configuration import Config, load_config
+from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.index.errors import IndexDamaged, translated
 from streamfilter.kafka import asking, serving
+from streamfilter.kafka.layout import Partitions
+from streamfilter.kafka.topics import Topic, outputs_of
 from streamfilter.kafka.watching import ASK_SECONDS, TopicsWatch
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
 from tests.kafka.scripted import FakeClock
 from tests.kafka.test_error_policy import FullIndex, World
 
 CONFIG = load_config((), {}, ["input.topic=documents"])
+APART = load_config((), {}, ["input.topic=documents", "index.scope=partition"])
 
 
 class Brokers:
@@ -40,11 +43,16 @@ class Brokers:
         return answer
 
 
-def looked(change: Any) -> str:
+def counted(config: Config = CONFIG) -> Partitions:
+    topics = [*outputs_of(config), config.input.topic, config.changelog_topic]
+    return Partitions(config.input.topic, outputs_of(config), dict.fromkeys(topics, Topic(2, {})))
+
+
+def looked(change: Any, config: Config = CONFIG) -> str:
     """Watch, then let *change* happen; return how the process ends."""
-    brokers, clock = Brokers(), FakeClock()
+    brokers, clock, partitions = Brokers(), FakeClock(), counted(config)
     admin: Any = SimpleNamespace(describe_topics=brokers.describe_topics, poll=lambda _: 0)
-    watch = TopicsWatch(CONFIG, admin, 2, clock)
+    watch = TopicsWatch(config, admin, partitions, clock)
     watch.look()
     watch.look()
     change(brokers)
@@ -66,8 +74,27 @@ def test_a_topic_that_is_gone_or_another_or_wider_is_told_as_that(topic: str) ->
     assert f"topic '{topic}' does not exist any more; nothing further is judged" in said
     said = looked(lambda brokers: brokers.ids.update({topic: "second"}))
     assert f"topic '{topic}' was deleted and created again while we worked with it" in said
-    said = looked(lambda brokers: setattr(brokers, "partitions", 3))
-    assert "keys may have moved between partitions" in said
+    said = looked(lambda brokers: setattr(brokers, "partitions", 3), APART)
+    assert "keys that moved to another partition do not meet what came before" in said
+    assert f"kafka-topics.sh --alter --topic {APART.changelog_topic} --partitions 3" in said
+
+
+def test_partitions_are_counted_and_an_old_answer_takes_none_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brokers, clock, partitions = Brokers(), FakeClock(), counted()
+    admin: Any = SimpleNamespace(describe_topics=brokers.describe_topics, poll=lambda _: 0)
+    watch = TopicsWatch(CONFIG, admin, partitions, clock)
+    for brokers.partitions in (3, 2, 2):
+        clock.sleep(ASK_SECONDS)
+        watch.look()
+        watch.look()
+    assert partitions.layout == Layout(3, dict.fromkeys(outputs_of(CONFIG), 3))
+    said = "\n".join(caplog.messages)
+    assert said.count("has 3 partitions now") == len(CONFIG.topics)
+    assert "they are read from their beginning" in said
+    assert "they stay unused" in said
+    assert "they are used from now on, and keys may move between partitions" in said
 
 
 def test_who_is_not_let_in_is_told_whose_fault_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,7 @@ class Tasks:
             observer,
             self.clock,
             latency=0.02,
+            tasks=count,
         )
 
     def _task(self, number: int, index: object) -> SimpleNamespace:
@@ -60,7 +61,8 @@ class Tasks:
             return StepResult.RETRY
 
         return SimpleNamespace(
-            plan=SimpleNamespace(number=number, partitions=(number,), label=f"group.{number}"),
+            plan=SimpleNamespace(number=number, label=f"group.{number}"),
+            partitions=(number,),
             advance=advance,
             state=State.STARTING,
             detail="",

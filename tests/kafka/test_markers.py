@@ -129,8 +129,8 @@ def test_a_log_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: 
     config = load_config([stage.configuration()])
     client: Consumer = clients.consumer(config, clients.data_properties(config))
     log = KafkaLog(
-        LogPartitions(stage.input, (0,), stage.changelog, 0),
-        Clients(clients.admin_client(config), lambda: client, _none, _none, 10.0),
+        LogPartitions(stage.input, stage.changelog, 0),
+        Clients(clients.admin_client(config), lambda: client, _none, _none, 10.0, _none),
     )
     with upstream(stage) as transaction:
         transaction(records(texts(random.Random(SEED + 2), 3)))

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.pace import Patience
+from streamfilter.engine.ports import Layout
 from streamfilter.kafka.broker.embedded import EmbeddedBroker
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
@@ -98,8 +99,9 @@ def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
         reader=lambda: Consumer(data),
         producer=lambda _: Producer(ours | {"transactional.id": name}),
         transaction_seconds=30.0,
+        layout=lambda: Layout(1, {}),
     )
-    log = KafkaLog(LogPartitions("in", (0,), "changelog", 0), clients)
+    log = KafkaLog(LogPartitions("in", "changelog", 0), clients)
     Patience(SystemClock(), 180).call(log.open_producer)
     before, deadline = heard.times, time.monotonic() + 180
     while heard.times < before + 3 and time.monotonic() < deadline:

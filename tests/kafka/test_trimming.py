@@ -34,8 +34,8 @@ def log_on(brokers: Brokers) -> KafkaLog:
     def none(*_: object) -> Any:
         return None
 
-    clients = Clients(cast("AdminClient", brokers), none, none, none, 1.0)
-    return KafkaLog(LogPartitions("in", (0,), "changelog", 0), clients)
+    clients = Clients(cast("AdminClient", brokers), none, none, none, 1.0, none)
+    return KafkaLog(LogPartitions("in", "changelog", 0), clients)
 
 
 def test_an_answer_that_takes_its_time_is_looked_at_again_and_nobody_asks_twice() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from streamfilter.engine.changelog import decode_batch, encode_batch, writer_of
 from streamfilter.engine.transactor import PASS_SECONDS
 from streamfilter.model import BatchMark
+from tests.simulator import events
 from tests.simulator.broker import Partition, Txn
 from tests.simulator.history import BATCH, HEADER, WRITER_BYTES, read_batches
 from tests.simulator.log import CHANGELOG, INPUT
@@ -123,19 +124,9 @@ def skip_and_accept(story: Story) -> None:
 
 
 def add_partition(story: Story) -> None:
-    """The input gets another partition: refused until an operator accepts that."""
-    world, p = story.world, story.world.partitions
-    if story.shape.tasks > 1 or not all(_working(story, q) for q in story.inputs):
-        return
-    for topic in (INPUT, UNIQUE, DUPLICATES, DEAD):
-        world.broker.topics[topic].append(Partition(f"{topic}/{p}"))
-    story.inputs[p], story.turns[p] = [], []
-    world.partitions += 1
-    world.tell("operator", f"adds partition {p}")
-    if not story.accept:
-        _must_refuse(story, "add_partition")
-        story.all_down()
-    story.accept = True
+    """The input gets another partition: it is read from its beginning."""
+    if story.shape.tasks == 1:
+        events.widen(story)
 
 
 def refusal(story: Story) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.simulator.broker import Transactional
+from tests.simulator.broker import Partition, Transactional
 from tests.simulator.log import CHANGELOG, INPUT
 from tests.simulator.process import UNIQUE
+from tests.simulator.world import OUTPUTS
 
 if TYPE_CHECKING:
     from tests.simulator.story import Story
@@ -92,6 +93,33 @@ def directory(story: Story) -> None:
         disk.damaged = True
     else:
         disk.cut(story.rng)
+
+
+def grow(story: Story) -> None:
+    """Somebody adds a partition to the input, or to the changelog, while all work."""
+    if story.shape.tasks > 1:
+        return
+    kind = story.world.growths.choice(("input", "changelog", "both"))
+    if kind != "changelog":
+        widen(story)
+        for _ in range(min(story.left, story.world.growths.randrange(4))):  # nobody has noticed
+            story.append(story.world.partitions - 1)
+    if kind != "input" and CHANGELOG in story.world.broker.topics:
+        changelog = story.world.broker.topics[CHANGELOG]
+        changelog.append(Partition(f"{CHANGELOG}/{len(changelog)}"))
+        story.world.group.tasks += 1
+        story.world.tell("operator", "adds a partition to the changelog")
+        story.world.group.rebalance()
+
+
+def widen(story: Story) -> None:
+    """The input and the outputs get another partition."""
+    world, p = story.world, story.world.partitions
+    for topic in (INPUT, *OUTPUTS):
+        world.broker.topics[topic].append(Partition(f"{topic}/{p}"))
+    story.inputs[p], story.turns[p] = [], []
+    world.partitions, world.grown_at = p + 1, world.now
+    world.tell("operator", f"adds partition {p}")
 
 
 _EVENTS = {

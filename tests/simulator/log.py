@@ -18,6 +18,7 @@ from streamfilter.engine.ports import (
     Denied,
     Entry,
     InputLost,
+    Layout,
     LogError,
     Member,
     OutcomeUnknown,
@@ -38,9 +39,9 @@ INPUT, CHANGELOG = "input", "changelog"
 class SimLog:
     """`ports.Log` of one task in one process."""
 
-    def __init__(self, world: World, life: Life, task: int, partitions: tuple[int, ...]) -> None:
+    def __init__(self, world: World, life: Life, task: int) -> None:
         self._world, self._life, self._broker = world, life, world.broker
-        self._task, self._partitions = task, partitions
+        self._task = task
         self._tid = f"group.{task}"
         self._fetch: Positions = {}
         self._dead: LogError | None = OutcomeUnknown("there is no producer")
@@ -94,13 +95,17 @@ class SimLog:
         self._dead, self._txn, self._epoch = OutcomeUnknown("there is no producer"), None, -1
         self._queue, self._numbered = deque(), {}
 
-    def committed(self) -> Positions:
+    def layout(self) -> Layout:
+        self._query("layout")
+        return self._world.layout(self._life)
+
+    def committed(self, partitions: Sequence[int]) -> Positions:
         self._query("committed")
-        if self._broker.unstable(self._partitions):
+        if self._broker.unstable(tuple(partitions)):
             self._world.advance(0.2)
             raise Retriable("UNSTABLE_OFFSET_COMMIT")
         offsets = self._broker.offsets
-        return {p: offsets[p] for p in self._partitions if p in offsets}
+        return {p: offsets[p] for p in partitions if p in offsets}
 
     def input_ids(self) -> tuple[str, str]:
         return "", ""
@@ -127,9 +132,9 @@ class SimLog:
         partition.start = max(partition.start, before)
         return known
 
-    def start_positions(self, start: StartAt) -> Positions:
+    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
         self._query("start_positions")
-        spots = {p: self._broker.topics[INPUT][p] for p in self._partitions}
+        spots = {p: self._broker.topics[INPUT][p] for p in partitions}
         if start == "earliest":
             return {p: spot.start for p, spot in spots.items()}
         return {p: spot.stable for p, spot in spots.items()}

@@ -21,7 +21,7 @@ from streamfilter.engine import (
     transaction,
     transactor,
 )
-from streamfilter.engine.ports import Entry, Outgoing, Watermarks
+from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.transactor import StepResult
 from streamfilter.index import buckets, longer, memory
@@ -30,8 +30,8 @@ from streamfilter.index.protocol import Buckets, Changes
 from streamfilter.matching import batch, overlay
 from streamfilter.matching.forgetting import Forgetting, removals_of
 from streamfilter.matching.past import Past
-from streamfilter.matching.retention import Retention
-from streamfilter.tasks import restore, standby, starting, store
+from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.tasks import restore, standby, starting, store, task
 from tests.simulator import chapters, world
 from tests.simulator.disk import SimIndex
 from tests.simulator.log import SimLog, SimReader
@@ -502,6 +502,44 @@ def a_record_read_again_has_the_horizon_of_now(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(Past, "reread", reread)
 
 
+def new_partitions_are_read_from_their_end(patch: pytest.MonkeyPatch) -> None:
+    """What came before a new partition was noticed is passed over."""
+    real = starting.Starter._standing
+
+    def standing(self: Any, opened: Any, committed: Any, partitions: Any) -> Iterator[Any]:
+        known = opened.index.progress.positions
+        found: Standing = yield from real(self, opened, committed, partitions)
+        ends = self._log.start_positions([p for p in partitions if p not in known], "latest")
+        return replace(found, positions=found.positions | ends, known=found.known | ends)
+
+    patch.setattr(starting.Starter, "_standing", standing)
+    only_in_worlds(patch, rates=CALM, tasks=1, retentions=(UNLIMITED,), forgets=0.0)
+
+
+def new_partitions_are_not_taken_up(patch: pytest.MonkeyPatch) -> None:
+    """An owner goes on with the partitions that its start has found."""
+    patch.setattr(task.Task, "follow", lambda self, layout: None)
+    only_in_worlds(patch, rates=CALM, tasks=1)
+
+
+def a_start_believes_the_first_broker(patch: pytest.MonkeyPatch) -> None:
+    """Partitions that a predecessor has read, and this broker has not heard of, do not exist."""
+
+    def never(self: Any, index: Any, layout: Any) -> Iterator[Any]:
+        return False
+        yield
+
+    patch.setattr(starting.Starter, "_was_late", never)
+    patch.setattr(world, "HEARSAY_SECONDS", 60.0)
+    only_in_worlds(patch, rates={**CALM, "rebalance": 0.1, "crash": 0.01}, tasks=1, processes=3)
+
+
+def whoever_gets_a_spare_partition_has_a_task(patch: pytest.MonkeyPatch) -> None:
+    """A partition of the changelog is a task, however many there are."""
+    patch.setattr(Moves, "among", lambda self, tasks: self)
+    only_in_worlds(patch, rates=CALM, tasks=1)
+
+
 PLANTED = tuple(
     Planted(plant, check)
     for plant, check in (
@@ -548,5 +586,9 @@ PLANTED = tuple(
         (a_second_split_is_not_restored, "state"),
         (a_second_split_is_not_probed, "misjudged"),
         (a_batch_knows_no_longer_keys, "misjudged"),
+        (new_partitions_are_read_from_their_end, "changelog"),
+        (new_partitions_are_not_taken_up, "stuck"),
+        (a_start_believes_the_first_broker, "stop"),
+        (whoever_gets_a_spare_partition_has_a_task, "bug"),
     )
 )

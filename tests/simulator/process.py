@@ -154,6 +154,8 @@ class Process:
             clock,
             latency=LATENCY,
             standbys=self._standbys(life, clock),
+            tasks=self.world.shape.tasks,
+            look=lambda: self.world.layout(life),
         )
 
     def turn(self) -> None:
@@ -219,17 +221,16 @@ class Process:
 
         def standby(number: int) -> Standby:
             plan, store = self._plan(life, number), SimStore(self.world, life, self.disks[number])
-            log = SimLog(self.world, life, number, plan.partitions)
+            log = SimLog(self.world, life, number)
             return Standby(plan, log, store, Teller(self.world, life), clock)
 
         return Standbys(range(shape.tasks), standby)
 
     def _plan(self, life: Life, number: int) -> Plan:
-        whole = self.world.shape.tasks == 1
         return Plan(
             number=number,
             names=self._names(number),
-            partitions=tuple(range(self.world.partitions)) if whole else (number,),
+            whole=self.world.shape.tasks == 1,
             scheme=SCHEME,
             bucket_cap=self.world.shape.cap,
             start="earliest",
@@ -250,7 +251,7 @@ class Process:
             stands = index.progress.changelog_offset
             end = self.world.broker.topics[CHANGELOG][number].end
             self.world.tell(life.name, f"takes over with an index at {stands} of {end}")
-        log, teller = SimLog(self.world, life, number, plan.partitions), Teller(self.world, life)
+        log, teller = SimLog(self.world, life, number), Teller(self.world, life)
         parts = Parts(
             log=log,
             rates=AUDITED,

@@ -65,8 +65,12 @@ class Story:
         self._open()
         self.world.tell("world", str(self.shape))
         stops = sorted(self.rng.randrange(self.shape.steps) for _ in range(self.rng.randrange(4)))
+        growths = self.world.growths
+        grows_at = growths.randrange(self.shape.steps) if growths.random() < 0.3 else None
         for step in range(self.shape.steps):
             self.step()
+            if step == grows_at:
+                events.grow(self)
             if stops and stops[0] == step:
                 stops.pop(0)
                 chapters.next_one(self)
@@ -80,9 +84,9 @@ class Story:
         for _ in range(self.left // 2):
             self.append()
 
-    def append(self) -> None:
+    def append(self, into: int | None = None) -> None:
         """Let another record come in; some offsets hold nothing that a reader gets."""
-        p = self.rng.randrange(self.world.partitions)
+        p = self.rng.randrange(self.world.partitions) if into is None else into
         partition = self.world.broker.topics[INPUT][p]
         if self.rng.random() < 0.1:
             self.abort_upstream(p)

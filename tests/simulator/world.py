@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from streamfilter.engine.ports import Layout
 from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.simulator.broker import Broker
 from tests.simulator.group import Group
@@ -16,13 +17,15 @@ CALL_SECONDS = 0.002
 TRANSACTION_SECONDS = 5.0
 SOCKET_SECONDS = 1.0
 SESSION_SECONDS = 3.0
+HEARSAY_SECONDS = 1.0
+"""How long it takes until all brokers have heard of a new partition."""
 PAUSES = (0.05, 1.0, 2.0, 4.0, 8.0)
 """How long a process may be paused: up to beyond every timeout."""
 
 FAR_FUTURE = 10**15
 """A record's timestamp that an output may refuse."""
 LIMITS = 1 << 40
-AGES, STAMPS = 1 << 41, 1 << 42
+AGES, STAMPS, GROWTHS = 1 << 41, 1 << 42, 1 << 44
 TEMPLATES = 1 << 43
 TEMPLATE = {"template": True, "cap": 1, "documents": 64, "batch": 8, "thin": None, "tasks": 1,
             "forgets": 0.0, "retentions": (UNLIMITED,)}  # fmt: skip
@@ -82,6 +85,8 @@ class Life:
     accept_positions: bool = False
     retention: Retention = UNLIMITED
     rotted: bool = False
+    inputs: int = 0
+    """Partitions of the input that it has heard of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +186,14 @@ class World:
     rng: random.Random = field(init=False)
     stamps: random.Random = field(init=False)
     """Of what only a world that forgets draws: so the others stay as they were."""
+    growths: random.Random = field(init=False)
+    """Of partitions that are added while all work."""
     stamp: int = BEGINNING
     shape: Shape = field(init=False)
     partitions: int = field(init=False)
     """Of the input now; an operator may add one."""
+    grown_at: float = 0.0
+    """When one was added last."""
     broker: Broker = field(init=False)
     group: Group = field(init=False)
     now: float = 1_000.0
@@ -203,6 +212,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.rng, self.stamps = random.Random(self.seed), random.Random(self.seed ^ STAMPS)
+        self.growths = random.Random(self.seed ^ GROWTHS)
         self.shape = draw_shape(self.rng, self.seed)
         self.partitions = self.shape.partitions
         self.broker = Broker()
@@ -231,6 +241,13 @@ class World:
         """Return True if *fault* happens now."""
         rate = self.shape.rates[fault]
         return rate > 0 and not self.calm and self.rng.random() < rate
+
+    def layout(self, life: Life) -> Layout:
+        """Return what a process hears of partitions: a broker may not know of the newest yet."""
+        late = not self.calm and self.now - self.grown_at < HEARSAY_SECONDS
+        told = self.partitions - (late and self.growths.random() < 0.5)
+        life.inputs = max(life.inputs, told)
+        return Layout(life.inputs, dict.fromkeys(OUTPUTS, life.inputs))
 
     # Time.
 

@@ -1,0 +1,58 @@
+"""How many partitions our topics have: the most that any broker has told of.
+
+Brokers hear of new partitions one after the other, and a topic never loses any. So what is told
+later and is less is old. Whoever asks and whoever looks on (`watching.py`) tell it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from streamfilter.engine.ports import Denied, Layout, Retriable
+from streamfilter.kafka.errors import kafka_errors, translated
+from streamfilter.kafka.topics import Topics
+
+ASK_SECONDS = 5.0
+
+
+class Partitions:
+    """Counts the partitions of one input and its outputs."""
+
+    def __init__(self, source: str, outputs: Collection[str], found: Topics) -> None:
+        """Begin with what was *found* at the start of the process."""
+        self._source, self._outputs = source, tuple(outputs)
+        self._counts = {name: topic.partitions for name, topic in found.items()}
+
+    @property
+    def layout(self) -> Layout:
+        """Return what is known."""
+        counts = self._counts
+        return Layout(counts[self._source], {name: counts[name] for name in self._outputs})
+
+    def hear(self, topic: str, count: int) -> int:
+        """Take in that a broker tells of *count* partitions; return how many are new."""
+        known = self._counts.get(topic, count)  # a changelog was made since
+        self._counts[topic] = max(count, known)
+        return max(0, count - known)
+
+    def ask(self, admin: AdminClient) -> Layout:
+        """Ask the brokers, and return what is known then.
+
+        Raises:
+            LogError: they do not answer, or refuse.
+        """
+        topics = [self._source, *self._outputs]
+        doing = f"asking for the partitions of {', '.join(topics)}"
+        with kafka_errors(doing):
+            answers = admin.describe_topics(TopicCollection(topics), request_timeout=ASK_SECONDS)
+        for topic, answer in answers.items():
+            try:
+                self.hear(topic, len(answer.result().partitions))
+            except KafkaException as error:
+                trouble = translated(error.args[0], doing)
+                # One that is gone is the watch's to tell; a broker may not have heard of it yet.
+                raise trouble if isinstance(trouble, Denied) else Retriable(str(trouble)) from error
+        return self.layout
