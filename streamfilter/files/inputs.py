@@ -14,8 +14,10 @@ from typing import cast
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config, ConfigError, Problem
+from streamfilter.documents.pointers import EACH
 from streamfilter.documents.reader import Reader
 from streamfilter.files.lines import STDIN, InputFile
+from streamfilter.files.packing import packing_of
 from streamfilter.files.stretches import Input, records_of, some_of
 from streamfilter.model import Reading, Record
 from streamfilter.stops import ExitCode, MissingExtra, Stop
@@ -28,8 +30,9 @@ SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".
 
 def format_of(path: str) -> str | None:
     """Return the format that the name *path* says, None if it says nothing."""
-    name = Path(path.lower().removesuffix(".gz"))
-    return SUFFIXES.get(name.suffix)
+    packing = packing_of(path)
+    name = path.lower().removesuffix(packing.suffix if packing is not None else "")
+    return SUFFIXES.get(Path(name).suffix)
 
 
 def open_input(path: str, config: Config, reader: Reader, *, name: str | None = None) -> Input:
@@ -42,7 +45,10 @@ def open_input(path: str, config: Config, reader: Reader, *, name: str | None = 
     if format == "auto":
         format = format_of(path) or LINES
     if format == LINES:
-        return InputFile(path, name=name)
+        values = config.input.format in ("json", "fields")
+        whole = values and not any(path[:1] == (EACH,) for path in reader.paths)
+        limit = reader.limits.document_bytes
+        return InputFile(path, name=name, limit=limit, json_values=whole)
     try:
         module = import_module(f"streamfilter.files.formats.{format}")
     except ModuleNotFoundError as error:

@@ -1,24 +1,26 @@
-"""Lines of JSON Lines inputs, in batches: plain or gzip, from a file or standard input.
+"""Lines of JSON Lines inputs, in batches: plain or packed, from a file or standard input.
 
 A line's number counts from 1 and counts every line, blank ones too, so that it is the one an
-editor shows. Blank lines are no records. Memory holds one batch, or the longest line.
+editor shows. Blank lines are no records. Memory holds one batch. Of a line that is longer than the
+limit only the beginning is kept; the rest is passed over.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
 import select
 import stat
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from hashlib import blake2b
 from io import BufferedReader, RawIOBase
 from typing import Any, cast
 
+from streamfilter.files.layout import begun
 from streamfilter.files.outputs import LinesWriter, OutputFile, Writer
+from streamfilter.files.packing import Damaged, packing_in, unpacked
 from streamfilter.files.stretches import Input, Stretch, records_of, stretches_of
 from streamfilter.model import Record, Source
 from streamfilter.process.signals import INTERRUPTION
@@ -28,7 +30,8 @@ STDIN = "-"
 BUFFER_BYTES = 1 << 17
 WAIT_MILLISECONDS = 200
 """How late an interruption is heard while an input says nothing."""
-_GZIP_MAGIC = b"\x1f\x8b"
+LINE_BYTES_MAX = 256 * 1024 * 1024
+"""Of a line, where the reader has no limit of its own: an envelope holds a whole record."""
 
 
 class InputFile:
@@ -36,8 +39,18 @@ class InputFile:
 
     format = "lines"
 
-    def __init__(self, path: str, *, name: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        name: str | None = None,
+        limit: int = LINE_BYTES_MAX,
+        json_values: bool = False,
+    ) -> None:
         """Open *path* (``-`` is standard input), known to the index as *name*.
+
+        Of a line not much more than *limit* bytes are kept. *json_values* says that each line is to
+        be JSON, so that a file of another layout can be named.
 
         Raises:
             Stop: (usage) if it cannot be opened.
@@ -46,6 +59,8 @@ class InputFile:
         # A file name need not be UTF-8, but what is written about it must be.
         self.name = os.fsencode(name or path).decode("utf-8", "backslashreplace")
         self._raw = _open(path)
+        self._limit, self._json_values = limit, json_values
+        self._packed_by = "packed"
         self.summed = True
         """Whether anybody will ask what was read: a digest is a fiftieth of what a filter takes."""
         self._digest = blake2b(digest_size=16)
@@ -74,30 +89,52 @@ class InputFile:
         )
 
     def _records(self) -> Iterator[tuple[Record | None, int]]:
-        for number, raw in enumerate(self.raw_lines(), 1):
+        pieces = begun(self.raw_lines(), self.path, self._json_values)
+        for number, raw in enumerate(pieces, 1):
             line = raw.removesuffix(b"\n")
             if self.summed:
-                self._digest.update(raw if len(raw) > len(line) else raw + b"\n")
+                self._digest.update(raw)
+            if len(raw) == len(line):  # the last line, or a piece of a longer one
+                self._pass_over(line, pieces)
             there = line and not line.isspace()
             yield Record(Source(self.name, 0, number), None, line) if there else None, len(line)
 
+    def _pass_over(self, piece: bytes, pieces: Iterator[bytes]) -> None:
+        """Take what is left of the line that begins with *piece*; its end counts as a line feed."""
+        while len(piece) > self._limit and not piece.endswith(b"\n"):
+            piece = next(pieces, b"")
+            self.sum(piece)
+        if not piece.endswith(b"\n"):
+            self.sum(b"\n")
+
     def raw_lines(self) -> Iterator[bytes]:
-        """Yield the lines as they stand, each with its line feed."""
+        """Yield the lines as they stand, each with its line feed.
+
+        A longer line than the limit comes in pieces; only the last one has the line feed.
+        """
         number = 0
         try:
-            for line in self.unpacked():
+            read = self.unpacked().readline
+            for line in iter(partial(read, self._limit + 1), b""):
                 yield line
-                number += 1
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            message = f"{self.path}: damaged gzip data after line {number}: {error}"
+                number += line.endswith(b"\n")
+        except Damaged as error:
+            message = f"{self.path}: damaged {self._packed_by} data after line {number}: {error}"
             raise BrokenInput(message) from None
 
-    def unpacked(self) -> BufferedReader | gzip.GzipFile:
-        """Return what reads the content."""
+    def unpacked(self) -> BufferedReader:
+        """Return what reads the content.
+
+        Raises:
+            BrokenInput: it is packed by what we do not unpack.
+            Stop: (usage) the library for it is not installed.
+        """
         # Not before it is wanted: standard input may have nothing to say for a while.
-        if self._raw.peek(2)[:2] == _GZIP_MAGIC:
-            return gzip.GzipFile(fileobj=self._raw, mode="rb")
-        return self._raw
+        packing = packing_in(self._raw, self.path)
+        if packing is None:
+            return self._raw
+        self._packed_by = packing.name
+        return unpacked(self._raw, packing)
 
     def read_so_far(self) -> tuple[int, str]:
         """Return how far the input has been read, and the digest in hexadecimal, "" without.

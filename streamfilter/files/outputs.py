@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import gzip
 import os
 import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
+from streamfilter.files.packing import ZSTANDARD, packing_of, zstandard
 from streamfilter.model import Record
 from streamfilter.stops import ExitCode, NoRoom, Stop, Temporary, no_room
 
@@ -31,14 +31,18 @@ _BUFFER_BYTES = 1 << 17  # nobody reads the file before it is complete
 
 
 class OutputFile:
-    """One output; compressed if its name ends in ``.gz``."""
+    """One output; compressed if its name ends as a packed file's does, such as ``.gz``."""
 
     def __init__(self, path: str) -> None:
         """Open the output.
 
         Raises:
-            Stop: (usage) if it cannot be written; (temporary) if another run is writing it.
+            Stop: (usage) if it cannot be written, or packed; (temporary) if another run is writing
+                it.
         """
+        packing = packing_of(path)
+        if packing is ZSTANDARD:
+            zstandard()
         # A link keeps pointing at its file: what is replaced is the file.
         self._target = Path(os.path.realpath(path))
         self._partial: Path | None = None
@@ -50,10 +54,7 @@ class OutputFile:
                 raise self._full(error) from None
             message = f"cannot write {path}: {error.strerror}; is its directory there, and ours?"
             raise Stop(message, exit_code=ExitCode.USAGE) from None
-        self._stream: IO[bytes] | gzip.GzipFile = self._file
-        if path.endswith(".gz"):
-            # No name and no time in the header: equal lines give equal bytes.
-            self._stream = gzip.GzipFile("", "wb", compresslevel=6, fileobj=self._file, mtime=0)
+        self._stream: Any = self._file if packing is None else packing.writer(self._file)
 
     def _open(self, path: str) -> IO[bytes]:
         if path == STDOUT:

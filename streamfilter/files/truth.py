@@ -1,4 +1,4 @@
-"""Reading a truth file: ``id_a  id_b  jaccard  …`` in columns parted by tabs, plain or gzip."""
+"""Reading a truth file: ``id_a  id_b  jaccard  …`` in columns parted by tabs, plain or packed."""
 
 from __future__ import annotations
 

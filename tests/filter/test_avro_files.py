@@ -6,12 +6,15 @@ import base64
 import gzip
 import io
 import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import fastavro
 import pytest
 
+from streamfilter.documents.avro_wire import as_long
 from streamfilter.files.formats import avro
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
@@ -35,18 +38,53 @@ def articles(count: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def container(path: Path, rows: Any, schema: Any = ARTICLE, **options: Any) -> Path:
+def container(
+    path: Path, rows: Any, schema: Any = ARTICLE, codec: str = "null", **options: Any
+) -> Path:
     with path.open("wb") as file:
-        fastavro.writer(file, schema, rows, **options)
+        plain = "null" if codec == "zstandard" else codec
+        fastavro.writer(file, schema, rows, plain, **options)
+    if codec == "zstandard":  # fastavro has it from yet another library
+        repack(
+            path, "null", "zstandard", pytest.importorskip("zstandard").ZstdCompressor().compress
+        )
     return path
 
 
+def repack(path: Path, codec: str, other: str, pack: Callable[[bytes], bytes]) -> None:
+    """Pack the blocks of a file anew; *codec* and *other* are the old and the new name."""
+    data = path.read_bytes()
+    head, body = data.split(data[-16:], 1)[0] + data[-16:], io.BytesIO(data)
+    body.seek(len(head))
+    name, new = (bytes([len(each) * 2]) + each.encode() for each in (codec, other))
+    parts = [head.replace(b"avro.codec" + name, b"avro.codec" + new)]
+    while body.tell() < len(data):
+        count = as_long(read_long(body))
+        content = pack(body.read(read_long(body)))
+        parts.append(count + as_long(len(content)) + content + body.read(16))
+    path.write_bytes(b"".join(parts))
+
+
+def read_long(file: io.BytesIO) -> int:
+    return int(fastavro.schemaless_reader(file, "long", None))  # type: ignore[call-overload]
+
+
 def read(path: Path) -> list[Any]:
+    if b"avro.codec\x12zstandard" in path.read_bytes()[:4_000]:
+        plain = path.with_suffix(".plain")
+        plain.write_bytes(path.read_bytes())
+        repack(
+            plain,
+            "zstandard",
+            "null",
+            pytest.importorskip("zstandard").ZstdDecompressor().decompress,
+        )
+        path = plain
     with path.open("rb") as file:
         return list(fastavro.reader(file))
 
 
-@pytest.mark.parametrize("codec", ["null", "deflate"])
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz", "zstandard"])
 def test_nested_texts_and_renamed_ids_are_read_and_records_come_out_byte_for_byte(
     desk: Desk, codec: str
 ) -> None:
@@ -80,14 +118,86 @@ def test_a_null_is_told_as_in_a_line(desk: Desk) -> None:
     ]
 
 
-def test_another_codec_is_named_with_the_cure(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+SNAPPY = base64.b64decode(
+    "T2JqAQQUYXZyby5jb2RlYwxzbmFwcHkWYXZyby5zY2hlbWGkAnsidHlwZSI6ICJyZWNvcmQiLCAibmFtZSI6ICJ0"
+    "b3BMZXZlbFJlY29yZCIsICJmaWVsZHMiOiBbeyJuYW1lIjogImlkIiwgInR5cGUiOiBbInN0cmluZyIsICJudWxs"
+    "Il19LCB7Im5hbWUiOiAidGV4dCIsICJ0eXBlIjogWyJzdHJpbmciLCAibnVsbCJdfV19ADAxMjM0NTY3ODlhYmNk"
+    "ZWYG7AaYBvBpAAJhAKwFVGhlIGhhcmJvdXIgYXV0aG9yaXR5IHNhaWQgb24gVHVlc2RheSB0aGF0IHRoZSBuZXcg"
+    "Y3JhbmUgd291bGQgYmUgZGVsaXZlcmVkIGluIE1hcmNoIGFmdGVyIG1vbnRocyBvZgEjWGF5IGNhdXNlZCBieSBh"
+    "IHN0cmlrZSBhCVbwPGZhY3RvcnkuIFdvcmtlcnMgaGFkIGFza2VkIGZvciBiZXR0ZXIgcGF5IGFuZCBzaG9ydGVy"
+    "IHNoaWZ0cywFFBh0aGUgb3duATx8YWdyZWVkIHRvIG1vc3Qgb2YgaXQgbGFzdCB3ZWVrLiAB8gxvbGQgDcccaWxs"
+    "IGJlIHMBExx0byBhIHlhcgXLMFBvbGFuZCwgd2hlcmUBRCBpcyBleHBlY3QJXhBzZXJ2ZQWggGFub3RoZXIgdGVu"
+    "IHllYXJzLgACYgC0AUJyZWFraW5nOgmfBGxkNWoMY3JhbiF4MHMgZmFsbGVuIGludG8FJgh3YXQBSihoaXMgbW9y"
+    "bmluZwXgRG5vYm9keSB3YXMgaHVydAACY/68Af68Af68Af68Af68AWK8AdZZ4kEwMTIzNDU2Nzg5YWJjZGVm"
+)
+"""Three records of fastavro and cramjam, of which the third is a copy of the first."""
+
+
+def test_snappy_is_read_and_written_as_others_do(desk: Desk) -> None:
+    path = desk.path / "in.avro"
+    path.write_bytes(SNAPPY)
+    assert desk.run(path) == 0
+    (letter,) = desk.records(desk.duplicates)
+    assert letter["matches"][0]["id"] == "a"
+    assert b"snappy" in desk.unique.read_bytes()
+    kept = desk.path / "again.avro"
+    desk.unique.rename(kept)
+    assert desk.run(kept) == 0
+    assert desk.unique.read_bytes() == kept.read_bytes()
+    for at, said in ((-24, "a block's checksum is wrong"), (-40, "a block ")):
+        path.write_bytes(SNAPPY[:at] + b"\xff" + SNAPPY[at + 1 :])
+        assert desk.run(path) == 65, said
+
+
+@pytest.mark.parametrize(
+    ("codec", "code", "said"),
+    [
+        ("lzo", 65, "write it anew, such as by `avro-tools recodec --codec deflate IN OUT`"),
+        ("snappy", 64, "pip install 'streamfilter[parquet]'"),
+        ("zstandard", 64, "pip install 'streamfilter[zstd]'"),
+    ],
+)
+def test_a_codec_that_is_not_there_is_named_with_the_cure(
+    desk: Desk,
+    codec: str,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    path = container(desk.path / "in.avro", articles(3), codec="bzip2")
-    assert desk.run(path, text="/body/text") == 65
+    path = container(desk.path / "in.avro", articles(3), codec="null")
+    name = bytes([len(codec) * 2]) + codec.encode()
+    path.write_bytes(path.read_bytes().replace(b"\x14avro.codec\x08null", b"\x14avro.codec" + name))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    assert desk.run(path, text="/body/text") == code
     error = capsys.readouterr().err
-    assert "is packed by bzip2; we unpack null and deflate" in error
-    assert "cure: write it anew, such as by `avro-tools recodec --codec deflate IN OUT`" in error
+    assert codec in error.lower()
+    assert f"cure: {said}" in error
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])
+def test_a_block_that_is_cut_short_is_damage(
+    desk: Desk, codec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": str(n), "text": f"{n} words"} for n in range(99)]
+    fields = [{"name": name, "type": "string"} for name in rows[0]]
+    schema = {"type": "record", "name": "A", "fields": fields}
+    path = container(desk.path / "in.avro", rows, schema, codec=codec)
+    data = path.read_bytes()
+    path.write_bytes(data[:-60] + bytes(44) + data[-16:])
+    assert desk.run(path) == 65
+    assert f"{path}: damaged Avro data at its beginning: " in capsys.readouterr().err
+
+
+def test_a_header_without_an_end_is_damage(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(avro, "HEADER_BYTES_MAX", 10_000)
+    path = desk.path / "in.avro"
+    path.write_bytes(b"Obj\x01\xfe\xff\xff\x0f" + b"\x02a\x00" * 9_000)
+    assert desk.run(path) == 65
+    assert "a header of more than 10000 bytes" in capsys.readouterr().err
 
 
 def test_a_file_of_records_of_several_kinds_is_read_by_what_each_has(desk: Desk) -> None:
@@ -174,13 +284,14 @@ def test_what_is_no_container_is_told(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])
 def test_a_block_that_unpacks_to_more_than_a_block_may_hold_is_damage(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: Desk, codec: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = {"id": "a", "text": "a" * 2_000_000}
     fields = [{"name": name, "type": "string"} for name in row]
     schema = {"type": "record", "name": "A", "fields": fields}
-    path = container(desk.path / "in.avro", [row], schema, codec="deflate")
+    path = container(desk.path / "in.avro", [row], schema, codec=codec)
     monkeypatch.setattr(avro, "BLOCK_BYTES_MAX", 1_000_000)
     assert desk.run(path) == 65
     assert "unpacks to more than a block may hold" in capsys.readouterr().err

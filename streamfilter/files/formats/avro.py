@@ -1,17 +1,15 @@
 """Avro container files: the writer's schema first, then blocks of records, each with its marker.
 
 A record is the bytes that it was written as; what is kept comes out under the same schema, codec
-and marker. Codecs are those of the standard library. Behind a record that cannot be passed over
+and marker. Behind a record that cannot be passed over
 nobody knows where the next one begins: there the reading ends, and says after which.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from gzip import BadGzipFile
 from typing import Any
 
 from streamfilter.documents.avro_schema import compile_avro, outline_of_avro
@@ -19,9 +17,11 @@ from streamfilter.documents.avro_wire import as_long
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
 from streamfilter.documents.schemas import BROKEN_VALUE, Broken
+from streamfilter.files.formats.avro_codecs import codec
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.lines import InputFile
 from streamfilter.files.outputs import OutputFile
+from streamfilter.files.packing import Damaged
 from streamfilter.files.stretches import Input, Stretch, stretches_of
 from streamfilter.model import ErrorCode, Malformed, Record, Source
 from streamfilter.stops import BrokenInput
@@ -30,6 +30,8 @@ MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 BLOCK_BYTES_MAX = 256 * 1024 * 1024
 """Of a block, packed or not: a length beyond it is damage, or somebody's bomb."""
+HEADER_BYTES_MAX = 16 * 1024 * 1024
+"""Of all that stands before the first block; it is kept."""
 BLOCK_BYTES = 64 * 1024
 """From which a block that we write is closed."""
 LONG_BYTES_MAX = 10
@@ -58,11 +60,7 @@ class AvroTable:
             self._pass_over = compile_avro(text, ()).read
             columns = [key for key in outline_of_avro(text).keys() if isinstance(key, str)]  # noqa: SIM118
         self.codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
-        if self.codec not in _CODECS:
-            raise BrokenInput(
-                f"{path} is packed by {self.codec}; we unpack {' and '.join(_CODECS)}\n    cure: "
-                "write it anew, such as by `avro-tools recodec --codec deflate IN OUT`"
-            )
+        self._unpack, self.pack = codec(self.codec, path)
         self._file.sum(text.encode())
         check_columns(path, columns, reader)
 
@@ -121,7 +119,6 @@ class AvroTable:
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Yield each block's number of records, and its content."""
-        unpack = _CODECS[self.codec][0]
         while not self._bytes.ended():
             count = self._bytes.long()
             data = self._bytes.take(self._bytes.long())
@@ -129,7 +126,7 @@ class AvroTable:
                 raise Broken("a block does not end with the file's marker")
             if count < 0:
                 raise Broken("a block of fewer than no records")
-            yield count, unpack(data)
+            yield count, self._unpack(data, BLOCK_BYTES_MAX)
 
     @contextmanager
     def _damage(self) -> Iterator[None]:
@@ -163,7 +160,7 @@ class AvroWriter:
 
     def __init__(self, output: OutputFile, like: AvroTable) -> None:
         self._output, self._sync = output, like.sync
-        self._pack = _CODECS[like.codec][1]
+        self._pack = like.pack
         self._records: list[bytes] = []
         self._held = 0
         output.append(like.header)
@@ -191,6 +188,7 @@ class _Bytes:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._next = b""
+        self._held = 0
         self.kept: list[bytes] | None = []
         """What was taken so far, until nobody wants it any more."""
 
@@ -208,6 +206,9 @@ class _Bytes:
         if len(data) < size:
             raise Broken("it ends in the middle")
         if self.kept is not None:
+            self._held += size
+            if self._held > HEADER_BYTES_MAX:
+                raise Broken(f"a header of more than {HEADER_BYTES_MAX} bytes")
             self.kept.append(data)
         return data
 
@@ -222,26 +223,4 @@ class _Bytes:
         raise Broken("an integer of more than 64 bits")
 
 
-def _inflated(data: bytes) -> bytes:
-    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-    unpacked = unpacker.decompress(data, BLOCK_BYTES_MAX)
-    if not unpacker.eof:
-        raise Broken("a block is cut short, or unpacks to more than a block may hold")
-    return unpacked
-
-
-def _deflated(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return packer.compress(data) + packer.flush()
-
-
-def _as_it_is(data: bytes) -> bytes:
-    return data
-
-
-_BROKEN_FILE = (RecursionError, ValueError, EOFError, zlib.error, BadGzipFile)
-_CODECS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
-    "null": (_as_it_is, _as_it_is),
-    "deflate": (_inflated, _deflated),
-}
-"""Name → what unpacks a block, and what packs it."""
+_BROKEN_FILE = (RecursionError, ValueError, Damaged)

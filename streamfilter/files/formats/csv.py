@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
 from itertools import chain, count, islice
 from typing import Any
 
@@ -19,6 +20,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
 from streamfilter.documents.selecting import DOCUMENT_LIMIT
 from streamfilter.files.formats.columns import check_columns, lacks
+from streamfilter.files.layout import BOM
 from streamfilter.files.lines import InputFile
 from streamfilter.files.outputs import OutputFile
 from streamfilter.files.stretches import Input, Stretch, stretches_of
@@ -26,7 +28,6 @@ from streamfilter.model import ErrorCode, Malformed, Source
 from streamfilter.stops import BrokenInput
 
 DELIMITERS = ",;\t|"
-BOM = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -41,14 +42,14 @@ class CsvTable:
         Raises:
             Stop: it cannot be opened, or has not the columns that *reader* reads.
         """
-        self._file = InputFile(path, name=name)
-        self.path, self.name = path, self._file.name
         limit = reader.limits.document_bytes
+        self._file = InputFile(path, name=name, limit=limit)
+        self.path, self.name = path, self._file.name
         # The module's own, for the whole process: nobody else here reads CSV.
         csv.field_size_limit(limit)
         raws = self._file.raw_lines()
         seen: list[bytes] = []
-        self.header, self.delimiter, lines = self._first_row(raws, seen, reader.needed)
+        self.header, self.delimiter, lines = self._first_row(raws, seen, reader.needed, limit)
         self.first = b"".join(seen[:lines])
         self._file.sum(self.first)
         self._row_lines = RowLines(chain(seen[lines:], raws), self._file, self.delimiter, limit)
@@ -60,7 +61,11 @@ class CsvTable:
         }
 
     def _first_row(
-        self, raws: Iterator[bytes], seen: list[bytes], needed: Sequence[Sequence[Path]]
+        self,
+        raws: Iterator[bytes],
+        seen: list[bytes],
+        needed: Sequence[Sequence[Path]],
+        limit: int,
     ) -> tuple[list[str], str, int]:
         """Return the first row's cells, what parts them, and how many lines of *seen* it has.
 
@@ -69,7 +74,7 @@ class CsvTable:
         rows: list[tuple[list[str], str, int]] = []
         trouble = None
         for delimiter in DELIMITERS:
-            reader = csv.reader(_begun(raws, seen), delimiter=delimiter, strict=True)
+            reader = csv.reader(_begun(raws, seen, limit), delimiter=delimiter, strict=True)
             try:
                 row = next(reader)
             except StopIteration:
@@ -169,6 +174,8 @@ class RowLines:
         self._row: list[bytes] = []
         self._held = 0
         self._rows = 1
+        self._ended = True
+        """Whether the last line, or piece of one, had a line feed."""
 
     def __iter__(self) -> RowLines:
         return self
@@ -199,39 +206,63 @@ class RowLines:
         return raw
 
     def _taken(self) -> bytes:
+        """Return the next line, or piece of one."""
         raw = next(self._lines)
-        self._file.sum(raw if raw.endswith(b"\n") else raw + b"\n")
+        self._ended = raw.endswith(b"\n")
+        last = not self._ended and len(raw) <= self._limit
+        self._file.sum(raw + b"\n" if last else raw)
         return raw
 
     def _pass_over(self) -> None:
         """Take lines up to that with which the row ends."""
-        inside = False
+        state = _State.FRESH
         for raw in self._row:
-            inside = _ends_inside(raw, inside, self._delimiter)
+            state = _after(raw, state, self._delimiter)
         try:
-            while inside:
-                inside = _ends_inside(self._taken(), inside, self._delimiter)
+            while state is _State.INSIDE or not self._ended:
+                state = _after(self._taken(), state, self._delimiter)
         except StopIteration:
+            if state is not _State.INSIDE:
+                return
             raise BrokenInput(
                 f"{self._file.path}: row {self._rows + 1} has a quote that nothing ends, and more "
                 f"than {self._limit} bytes\n    cure: end the quote, or raise limits.document"
             ) from None
 
 
-def _ends_inside(line: bytes, inside: bool, delimiter: bytes) -> bool:
-    """Return whether *line* ends within quotes, where it begins *inside* of them or does not."""
+class _State(Enum):
+    """Where in a row a piece of a line ends."""
+
+    FRESH = auto()
+    """Before a cell, which a quote would open."""
+    PLAIN = auto()
+    """In or behind a cell, in which quotes are characters."""
+    INSIDE = auto()
+    """Inside of quotes."""
+    CLOSED = auto()
+    """Behind a quote: another one would be the second of two, which are one in the cell."""
+
+
+def _after(piece: bytes, state: _State, delimiter: bytes) -> _State:
+    """Return the state behind *piece*, which begins in *state*."""
     at = 0
+    if state is _State.CLOSED and piece.startswith(b'"'):
+        state, at = _State.INSIDE, 1
     while True:
-        if not inside and line.startswith(b'"', at):
-            inside, at = True, at + 1
-        if inside:
-            at = _behind_quote(line, at)
+        if state is _State.FRESH and piece.startswith(b'"', at):
+            state, at = _State.INSIDE, at + 1
+        if state is _State.INSIDE:
+            at = _behind_quote(piece, at)
             if at == 0:
-                return True
-            inside = False
-        at = line.find(delimiter, at) + 1
+                return state
+            if at == len(piece):
+                return _State.CLOSED
+        at = piece.find(delimiter, at) + 1
         if at == 0:
-            return False
+            return _State.PLAIN
+        state = _State.FRESH
+        if at == len(piece):
+            return state
 
 
 def _behind_quote(line: bytes, at: int) -> int:
@@ -258,14 +289,22 @@ def _in_words(error: csv.Error | None) -> str:
     return said
 
 
-def _begun(raws: Iterator[bytes], seen: list[bytes]) -> Iterator[str]:
-    """Yield the lines of a file from its first one on: those *seen*, then *raws*, seen thereby."""
+def _begun(raws: Iterator[bytes], seen: list[bytes], limit: int) -> Iterator[str]:
+    """Yield the lines of a file from its first one on: those *seen*, then *raws*, seen thereby.
+
+    Raises:
+        csv.Error: the first row has more than *limit* bytes.
+    """
+    held = 0
     for at in count():
         if at == len(seen):
             seen.extend(islice(raws, 1))
         if at == len(seen):
             return
         raw = seen[at] if at else seen[at].removeprefix(BOM)
+        held += len(raw)
+        if held > limit:
+            raise csv.Error(f"it has more than {limit} bytes")
         yield raw.decode("utf-8", "replace")
 
 

@@ -1,0 +1,57 @@
+"""Layout: what a file is that should hold a record on each line, and does not.
+
+Without a word each of its lines would be a broken record. A file is judged by its first lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+from streamfilter.stops import BrokenInput
+
+LINES_SEEN = 4
+BOM = b"\xef\xbb\xbf"
+_FOREIGN = {
+    b"PAR1": ("a Parquet file", "read it by --format parquet"),
+    b"Obj\x01": ("an Avro container file", "read it by --format avro"),
+    b"ORC": ("an ORC file", "write it as Parquet, and read it by --format parquet"),
+    b"ARROW1": ("an Arrow file", "write it as Parquet, and read it by --format parquet"),
+    b"\xff\xfe": ("UTF-16", "convert it, such as by `iconv -f UTF-16 -t UTF-8 IN > OUT`"),
+    b"\xfe\xff": ("UTF-16", "convert it, such as by `iconv -f UTF-16 -t UTF-8 IN > OUT`"),
+}
+
+
+def begun(lines: Iterator[bytes], path: str, json_values: bool) -> Iterator[bytes]:
+    """Return the *lines* of the file at *path*, of which the first ones were looked at.
+
+    Raises:
+        BrokenInput: they are no lines of records; names what they are and the cure.
+    """
+    first = [*islice(lines, LINES_SEEN if json_values else 1)]
+    what = _foreign(first) or (_layout(first) if json_values else None)
+    if what is not None:
+        raise BrokenInput(f"{path} is {what[0]}, not a record on each line\n    cure: {what[1]}")
+    return chain(first, lines)
+
+
+def _foreign(lines: Sequence[bytes]) -> tuple[str, str] | None:
+    begin = lines[0] if lines else b""
+    return next((what for magic, what in _FOREIGN.items() if begin.startswith(magic)), None)
+
+
+def _layout(lines: Sequence[bytes]) -> tuple[str, str] | None:
+    """Return how JSON is laid out over *lines* if not one value a line, and the cure.
+
+    A line that ends behind a comma or an opening bracket goes on in the next one. A broken first
+    line of a file of lines is no such line: it must not refuse the others.
+    """
+    stripped = [line.removeprefix(BOM).strip() for line in lines]
+    first, *others = [line for line in stripped if line] or [b""]
+    goes_on = first.endswith((b"{", b"[", b",", b":"))
+    inside = first[1:].lstrip()[:1]
+    if first.startswith(b"[") and inside in b'{["' and (goes_on or not others):
+        return "one JSON array", "write a line for each element: `jq -c '.[]' IN > OUT`"
+    if first.startswith(b"{") and goes_on and others and others[0][:1] in b'"}':
+        return "JSON over several lines", "write a line for each value: `jq -c . IN > OUT`"
+    return None

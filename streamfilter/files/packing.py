@@ -1,0 +1,256 @@
+"""Packings: gzip, bzip2, xz and Zstandard, of whole files and of a container's blocks.
+
+A packed file may claim to be a thousand times its size. So it is unpacked piece by piece, and no
+header makes an unpacker take more than `MEMORY_BYTES_MAX`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from io import BufferedReader, RawIOBase
+from typing import IO, Any
+
+from streamfilter.stops import BrokenInput, ExitCode, Stop
+
+PIECE_BYTES = 1 << 17
+"""Unpacked at a time."""
+MEMORY_BYTES_MAX = 1 << 27
+"""Of an unpacker; the strongest presets of `xz` and `zstd` take 65 and 128 MiB."""
+ZSTD_PIECE_BYTES = 512
+"""Of packed data handed over at a time: the library has no limit for what comes out of it, and
+four bytes may stand for 128 KiB."""
+GZIP_LEVEL = 6
+
+
+class Damaged(Exception):
+    """These bytes are not packed as their beginning says; says why."""
+
+
+class _Zlib:
+    """zlib's unpacker with the interface of those of `bz2` and `lzma`."""
+
+    def __init__(self, window_bits: int) -> None:
+        self._unpacker = zlib.decompressobj(window_bits)
+        self._rest = b""
+        self.needs_input = True
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        """Unpack at most *size* bytes."""
+        found = self._unpacker.decompress(self._rest + data, size)
+        self._rest = self._unpacker.unconsumed_tail
+        self.needs_input = not self._rest and len(found) < size
+        return found
+
+    @property
+    def eof(self) -> bool:
+        return self._unpacker.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._unpacker.unused_data
+
+
+class _Zstandard:
+    """Zstandard's unpacker with the interface of those of `bz2` and `lzma`."""
+
+    needs_input = True
+
+    def __init__(self) -> None:
+        unpacker = zstandard().ZstdDecompressor(max_window_size=MEMORY_BYTES_MAX)
+        self._unpacker = unpacker.decompressobj()
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        """Unpack a piece of `ZSTD_PIECE_BYTES`, to 16 MiB at most, whatever the *size*."""
+        try:
+            found: bytes = self._unpacker.decompress(data)
+        except zstandard().ZstdError as error:
+            raise ValueError(str(error)) from None
+        return found
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._unpacker.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        data: bytes = self._unpacker.unused_data
+        return data
+
+
+def zstandard() -> Any:
+    """Return the library.
+
+    Raises:
+        Stop: (usage) it is not installed; names the cure.
+    """
+    try:
+        import zstandard
+    except ModuleNotFoundError:
+        raise Stop(
+            "Zstandard (.zst) needs zstandard, which is not installed\n"
+            "    cure: pip install 'streamfilter[zstd]'",
+            exit_code=ExitCode.USAGE,
+        ) from None
+    return zstandard
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """One way to pack."""
+
+    name: str
+    suffix: str
+    """Of a file's name."""
+    magic: bytes
+    """What packed data begins with."""
+    unpacker: Callable[[], Any]
+    """Makes what unpacks one stream; a file may be several, one behind the other."""
+    writer: Callable[[IO[bytes]], Any]
+    """Makes what packs into a file, without a name and a time: equal lines give equal bytes."""
+    piece: int = PIECE_BYTES
+    """Packed bytes that are handed over at a time."""
+
+
+GZIP = Packing(
+    "gzip", ".gz", b"\x1f\x8b", lambda: _Zlib(16 + zlib.MAX_WBITS),
+    lambda file: gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0),
+)  # fmt: skip
+BZIP2 = Packing("bzip2", ".bz2", b"BZh", bz2.BZ2Decompressor, lambda file: bz2.BZ2File(file, "wb"))
+XZ = Packing(
+    "xz", ".xz", b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(memlimit=MEMORY_BYTES_MAX),
+    lambda file: lzma.LZMAFile(file, "wb"),  # noqa: SIM115
+)  # fmt: skip
+ZSTANDARD = Packing(
+    "Zstandard", ".zst", b"\x28\xb5\x2f\xfd", _Zstandard,
+    lambda file: zstandard().ZstdCompressor().stream_writer(file, closefd=False),
+    ZSTD_PIECE_BYTES,
+)  # fmt: skip
+DEFLATE = replace(
+    GZIP, name="deflate", suffix="", magic=b"", unpacker=lambda: _Zlib(-zlib.MAX_WBITS)
+)
+"""gzip without its frame, as blocks of Avro are; never that of a file."""
+PACKINGS = (GZIP, BZIP2, XZ, ZSTANDARD)
+_BLOCK_MAGIC = (b"1AY&SY", b"\x17rE8P\x90")
+"""Behind ``BZh9``: a text may begin with those letters."""
+
+_FOREIGN = {
+    b"PK\x03\x04": ("a ZIP archive (or a spreadsheet)", "unzip -p IN > OUT"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z e -so IN > OUT"),
+    b"Rar!\x1a\x07": ("a RAR archive", "unrar p -inul IN > OUT"),
+    b"\x04\x22\x4d\x18": ("packed by lz4", "lz4 -dc IN > OUT"),
+    b"\x1f\x9d": ("packed by compress", "gzip -dc IN > OUT"),
+    b"\xff\x06\x00\x00sNaPpY": ("packed by snappy", "snzip -dc IN > OUT"),
+}
+"""What files begin with that are not unpacked: what they are, and the command that unpacks them."""
+
+
+def packing_of(path: str) -> Packing | None:
+    """Return how a file is packed by its name, None if it is not."""
+    return next((each for each in PACKINGS if path.lower().endswith(each.suffix)), None)
+
+
+def packing_in(raw: BufferedReader, path: str) -> Packing | None:
+    """Return how the file *raw* is packed by its first bytes, None if it is not.
+
+    Raises:
+        BrokenInput: it is packed by something else; names that and the cure.
+        Stop: (usage) the library for it is not installed.
+    """
+    begin = raw.peek(16)[:16]
+    for magic, (what, command) in _FOREIGN.items():
+        if begin.startswith(magic):
+            raise BrokenInput(f"{path} is {what}\n    cure: unpack it, such as by `{command}`")
+    for packing in PACKINGS:
+        if begin.startswith(packing.magic):
+            if packing is ZSTANDARD:
+                zstandard()
+            if packing is not BZIP2 or begin[4:10] in _BLOCK_MAGIC:
+                return packing
+    return None
+
+
+def unpacked(raw: BufferedReader, packing: Packing) -> BufferedReader:
+    """Return what reads the content of *raw*; it raises `Damaged` if it is."""
+    return BufferedReader(_Unpacking(raw, packing), PIECE_BYTES)
+
+
+class _Unpacking(RawIOBase):
+    """The content of a file, unpacked as it is read."""
+
+    def __init__(self, raw: BufferedReader, packing: Packing) -> None:
+        self._raw, self._packing = raw, packing
+        self._unpacker: Any = None
+        self._packed = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            if (content := self._next()) is None:
+                return 0
+            self._ready = memoryview(content)
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def _next(self) -> bytes | None:
+        """Return the next content, which may be none yet; None at the end."""
+        if self._unpacker is not None and not self._unpacker.needs_input:
+            return self._unpacked(b"")
+        data = self._packed or self._raw.read1(self._packing.piece)
+        self._packed = b""
+        if self._unpacker is None:
+            if not data:
+                return None
+            data = data.lstrip(b"\0")  # stands between the streams of an xz file
+            if not data:
+                return b""
+            self._unpacker = self._packing.unpacker()
+        elif not data:
+            raise Damaged("it ends in the middle")
+        return self._unpacked(data)
+
+    def _unpacked(self, data: bytes) -> bytes:
+        content = _step(self._unpacker, data, PIECE_BYTES)
+        if self._unpacker.eof:
+            self._packed = self._unpacker.unused_data
+            self._unpacker = None
+        return content
+
+
+def _step(unpacker: Any, data: bytes, size: int) -> bytes:
+    try:
+        content: bytes = unpacker.decompress(data, size)
+    except (OSError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise Damaged(str(error)) from None
+    return content
+
+
+def unpack(packing: Packing, data: bytes, limit: int) -> bytes:
+    """Return what was packed in *data*, one stream.
+
+    Raises:
+        Damaged: it is cut short, or has more than *limit* bytes.
+    """
+    unpacker = packing.unpacker()
+    found, held = [], 0
+    for at in range(0, len(data), packing.piece):
+        piece = data[at : at + packing.piece]
+        while not unpacker.eof and held <= limit:
+            content = _step(unpacker, piece, limit + 1 - held)
+            found.append(content)
+            held += len(content)
+            piece = b""
+            if unpacker.needs_input:
+                break
+    if held > limit or not unpacker.eof:
+        raise Damaged("it is cut short, or unpacks to more than a block may hold")
+    return b"".join(found)
