@@ -126,7 +126,10 @@ class LimitsSection(Section):
 
     document: Size = Field(default=size("10Mi"), ge=1, description="Bytes of a record's value.")
     text_characters: int = Field(
-        default=2_000_000, ge=1, le=100_000_000, description="Characters of a text."
+        default=2_000_000,
+        ge=1,
+        le=100_000_000,
+        description="Characters of a text, as it is and once it is normalised.",
     )
     depth: int = Field(default=64, ge=1, le=512, description="Nesting of a JSON value.")
     dead_letter_share: Ratio = Field(

@@ -45,6 +45,7 @@ from streamfilter.model import (
 )
 from streamfilter.similarity.code_points import pattern
 from streamfilter.similarity.sketch import Drawn, Sketcher
+from streamfilter.similarity.text import GROWTH_MAX, normalised_length
 
 PLAIN = frozenset({"json", "text"})
 """Formats whose values are read without schemas, frames and headers."""
@@ -311,7 +312,7 @@ class Reader:
             ids = [*map(str, columns.named[id_key])]
         if (
             columns.size > limits.document_bytes
-            or max(map(len, texts), default=0) > limits.text_characters
+            or max(map(len, texts), default=0) * GROWTH_MAX > limits.text_characters
             or max(map(len, ids), default=0) * UTF8_BYTES_MAX > ID_BYTES_MAX
         ):
             return None
@@ -335,10 +336,18 @@ class Reader:
         else:
             check_size("the value", len(value), "bytes", self.limits.document_bytes, DOCUMENT_LIMIT)
             text, id_ = self._fields(value, record.headers)
-        check_size("the text", len(text), "characters", self.limits.text_characters, TEXT_LIMIT)
+        self._check_text(text)
         if self._empty is not None and is_blank(text):
             return self._empty
         return Document(self._name(record, id_), text)
+
+    def _check_text(self, text: str) -> None:
+        """Raise TOO_LARGE if *text* is too long, or would be once it is normalised."""
+        limit = self.limits.text_characters
+        check_size("the text", len(text), "characters", limit, TEXT_LIMIT)
+        if len(text) * GROWTH_MAX > limit:
+            length = normalised_length(text)
+            check_size("the normalised text", length, "characters", limit, TEXT_LIMIT)
 
     def _name(self, record: Record, id_: str | int | None) -> str:
         """Return the id of a document: *id_* as its value has it, or from beside."""

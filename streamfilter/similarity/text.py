@@ -13,6 +13,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -56,6 +57,8 @@ RARE = 16
 """Where fewer than one in so many points can be of such scripts, these are looked at one by one."""
 GROWTH_MAX = LONG_MAX
 """The most that normalisation makes of one code point, and so grows a text."""
+GROWING = (*range(0xA0, 0x3400), *range(0xD800, 0x20000))
+"""No other code point becomes several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,22 @@ class Normaliser:
     def _whole(self, text: str) -> U32:
         """Return *text* normalised with Python's own tables, but for white space."""
         return self._cleaning.values(points_of(self._folding.text(text)))
+
+
+def normalised_length(text: str) -> int:
+    """Return how many characters normalisation makes of *text* at most: marks may still compose."""
+    if text.isascii():
+        return len(text)
+    return int(_lengths().take(points_of(text), mode="clip").sum(dtype=np.int64))
+
+
+@cache
+def _lengths() -> U8:
+    """Return how long each code point becomes (built in 60 ms, when a text may be too long)."""
+    lengths = np.ones(0x110000, np.uint8)
+    for point in GROWING:
+        lengths[point] = len(unicodedata.normalize("NFKC", chr(point)).casefold())
+    return lengths
 
 
 def points_of(text: str) -> U32:

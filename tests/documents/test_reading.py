@@ -102,6 +102,19 @@ def test_a_limit_is_named_by_its_setting(code: ErrorCode, names: list[str]) -> N
         assert f"({name})" in reading.message
 
 
+def test_a_text_that_normalisation_makes_too_long_is_too_large() -> None:
+    """U+FDFA becomes 18 characters: the limit holds for what is sketched, too."""
+    for text, length in (("\ufdfa" * 112, 2_016), ("½" * 700, 2_100), ("\ufdfa" * 111, None)):
+        reading = READER.read(record(f'{{"text":"{text}","id":1}}'.encode()))
+        if length is None:
+            assert reading == Document("1", text)
+        else:
+            assert isinstance(reading, Malformed)
+            assert reading.code is ErrorCode.TOO_LARGE
+            said = f"the normalised text has {length} characters; the limit is 2000"
+            assert reading.message == f"{said} (limits.text_characters)"
+
+
 HARMLESS = [
     (b'{"text":"a b","id":"x"}', "x", "a b"),
     (b'\xef\xbb\xbf{"text":"a b","id":"x"}', "x", "a b"),
