@@ -27,6 +27,7 @@ from typing import Any
 from streamfilter.documents.avro_limits import Costs
 from streamfilter.documents.avro_wire import (
     PRIMITIVES,
+    UUID_BYTES,
     Read,
     Skip,
     array_reader,
@@ -41,6 +42,7 @@ from streamfilter.documents.avro_wire import (
     texts_together,
     union_reader,
     union_skipper,
+    uuid_reader,
 )
 from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import EACH, Path, Tree, tree_of
@@ -143,6 +145,8 @@ class _Compiler:
                 return [((EACH,), (schema["items"], space))]
             case "null":
                 return []
+            case "fixed" if _is_uuid(schema):
+                return "a string"
             case _:
                 return _IN_JSON.get(kind, "bytes")
 
@@ -168,7 +172,8 @@ class _Compiler:
             case "enum":
                 return enum_reader(schema["symbols"])
             case "fixed":
-                return fixed_reader(int(schema["size"]))
+                uuid = _is_uuid(schema)
+                return uuid_reader() if uuid else fixed_reader(int(schema["size"]))
             case _:
                 return PRIMITIVES[kind][0]
 
@@ -267,6 +272,10 @@ _IN_JSON = {
     "long": "an integer", "float": "a number", "double": "a number", "boolean": "a boolean",
 }  # fmt: skip
 _COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
+
+
+def _is_uuid(fixed: Any) -> bool:
+    return fixed.get("logicalType") == "uuid" and int(fixed["size"]) == UUID_BYTES
 
 
 def _full_name(name: str, space: str) -> str:

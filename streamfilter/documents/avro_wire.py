@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from struct import Struct
 from typing import Any
+from uuid import UUID
 
 from streamfilter.documents.schemas import Broken
 
@@ -16,6 +17,7 @@ Read = Callable[[bytes, int], tuple[Any, int]]
 Skip = Callable[[bytes, int], int]
 
 LONG_BITS_MAX = 63
+UUID_BYTES = 16
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
@@ -137,6 +139,17 @@ def fixed_reader(size: int) -> Read:
     return lambda data, at: (data[at : (end := _end(data, at, size))], end)
 
 
+def uuid_reader() -> Read:
+    """Return what reads the 16 bytes of a UUID as its text."""
+    read = fixed_reader(UUID_BYTES)
+
+    def text(data: bytes, at: int) -> tuple[str, int]:
+        raw, at = read(data, at)
+        return str(UUID(bytes=raw)), at
+
+    return text
+
+
 def fixed_skipper(size: int) -> Skip:
     """Return what passes over *size* bytes."""
     return lambda data, at: _end(data, at, size)
@@ -236,19 +249,20 @@ def array_reader(element: Read) -> Read:
 
 
 def map_reader(wanted: Mapping[str, Read], other: Skip) -> Read:
-    """Return what reads the *wanted* keys of a map, and passes over the values of others."""
+    """Return what reads the *wanted* keys of a map, and passes over all others."""
+    named = {key.encode(): (key, element) for key, element in wanted.items()}
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         found = {}
         count, at = _block(data, at)
         while count:
             for _ in range(count):
-                key, at = _string(data, at)
-                element = wanted.get(key)
-                if element is None:
+                raw, at = _bytes(data, at)
+                known = named.get(raw)
+                if known is None:
                     at = other(data, at)
                 else:
-                    found[key], at = element(data, at)
+                    found[known[0]], at = known[1](data, at)
             count, at = _block(data, at)
         return found, at
 

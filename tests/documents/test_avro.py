@@ -18,6 +18,7 @@ from streamfilter.assembly import reader_for
 from streamfilter.cli import main
 from streamfilter.config.configuration import load_config
 from streamfilter.documents.avro_schema import compile_avro
+from streamfilter.documents.avro_wire import as_long, as_string
 from streamfilter.documents.pointers import parse_pointer
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.schemas import HEADER, OneSchema, Schema, SchemaId
@@ -127,6 +128,23 @@ def test_a_text_that_is_null_is_empty_and_a_field_of_a_record_reads_as_in_json()
     plain = Reader(id="/id", fields=["/text", "/seen", "/rate", "/more/text"], held_out="/seen")
     told = {key: VALUE[key] for key in ("id", "text", "seen", "rate", "more")}
     assert read(fields, written(VALUE)) == read(plain, json.dumps(told).encode())
+
+
+def test_a_uuid_of_sixteen_bytes_is_a_text():
+    fixed = {"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"}
+    fields = [{"name": "id", "type": fixed}, {"name": "text", "type": "string"}]
+    value = UUID(ID).bytes + as_string("a")
+    assert read(reader({"type": "record", "name": "A", "fields": fields}), value) == (
+        Document(ID, "a")
+    )
+
+
+def test_a_key_of_a_map_that_no_pointer_names_may_be_no_utf_8():
+    fields = [{"name": "by", "type": {"type": "map", "values": "string"}}]
+    entries = [as_long(1) + b"\xff" + as_string("x"), as_string("text") + as_string("a")]
+    value = as_long(2) + b"".join(entries) + as_long(0)
+    by = reader({"type": "record", "name": "A", "fields": fields}, text="/by/text", id=None)
+    assert read(by, value) == Document("docs-0-7", "a")
 
 
 def test_a_schema_changes_in_mid_stream_and_a_renamed_text_is_found_by_its_alias():
