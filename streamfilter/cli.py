@@ -8,6 +8,7 @@ import importlib
 import io
 import logging
 import os
+import signal
 from collections.abc import Sequence
 
 import click
@@ -92,6 +93,8 @@ class Verbs(click.Group):
             return None
         module = importlib.import_module(f"streamfilter.commands.{cmd_name}")
         command: click.Command = module.command
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see `__main__`
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

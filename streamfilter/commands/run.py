@@ -58,10 +58,10 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
     showcase = _showcase_for(config)
     pages = Pages(health, metrics, showcase, _shown_of(config))
     signals = Interruption()
-    exit_after = config.http.exit_after.total_seconds()
+    http, exit_after = config.http, config.http.exit_after.total_seconds()
     with (
         signals.listening(again=None),
-        Server(config.http.host, config.http.port, pages=pages) as server,
+        Server(http.host, http.port, pages=pages, allowed_hosts=http.allowed_hosts) as server,
         Notifier(health),
         Watchdog(health, exit_after=exit_after, stalled=metrics.stalled, stopping=signals.came),
     ):

@@ -76,6 +76,13 @@ class HttpSection(Section):
         default="127.0.0.1", description="Address to listen on; 0.0.0.0 inside a container."
     )
     port: int = Field(default=9464, ge=0, le=65_535, description="Port; 0 takes any free one.")
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Names under which /, /status and /metrics are asked for, such as "
+        "filter.example.com. Addresses, names without a dot and those that end in .local, "
+        '.internal, .svc or .localhost are allowed anyway; "*" allows all, also a page on the '
+        "Internet that rebinds its name to this host.",
+    )
     show_payloads: bool = Field(
         default=False,
         description="Show the texts of the latest near-duplicates on the page and in /status: "

@@ -34,6 +34,9 @@ from streamfilter.process.health import Health, State
 
 logger = logging.getLogger("streamfilter.run")
 
+START_SECONDS = 5.0
+"""What a start waits for within so long is part of it, as a coordinator that is just loading."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:
@@ -86,6 +89,10 @@ class Observer:
         self._stamps: dict[str, int] = {}
         """Timestamp of the last committed record, by ``topic/partition``."""
         self._partitions = 0
+        self._begun, self._said = clock.monotonic(), True
+        """Since when we start, and whether the present state was logged."""
+        self._behind = True
+        """Whether the end of the input was not reached since work last began."""
         self._indexes: dict[Index, Held] = {}
         self._usages: dict[Index, Usage] = {}
         self._changelogs: dict[str, tuple[int, int]] = {}
@@ -151,6 +158,7 @@ class Observer:
         if self._lag:
             since = self._waiting_since(index.progress.highest_timestamp)
             self._metrics.lag(sum(self._lag.values()), since)
+            self._see_caught_up()
         self.spent("report")
 
     def _waiting_since(self, otherwise: int) -> float | None:
@@ -255,6 +263,8 @@ class Observer:
 
     def owning(self, tasks: Sequence[str], partitions: int) -> None:
         """Show which tasks are ours."""
+        if tasks and tuple(tasks) != self._health.status.tasks:
+            logger.info("initialising %d tasks for %d partitions", len(tasks), partitions)
         self._health.report(tasks=tuple(tasks), owners={})
         self._partitions = partitions
         self._show_partitions(self._health.status.state)
@@ -281,13 +291,33 @@ class Observer:
 
     def enter(self, state: State, detail: str = "") -> None:
         """Say what the process is doing now; a change is logged."""
-        before = self._health.status
+        before, now = self._health.status, self._clock.monotonic()
+        if state is not State.STARTING or before.state is not State.STARTING:
+            self._begun = now
+        worth = not detail or state is not State.STARTING or now - self._begun >= START_SECONDS
         if (before.state, before.detail) == (state, detail):
             self._health.beat()
-            return
-        self._health.enter(state, detail)
-        self._show_partitions(state)
-        logger.info("%s%s", state, f": {detail}" if detail else "")
+            if worth is self._said:
+                return
+        else:
+            self._health.enter(state, detail)
+            self._show_partitions(state)
+        self._said = worth
+        self._behind = self._behind or (state is State.RUNNING and before.state is not state)
+        level = logging.INFO if worth else logging.DEBUG
+        logger.log(level, "%s%s", state, f": {detail}" if detail else "", extra=self._counts())
+
+    def _counts(self) -> dict[str, int]:
+        """Return what a line about the state says in figures, as far as it is known."""
+        lag = {"lag_records": sum(self._lag.values())} if self._lag else {}
+        return {"index_documents": self._health.status.documents, **lag}
+
+    def _see_caught_up(self) -> None:
+        """Say once for each time that work begins that the end of the input is reached."""
+        running = self._health.status.state is State.RUNNING
+        if self._behind and running and not any(self._lag.values()):
+            self._behind = False
+            logger.info("caught up with the input", extra=self._counts())
 
     def _show_partitions(self, state: State) -> None:
         paused = {_PAUSES[state]: self._partitions} if state in _PAUSES else {}

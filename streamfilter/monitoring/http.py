@@ -12,12 +12,14 @@ import errno
 import socket
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
-from streamfilter.monitoring.pages import Pages
+from streamfilter.monitoring.hosts import AllowedHosts
+from streamfilter.monitoring.pages import PROBES, Answer, Pages
 from streamfilter.stops import ConfigError, Problem
 
 REQUESTS_MAX = 16  # at once; a scraper, two probes and a person need four
@@ -31,17 +33,22 @@ POLICY = (
 """A browser that finds a script in a document's text, by whatever mistake of ours, runs it not."""
 
 
+REFUSED = b"this host name is not allowed; http.allowed_hosts names those that are\n"
+
+
 class Server:
     """Serves `Pages` from a daemon thread until closed."""
 
-    def __init__(self, host: str, port: int, *, pages: Pages) -> None:
+    def __init__(
+        self, host: str, port: int, *, pages: Pages, allowed_hosts: Iterable[str] = ()
+    ) -> None:
         """Listen at once, so that a port in use is known before any work begins.
 
         Raises:
             ConfigError: if the address cannot be had.
         """
         try:
-            self._server = _Bounded(host, port, pages)
+            self._server = _Bounded(host, port, pages, AllowedHosts([host, *allowed_hosts]))
         except (OSError, UnicodeError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "not an address"
             key, cure = "http.port", "choose a free one with --set http.port=…; 0 takes any"
@@ -103,8 +110,8 @@ class _Bounded(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, pages: Pages) -> None:
-        self.pages = pages
+    def __init__(self, host: str, port: int, pages: Pages, hosts: AllowedHosts) -> None:
+        self.pages, self.hosts = pages, hosts
         self._visits: dict[Any, _Visit] = {}
         self._changed = threading.Condition()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -187,9 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, *, with_body: bool) -> None:
         self.server.heard(self.connection)
-        code, content_type, body = self.server.pages.answer(
-            self.path, self.headers.get("Accept", "")
-        )
+        code, content_type, body = self._found()
         self.send_response(code)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
@@ -200,6 +205,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if with_body:
             self.wfile.write(body)
+
+    def _found(self) -> Answer:
+        """Return the answer; a probe's to anybody, for it says nothing and must get through."""
+        host = self.headers.get("Host")
+        if not self.server.hosts.allows(host) and self.path.partition("?")[0] not in PROBES:
+            return 403, self.error_content_type, REFUSED
+        return self.server.pages.answer(self.path, self.headers.get("Accept", ""))
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Write nothing: a probe every few seconds would drown the log."""

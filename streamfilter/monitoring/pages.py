@@ -21,6 +21,7 @@ from streamfilter.process.logs import MASKER
 Answer = tuple[int, str, bytes]
 """Status code, content type, body."""
 
+PROBES = frozenset({"/livez", "/readyz"})
 STATIC = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),

@@ -95,6 +95,29 @@ def test_a_person_sees_state_verdicts_quality_and_the_pair_and_hostile_text_stay
     assert re.search(r'role="img" aria-label="[^"]*2 pairs rejected below, 1 confirmed', body)
 
 
+def test_pairs_at_the_threshold_are_drawn_on_its_right_side_and_the_scale_is_named(tmp_path):
+    health = Health()
+    health.enter(State.RUNNING)
+    metrics = Metrics(health)
+    metrics.describe(Scheme(16, 6), threshold=0.8)
+    counts = Counts(np.array([0, 1]), np.array([0.8, 0.8, 0.9]), np.array([0.78]))
+    metrics.batch(BatchReport.of([near(0)], counts=[counts]))
+    pages = Pages(health, metrics, Showcase(), Shown("docs", "news", 0.8, "filter"))
+    with Server("127.0.0.1", 0, pages=pages) as server:
+        found = dom("http://{}:{}/".format(*server.address), tmp_path)
+    picture = re.search(r'<div id="histogram">(.*?)</div>', found, re.DOTALL)
+    assert picture
+    threshold = float(re.search(r'class="threshold" x1="([\d.]+)"', picture[1])[1])
+    bars = re.findall(r'class="bar (\w+)" x="([\d.]+)" width="([\d.]+)"', picture[1])
+    assert {kind for kind, _, _ in bars} == {"confirmed", "rejected"}
+    for kind, left, width in bars:
+        if kind == "confirmed":
+            assert float(left) >= threshold
+        else:
+            assert float(left) + float(width) <= threshold
+    assert "pairs, logarithmic: up to 2" in picture[1]
+
+
 def test_what_the_page_needs_comes_from_the_process_itself_and_nothing_else_may_run(pages):
     with Server("127.0.0.1", 0, pages=pages) as server:
         url = "http://{}:{}".format(*server.address)

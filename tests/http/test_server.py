@@ -11,6 +11,7 @@ import pytest
 
 from streamfilter.model import Decision, Verdict
 from streamfilter.monitoring import http as window
+from streamfilter.monitoring.hosts import AllowedHosts
 from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.monitoring.pages import Pages
 from streamfilter.process import logs
@@ -235,3 +236,30 @@ def test_a_reason_that_quotes_a_secret_is_masked(server, health, path):
     assert b"no such value: ********" in body
     health.stall("it waits for hunter2-S3NT1NEL")
     assert b"hunter2" not in ask(server, "/livez")[2]
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("evil.example", False), ("evil.example:9464", False), ("EVIL.example.", False),
+        ("127.0.0.1.evil.example", False), ("localhost.evil.example", False), ("1.2.3", False),
+        ("127.0.0.1", True), ("127.0.0.1:9464", True), ("[::1]:9464", True), ("[::1]", True),
+        ("10.1.2.3:80", True), ("localhost", True), ("filter:9464", True), ("pod.ns.svc", True),
+        ("filter.ns.svc.cluster.local:9464", True), ("ours.example.com:9464", True), (None, True),
+    ],
+)  # fmt: skip
+def test_only_names_that_nobody_can_rebind_are_answered(host, allowed):
+    assert AllowedHosts(["Ours.example.com"]).allows(host) is allowed
+    assert AllowedHosts(["*"]).allows(host)
+
+
+def test_a_page_that_rebinds_its_name_reads_nothing_and_probes_get_through(health, metrics):
+    pages = Pages(health, metrics)
+    with window.Server("127.0.0.1", 0, pages=pages, allowed_hosts=["ours.example"]) as server:
+        for path in ("/", "/status", "/metrics", "/status?x=/livez", "/none"):
+            code, _, body = ask(server, path, Host="evil.example")
+            assert (code, b"http.allowed_hosts" in body) == (403, True)
+            assert b"streamfilter_" not in body
+            assert ask(server, path, Host="ours.example:80")[0] != 403
+        for path in ("/livez", "/readyz"):
+            assert ask(server, path, Host="evil.example")[0] in (200, 503)

@@ -153,7 +153,13 @@ function showQuality(quality) {
 }
 
 function showHistogram(found, threshold) {
-  const { edges, confirmed, rejected } = found;
+  const { edges, rejected } = found, confirmed = [...found.confirmed];
+  // A bin holds its upper edge: a pair just at the threshold belongs to those that begin there.
+  const last = edges.findIndex((edge) => Math.abs(edge - threshold) < 1e-9);
+  if (last >= 0 && last + 1 < edges.length) {
+    confirmed[last + 1] += confirmed[last];
+    confirmed[last] = 0;
+  }
   const wide = 1000, high = 230, floor = high - 30, most = Math.max(1, ...confirmed, ...rejected);
   const x = (similarity) => 20 + similarity * (wide - 40);
   const y = (count) => floor - (Math.log1p(count) / Math.log1p(most)) * (floor - 24);
@@ -165,9 +171,10 @@ function showHistogram(found, threshold) {
     const from = place ? edges[place - 1] : 0;
     for (const [kind, counts] of [["rejected", rejected], ["confirmed", confirmed]]) {
       if (!counts[place]) continue;
-      const shared = confirmed[place] && rejected[place] ? 2 : 1;
-      const width = (x(edge) - x(from) - 2) / shared;
-      const left = x(from) + 1 + (shared === 2 && kind === "confirmed" ? width : 0);
+      const both = confirmed[place] && rejected[place];
+      const middle = from < threshold && threshold < edge ? threshold : (from + edge) / 2;
+      const left = x(both && kind === "confirmed" ? middle : from) + 1;
+      const width = x(both && kind === "rejected" ? middle : edge) - 1 - left;
       picture.append(drawn("rect", { class: "bar " + kind, x: left, width, y: y(counts[place]), height: floor - y(counts[place]) }));
     }
   });
@@ -176,7 +183,8 @@ function showHistogram(found, threshold) {
     picture.append(drawn("text", { x: x(tick), y: high - 10, "text-anchor": "middle" }, String(tick)));
   picture.append(
     drawn("line", { class: "threshold", x1: x(threshold), x2: x(threshold), y1: 16, y2: floor }),
-    drawn("text", { x: x(threshold), y: 12, "text-anchor": "middle" }, `threshold ${threshold}`));
+    drawn("text", { x: x(threshold), y: 12, "text-anchor": "middle" }, `threshold ${threshold}`),
+    drawn("text", { x: x(0), y: 12 }, `pairs, logarithmic: up to ${counted(most)}`));
   at("histogram").replaceChildren(picture);
   at("histogram-table").replaceChildren(...edges.map((edge, place) => made("tr", {}, made("th", { scope: "row" }, String(edge)),
     made("td", { class: "number" }, counted(rejected[place])), made("td", { class: "number" }, counted(confirmed[place])))));

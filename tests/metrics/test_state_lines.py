@@ -1,0 +1,70 @@
+"""What the log says of the states of a process: what lasts, with figures, each thing once."""
+
+import logging
+
+import pytest
+
+from streamfilter.engine.machine import SystemClock
+from streamfilter.engine.observer import START_SECONDS, Observer
+from streamfilter.engine.outgoing import Destinations
+from streamfilter.index.memory import MemoryIndex
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.process.health import Health, State
+
+LOADING = "waiting for the coordinator: _TIMED_OUT"
+
+
+class SetClock(SystemClock):
+    """Goes where it is put."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def observer(clock: SetClock, caplog: pytest.LogCaptureFixture) -> Observer:
+    caplog.set_level(logging.INFO, "streamfilter.run")
+    return Observer(Metrics(), Health(), clock, Destinations("u", "d", "x", 1, {}, {}))
+
+
+def test_what_a_healthy_start_waits_for_is_no_line_until_it_takes_long(
+    observer: Observer, clock: SetClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    observer.enter(State.STARTING, LOADING)
+    clock.now = START_SECONDS / 2
+    observer.enter(State.STARTING, LOADING)
+    assert caplog.messages == []
+    for _ in range(3):
+        clock.now += START_SECONDS
+        observer.enter(State.STARTING, LOADING)
+    assert caplog.messages == [f"starting: {LOADING}"]
+    observer.enter(State.PAUSED_DISK, "free some space")
+    assert caplog.messages[-1] == "paused:disk: free some space"
+
+
+def test_beginnings_and_the_end_of_the_input_are_lines_with_counts_and_come_once(
+    observer: Observer, caplog: pytest.LogCaptureFixture
+) -> None:
+    index = MemoryIndex(slots=16, bucket_cap=8)
+    for _ in range(2):
+        observer.owning(["g.0", "g.1"], 3)
+    observer.enter(State.RUNNING)
+    for lag in (7, 0, 0, 3, 0):
+        observer.standing(index, {0: 5}, {0: lag}, "docs")
+        observer.enter(State.RUNNING)
+    assert caplog.messages == [
+        "initialising 2 tasks for 3 partitions", "running", "caught up with the input"
+    ]  # fmt: skip
+    assert vars(caplog.records[-1])["lag_records"] == 0
+    assert vars(caplog.records[-1])["index_documents"] == 0
+    observer.enter(State.PAUSED_DISK)
+    observer.enter(State.RUNNING)
+    observer.standing(index, {0: 5}, {0: 0}, "docs")
+    assert caplog.messages[-2:] == ["running", "caught up with the input"]
