@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamfilter.evaluation.records import RecordSample
+from streamfilter.process.visible import inline
 
 
 def records_as_json(sample: RecordSample) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def records_as_text(sample: RecordSample) -> str:
               for name, pool in pools if pool.pairs]  # fmt: skip
     if sample.missed:
         lines += ["", "pairs that never met (the most similar)"]
-        lines += [f"  {each.id}  and  {each.other}  (score {each.similarity:.3f})"
+        lines += [f"  {inline(each.id)}  and  {inline(each.other)}  (score {each.similarity:.3f})"
                   for each in sample.missed]  # fmt: skip
     return "\n".join(lines)
 

@@ -22,6 +22,7 @@ from streamfilter.files.finished_run import read_run
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.sampling import copy_first, documents_of, pass_over
 from streamfilter.files.scratch import scratch
+from streamfilter.process.visible import inline
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
 
@@ -131,7 +132,7 @@ def sample_as_text(sample: BruteForceSample | RecordSample) -> str:
         )
     if sample.missed:
         lines += ["", "pairs that never met (the most similar)"]
-        lines += [f"  {each.id}  and  {each.other}  (J {each.similarity:.3f})"
+        lines += [f"  {inline(each.id)}  and  {inline(each.other)}  (J {each.similarity:.3f})"
                   for each in sample.missed]  # fmt: skip
     return "\n".join([*lines, "", f"recommended    {sample.recommendation}"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamfilter.evaluation.report import Example, Report, Tally
+from streamfilter.process.visible import inline
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -102,4 +103,5 @@ def _count(tally: Tally) -> str:
 def _example(example: Example) -> str:
     true = "below the truth's floor" if example.similarity is None else f"{example.similarity:.3f}"
     claimed = "" if example.claimed is None else f", claimed {example.claimed:.3f}"
-    return f"  {example.kind:<8} {example.id}  with {example.other}  (J {true}{claimed})"
+    two = f"{inline(example.id)}  with {inline(example.other)}"
+    return f"  {example.kind:<8} {two}  (J {true}{claimed})"

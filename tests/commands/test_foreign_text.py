@@ -105,6 +105,21 @@ def test_query_explain_and_pairs_show_ids_and_texts_on_their_line(state, capfd):
     assert [pair["other"], pair["id"]] == state  # escaped, and the same when it is parsed
 
 
+def test_evaluate_shows_ids_of_errors_on_their_line(tmp_path, capfd):
+    ids = [f"{ESC}one\nrecall  1.0 forged", f"{ESC}two"]
+    words = [f"w{n}" for n in range(60)]
+    texts = [" ".join(words), " ".join([*words[:55], "a", "b", "c"])]
+    rows = [{"id": i, "text": t} for i, t in zip(ids, texts, strict=True)]
+    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    blind = ["--set", "similarity.bands=1", "--set", "similarity.rows=64"]
+    blind += ["--set", "similarity.recall=0.0000003"]
+    assert cli.main(["evaluate", "in.jsonl", *blind]) == 0
+    said = capfd.readouterr().out
+    assert "two" in said  # a pair that never met is shown by its ids
+    assert "\x1b" not in said
+    assert not any(line.startswith("recall  1.0 forged") for line in said.split("\n"))
+
+
 def test_a_refusal_quotes_what_it_was_given_without_controls(capfd):
     assert cli.main(["peek", f"{ESC}.jsonl"]) in (64, 65, 78)
     assert cli.main(["query", "--state", f"no{ESC}", "text"]) == 78
