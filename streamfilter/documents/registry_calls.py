@@ -11,6 +11,7 @@ import json
 import ssl
 import time
 from base64 import b64encode
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -22,6 +23,9 @@ SLOW_SECONDS = 1.0
 BYTES_MAX = 4 << 20
 """Of an answer. Confluent's registry takes schemas of 1 MB, unless its topic takes more."""
 CONNECTIONS_MAX = 8
+IDLE_SECONDS = 30.0
+"""A connection that was not used for longer is made anew: what stands between may have dropped it,
+and then it would take the whole timeout to notice."""
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
@@ -72,7 +76,8 @@ class Calls:
         self._access, self._url = access, urlsplit(access.url.rstrip("/"))
         self._context = ssl.create_default_context(cafile=access.ca_file)
         self._proxy = _proxy_for(self._url)
-        self._idle: list[HTTPConnection] = []
+        self._idle: list[tuple[HTTPConnection, float]] = []
+        """With the time since when each is not used, the latest last."""
         self._away_until, self._away_why = 0.0, ""
 
     def ask(self, path: str, *, body: object = None, enough: int = BYTES_MAX + 1) -> Reply:
@@ -90,6 +95,7 @@ class Calls:
             answer = self._asked(f"{self._url.path}/{path}", body, enough)
         except (OSError, HTTPException, ValueError) as error:
             ended = time.monotonic()
+            self._hang_up()
             self._away_why = f"{url}: {type(error).__name__} {error}"
             if ended - begun > SLOW_SECONDS:
                 self._away_until = 2 * ended - begun
@@ -99,12 +105,27 @@ class Calls:
         return answer
 
     def _asked(self, target: str, body: object, enough: int) -> Reply:
-        if self._idle:
-            try:
-                return self._exchanged(self._idle.pop(), target, body, enough)
-            except (ConnectionError, ssl.SSLError, IndexError):
-                pass  # the other end has closed it meanwhile, or another thread has taken it
+        kept = self._taken()
+        if kept is not None:
+            with suppress(ConnectionError, ssl.SSLError):  # the other end has closed it meanwhile
+                return self._exchanged(kept, target, body, enough)
         return self._exchanged(self._connection(), target, body, enough)
+
+    def _taken(self) -> HTTPConnection | None:
+        """Return a connection that is not used, None if there is none, or it is too old."""
+        with suppress(IndexError):  # another thread may be faster
+            connection, since = self._idle.pop()
+            if time.monotonic() - since < IDLE_SECONDS:
+                return connection
+            connection.close()
+            self._hang_up()  # the others are older
+        return None
+
+    def _hang_up(self) -> None:
+        """Close what is not used: where one connection is dead, its likes may be, too."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop()[0].close()
 
     def _exchanged(
         self, connection: HTTPConnection, target: str, body: object, enough: int
@@ -123,7 +144,7 @@ class Calls:
         whole = response.isclosed() or response.length == 0
         response.close()
         if whole and not response.will_close and len(self._idle) < CONNECTIONS_MAX:
-            self._idle.append(connection)
+            self._idle.append((connection, time.monotonic()))
         else:
             connection.close()
         return answer

@@ -13,6 +13,7 @@ from streamfilter.assembly import registry_for
 from streamfilter.commands.feed import encoding
 from streamfilter.config.configuration import load_config, read_config
 from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
+from streamfilter.documents import registry_calls
 from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.registry import SETTLE_SECONDS, Registry
 from streamfilter.documents.registry_calls import BYTES_MAX, CONNECTIONS_MAX, Access
@@ -150,9 +151,30 @@ def test_a_connection_that_the_other_end_closed_is_made_anew(url):
         Handler.answers[f"/schemas/ids/{id}"] = (200, SCHEMA)
         assert registry.schema(id)
     assert len(Handler.connections) == 1
-    registry._calls._idle[0].sock.shutdown(socket.SHUT_RDWR)
+    Handler.connections[0].shutdown(socket.SHUT_RDWR)
     Handler.answers["/schemas/ids/4"] = (200, SCHEMA)
     assert registry.schema(4)
+    assert len(Handler.connections) == 2
+
+
+def test_after_a_failure_no_connection_from_before_is_used(url):
+    """A path that drops packets cost a timeout for each connection that was kept."""
+    registry = Registry(Access(url, seconds=0.3))
+    registry.ask_all([*range(1, 60)], lambda: False)
+    before = len(Handler.connections)
+    Handler.answers["/schemas/ids/70"] = ("hang", None)
+    with pytest.raises(SchemasAway, match="timed out"):
+        registry.schema(70)
+    Handler.answers["/schemas/ids/71"] = (200, SCHEMA)
+    assert registry.schema(71)
+    assert len(Handler.connections) == before + 1
+
+
+def test_a_connection_that_was_not_used_for_long_is_made_anew(url, monkeypatch):
+    monkeypatch.setattr(registry_calls, "IDLE_SECONDS", 0.0)
+    Handler.answers |= {f"/schemas/ids/{id}": (200, SCHEMA) for id in (1, 2)}
+    registry = Registry(Access(url))
+    assert registry.schema(1) == registry.schema(2)
     assert len(Handler.connections) == 2
 
 
