@@ -69,7 +69,9 @@ def command(
             problems += check_schemas(reading.config)
         except SchemasAway as away:
             unreachable = [Problem("input.registry.url", str(away), "")]
-    if connect or create:
+    # Properties that are wrong let no client connect: to wait for brokers would be in vain.
+    wrong = [each.key for each in problems if not each.warning]
+    if (connect or create) and not any(key.startswith("kafka.common") for key in wrong):
         try:
             if create and all(problem.warning for problem in problems):
                 made = topics.create_outputs(reading.config)
