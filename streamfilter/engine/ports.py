@@ -258,6 +258,13 @@ class Log(Protocol):
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* records, each partition's in rising order (step 7)."""
 
+    def refuse_changed_changelog(self) -> None:
+        """End the process if the changelog's settings are why it refuses records.
+
+        Raises:
+            Stop: they are.
+        """
+
     def reached(self) -> Positions:
         """Return the next offset of each partition that `consume` has still to give.
 

@@ -16,7 +16,7 @@ class Standing:
     """The counters of one task; they belong to one producer and die with it."""
 
     positions: Positions
-    """Next offset to take, for every input partition: what each transaction commits."""
+    """Next offset to take, for every input partition."""
     known: Positions
     """Next offset never judged, for every input partition. Below it, a record is re-read."""
     next_batch: int = 0

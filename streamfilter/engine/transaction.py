@@ -29,6 +29,10 @@ so, and librdkafka then sleeps for 20 ms at least: measured on one node, 30 to 6
 end at once after the last one, and 14 to 20 ms after this pause."""
 
 
+WHOLE_SECONDS = 3_600.0
+"""A transaction commits the positions that it moved, and once in so long those that rest, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """What one transaction carries."""
@@ -88,7 +92,9 @@ class Transactions:
         self._sent: list[Item] = []
         self._patience = Patience(clock, transaction_seconds, alive=observer.alive)
         self._socket_seconds = socket_seconds
-        self._committed_at = clock.monotonic()
+        self._committed_at = self._whole_at = clock.monotonic()
+        self._positions: Positions = {}
+        """As committed last."""
         self.worn = False
         """True when the producer must be replaced before the next transaction.
 
@@ -138,6 +144,7 @@ class Transactions:
             offset = self._send(load, positions, member)
             self._commit()
             self._succession.committed(offset)
+            self._committed(positions)
             return offset
         except Abortable as error:
             failure = without_frames(error)
@@ -163,6 +170,8 @@ class Transactions:
         learned = ""
         self.worn |= not self._delivered or isinstance(error, NotRead)
         if isinstance(error, RecordsRefused):
+            if load.values:
+                self._log.refuse_changed_changelog()
             keys = self._refusals.learn_compacted(load.items, self._log.compacted)
             learned = keys or self._refusals.learn(self._sent or load.items, error.blame)
             self._learned = bool(keys) or error.blame is not None
@@ -193,9 +202,27 @@ class Transactions:
         self._delivered = True
         self._succession.check(offset, count=len(load.values))
         kill_point("transaction.flushed")
-        self._patience.call(log.send_offsets, positions, member)
+        self._patience.call(log.send_offsets, self._to_commit(positions), member)
         kill_point("transaction.offsets")
         return offset
+
+    def _to_commit(self, positions: Positions) -> Positions:
+        """Return those of *positions* that moved; all of them now and then.
+
+        A thousand of them take a coordinator two seconds. A new producer's first transaction has
+        all, for others may have moved them; and brokers let the offset of a partition expire that
+        was not committed for long, for no member of the group subscribes to the input.
+        """
+        moved = {p: offset for p, offset in positions.items() if self._positions.get(p) != offset}
+        if not moved or self._clock.monotonic() >= self._whole_at:
+            return positions
+        return moved
+
+    def _committed(self, positions: Positions) -> None:
+        now = self._clock.monotonic()
+        if now >= self._whole_at:
+            self._whole_at = now + WHOLE_SECONDS
+        self._positions = positions
 
     def _produce(self, load: Load) -> None:
         half = len(load.leaving) // 2

@@ -4,7 +4,7 @@
     8   ask for our place in the group, and refuse to go on without one
     9   read, sketch, judge: reads the index, changes nothing
     10  begin; produce outputs; produce the changelog's records; flush
-    11  send the next offsets of ALL input partitions, as our member
+    11  send the next offsets, as our member: those that moved, once an hour those of all partitions
     12  commit
     13  only then write the index: entries, marks, positions and the changelog's offset at once
 

@@ -27,6 +27,7 @@ from streamfilter.index.options import MIB, Memory
 from streamfilter.index.places import index_of
 from streamfilter.index.protocol import Index
 from streamfilter.kafka import clients, topics
+from streamfilter.kafka.changelog_topic import refuse_changed
 from streamfilter.kafka.errors import kafka_errors, stops
 from streamfilter.kafka.layout import Partitions
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
@@ -211,6 +212,9 @@ class Assembly:
                 Clients(
                     admin=self.admin,
                     layout=lambda: self.partitions.ask(self.admin),
+                    refuse_changed_changelog=lambda: refuse_changed(
+                        config, self.admin, self.destinations.changelog_limit or 0
+                    ),
                     data=lambda: clients.consumer(
                         config,
                         self._watched(

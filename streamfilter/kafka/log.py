@@ -85,6 +85,8 @@ class Clients:
     transaction_seconds: float
     layout: Callable[[], Layout]
     """Asks how many partitions the topics have."""
+    refuse_changed_changelog: Callable[[], None]
+    """Ends the process if the changelog's settings were changed."""
 
 
 class KafkaLog:
@@ -93,6 +95,7 @@ class KafkaLog:
     def __init__(self, place: LogPartitions, clients: Clients) -> None:
         self._place, self._clients = place, clients
         self.layout, self._seconds = clients.layout, clients.transaction_seconds
+        self.refuse_changed_changelog = clients.refuse_changed_changelog
         self._data = Renewed(clients.data, seconds=clients.transaction_seconds)
         self._reached: Positions = {}
         self._producer: Producer | None = None

@@ -36,6 +36,8 @@ MESSAGE_LIMIT = "max.message.bytes"
 
 CHANGELOG_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """What the changelog must have: the broker may never delete from it, only we do."""
+CHANGELOG_BYTES_MIN = 4_096
+"""With less, hardly a text's record would fit, and each would be a dead letter."""
 TIME_TYPE, LOG_APPEND = "message.timestamp.type", "LogAppendTime"
 TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 BROKERS_TIME = {TIME_TYPE: LOG_APPEND}
@@ -201,7 +203,7 @@ def problems_of(config: Config, topics: Topics) -> list[Problem]:
     ]
     changelog = topics.get(config.changelog_topic)
     if changelog is not None and config.input.topic in topics:
-        problems += _problems_of_changelog(config, changelog, tasks_of(config, topics))
+        problems += problems_of_changelog(config, changelog, tasks_of(config, topics))
     return problems
 
 
@@ -219,7 +221,8 @@ def _cure_of_missing(role: str, topic: str, source: str | None) -> str:
     )
 
 
-def _problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list[Problem]:
+def problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list[Problem]:
+    """Return what of the changelog's settings nobody could work with."""
     name, key = config.changelog_topic, "index.changelog"
     problems = [
         Problem(
@@ -230,6 +233,11 @@ def _problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list
         for setting, value in CHANGELOG_SETTINGS.items()
         if changelog.settings.get(setting, value) != value
     ]
+    if changelog.message_bytes < CHANGELOG_BYTES_MIN:
+        got = f"{MESSAGE_LIMIT}={changelog.message_bytes}; expected at least {CHANGELOG_BYTES_MIN}"
+        cure = f"{MESSAGE_LIMIT}={largest_output(config, {})}"
+        cure = f"kafka-configs.sh --alter --topic {name} --add-config {cure}"
+        problems.append(Problem(key, f"topic {name!r} has {got}", cure))
     if changelog.partitions < tasks:
         problems.append(
             Problem(

@@ -21,7 +21,7 @@ from tests.faults.chain import says
 from tests.kafka.story import die_at, id_of, records, texts
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
-from tests.support.topics import Input, create_topics, header
+from tests.support.topics import Input, alter_topic, create_topics, header
 
 SEED = 20_261_125
 SETTINGS = {
@@ -37,7 +37,7 @@ PLAIN = {
     "kafka": {"session_timeout": "6s", "transaction_timeout": "4s"},
 }
 """librdkafka looks at the topics by itself every five minutes."""
-CONFIG = 78
+CONFIG, TEMPORARY = 78, 75
 
 
 def settings(stage: Stage) -> dict[str, dict[str, object]]:
@@ -256,3 +256,38 @@ def test_an_output_that_takes_less_than_the_input_makes_dead_letters(stage: Stag
     (letter,) = outputs["dead_letter"]
     assert (letter.key, header(letter, "__streamfilter.error.code")) == (b"k4", "too_large")
     assert sum(map(len, outputs.values())) == 9
+
+
+def test_a_changelog_that_becomes_compacted_is_named_at_once_and_blames_no_document(
+    stage: Stage,
+) -> None:
+    """Its documents were blamed one by one: dead letters, two hours long."""
+    process = working(stage)
+    alter_topic(stage.bootstrap, stage.changelog, {"cleanup.policy": "compact"})
+    into(stage, 0, texts(random.Random(SEED + 6), 20), 500)
+    cure = f"kafka-configs.sh --alter --topic {stage.changelog} --add-config cleanup.policy=delete"
+    ended_with(process, "has cleanup.policy=compact; expected delete", cure)
+    assert not stage.outputs()["dead_letter"]
+    alter_topic(stage.bootstrap, stage.changelog, {"cleanup.policy": "delete"})
+    process = stage.start(**settings(stage))
+    stage.drain(process)
+    assert process.terminate() == 0
+    assert sum(map(len, stage.outputs().values())) == 80
+
+
+def test_a_changelog_that_takes_less_is_named_and_the_next_start_sends_less(stage: Stage) -> None:
+    process = working(stage)
+    alter_topic(stage.bootstrap, stage.changelog, {"max.message.bytes": "6000"})
+    stage.produce(records(texts(random.Random(SEED + 6), 60), first=500))
+    assert process.wait_for_exit() == TEMPORARY, process.told("ended otherwise")
+    said = process.log.read_text()
+    assert "has max.message.bytes=6000 now, and had 1048588" in said
+    assert "it refuses larger batches of records" in said
+    assert "go to the dead letters" not in said
+    process = stage.start(**settings(stage))
+    stage.drain(process)
+    assert process.terminate() == 0
+    assert not stage.outputs()["dead_letter"]
+    assert sum(map(len, stage.outputs().values())) == 120
+    alter_topic(stage.bootstrap, stage.changelog, {"max.message.bytes": "1000"})
+    ended_with(stage.start(**settings(stage)), "max.message.bytes=1000; expected at least 4096")

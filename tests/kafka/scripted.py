@@ -132,6 +132,9 @@ class ScriptedLog:
         self._call("unread")
         return positions[0] < len(self.input)
 
+    def refuse_changed_changelog(self) -> None:
+        """Nobody changes its settings here."""
+
     def compacted(self, topics: Iterable[str]) -> list[str]:
         return []
 

@@ -41,7 +41,7 @@ def begun(made: Any) -> KafkaLog:
     """Return a log whose producer is a *made* one, in a transaction."""
     log = KafkaLog(
         LogPartitions("in", "changelog", 0),
-        Clients(made, made, made, lambda _: made(), 1.0, made),
+        Clients(made, made, made, lambda _: made(), 1.0, made, made),
     )
     log.open_producer()
     log.begin()
@@ -103,7 +103,7 @@ def slow_log(
     names = iter("abcdef")
     slow: Any = lambda _: SlowProducer(next(names), story, waits, code)  # noqa: E731  a stand-in
     place = LogPartitions("in", "changelog", 0)
-    return KafkaLog(place, Clients(made, made, made, slow, seconds, made)), story
+    return KafkaLog(place, Clients(made, made, made, slow, seconds, made, made)), story
 
 
 def test_a_producer_that_is_slow_to_initialise_is_waited_for_a_little_at_a_time() -> None:

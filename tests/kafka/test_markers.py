@@ -130,7 +130,7 @@ def test_a_log_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: 
     client: Consumer = clients.consumer(config, clients.data_properties(config))
     log = KafkaLog(
         LogPartitions(stage.input, stage.changelog, 0),
-        Clients(clients.admin_client(config), lambda: client, _none, _none, 10.0, _none),
+        Clients(clients.admin_client(config), lambda: client, _none, _none, 10.0, _none, _none),
     )
     with upstream(stage) as transaction:
         transaction(records(texts(random.Random(SEED + 2), 3)))

@@ -100,6 +100,7 @@ def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
         producer=lambda _: Producer(ours | {"transactional.id": name}),
         transaction_seconds=30.0,
         layout=lambda: Layout(1, {}),
+        refuse_changed_changelog=lambda: None,
     )
     log = KafkaLog(LogPartitions("in", "changelog", 0), clients)
     Patience(SystemClock(), 180).call(log.open_producer)

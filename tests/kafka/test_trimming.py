@@ -34,7 +34,7 @@ def log_on(brokers: Brokers) -> KafkaLog:
     def none(*_: object) -> Any:
         return None
 
-    clients = Clients(cast("AdminClient", brokers), none, none, none, 1.0, none)
+    clients = Clients(cast("AdminClient", brokers), none, none, none, 1.0, none, none)
     return KafkaLog(LogPartitions("in", "changelog", 0), clients)
 
 

@@ -371,6 +371,9 @@ class SimLog:
         spots = self._broker.topics[INPUT]
         return any(True for p, o in positions.items() for _ in spots[p].committed(o))
 
+    def refuse_changed_changelog(self) -> None:
+        """Nobody changes its settings here."""
+
     def compacted(self, topics: Iterable[str]) -> list[str]:
         return []
 
