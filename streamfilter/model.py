@@ -192,9 +192,13 @@ class BatchMark:
     """``first_ordinal`` plus the number of documents judged in this batch."""
     spans: tuple[Span, ...] = field(default=())
     horizon: int = 0
-    """Documents below this ordinal were forgotten when the batch was judged."""
+    """Documents below this ordinal are forgotten after the batch. Without ``ages``: they were when
+    it was judged."""
     stream_time: int = -1
-    """The highest timestamp up to the batch, in milliseconds; -1: nobody asks for it."""
+    """The highest timestamp up to its last record, in milliseconds; -1: the index never forgot."""
+    ages: bytes = b""
+    """When each of its documents came, and what was forgotten then (`index.ages`). Empty: that is
+    not known of each. They all came at ``stream_time``."""
 
 
 @dataclass(frozen=True, slots=True)

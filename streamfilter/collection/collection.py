@@ -99,7 +99,7 @@ class Collection:
         batches = np.full(n, progress.next_batch, np.int64)
         documents = replace(documents, ordinals=ordinals, offsets=ordinals, batches=batches)
         old = [ordinal for ordinal in self.ordinals_of(documents.ids) if ordinal is not None]
-        extent = self.retention.extent(progress, self.index.windows, coming=1)
+        extent = self.retention.extent(progress, self.index.windows, times=_UNDATED)
         following = replace(
             progress,
             next_batch=progress.next_batch + 1,
@@ -204,6 +204,10 @@ class Collection:
             if rows.size:
                 other._write(documents_at(documents, rows))
                 other.forget_old()
+
+
+_UNDATED: I64 = np.full(1, -1, np.int64)
+"""When the first document of a write came, by which its window is chosen: nothing says."""
 
 
 def _documents(ids: Sequence[str], contents: Contents) -> Documents:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from streamfilter.index.ages import ages_of
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import (
     BUCKET_CAP_MAX,
@@ -41,6 +42,9 @@ AGED = 3
 """Version of a batch of an index that forgets: it says from which ordinal on it remembers. Its
 highest timestamp is the stream time. Who knows only the versions before refuses it: a window's
 header alone, which is of `VERSION`, would be read past."""
+DATED = 4
+"""Version of a batch of `AGED` with documents: it says of each when it came and what was forgotten
+then (`index.ages`). Its horizon is the one after the batch; that of `AGED` is the one before."""
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 GROUP, BUCKET_CAP, WINDOW = "group", "bucket_cap", "window"
 """Names of the header's fields beside those of the identity."""
@@ -59,7 +63,7 @@ _ORDINAL = struct.Struct("<Q")
 _BATCH = struct.Struct("<QQQqI")
 _SPAN = struct.Struct("<Iqq")
 _HORIZON = struct.Struct("<Q")
-"""Behind the spans of a batch of version `AGED`."""
+"""Behind the spans of a batch of version `AGED`; the ages of `DATED` follow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +142,9 @@ def kind_of(value: bytes) -> int:
     if len(value) < _PREFIX.size:
         raise FormatError("a changelog record is too short to say what it is")
     version, kind = _PREFIX.unpack_from(value)
-    if version not in (VERSION, NAMED, AGED):
+    if version not in (VERSION, NAMED, AGED, DATED):
         raise FormatError(
-            f"a changelog record of version {version}; this streamfilter reads up to {AGED}"
+            f"a changelog record of version {version}; this streamfilter reads up to {DATED}"
         )
     if kind not in KINDS:
         raise FormatError(f"a changelog record of unknown type {kind}")
@@ -277,8 +281,10 @@ def encode_batch(batch: BatchRecord) -> bytes:
     )
     spans = b"".join(_SPAN.pack(each.partition, each.start, each.end) for each in mark.spans)
     aged = mark.stream_time >= 0
-    version = AGED if aged else NAMED if batch.writer else VERSION
-    tail = _HORIZON.pack(mark.horizon) if aged else b""
+    version = NAMED if batch.writer else VERSION
+    if aged:
+        version = DATED if mark.ages else AGED
+    tail = _HORIZON.pack(mark.horizon) + mark.ages if aged else b""
     return _PREFIX.pack(version, BATCH) + batch.writer + head + spans + tail
 
 
@@ -291,12 +297,13 @@ def decode_batch(value: bytes) -> BatchRecord:
     body = _body(value, BATCH)
     named = 0 if value[0] == VERSION else WRITER_BYTES
     writer, body = body[:named], body[named:]
-    aged = value[0] == AGED
+    aged, dated = value[0] in (AGED, DATED), value[0] == DATED
     if len(body) < _BATCH.size:
         raise FormatError("a batch's changelog record is truncated")
     number, first, after, highest, count = _BATCH.unpack_from(body)
     end = _BATCH.size + count * _SPAN.size
-    if len(body) != end + aged * _HORIZON.size:
+    behind = len(body) - end - aged * _HORIZON.size
+    if behind < 0 or (behind > 0) != dated:
         raise FormatError("a batch's changelog record has not the length that it says")
     spans = tuple(Span(*fields) for fields in _SPAN.iter_unpack(body[_BATCH.size : end]))
     (horizon,) = _HORIZON.unpack_from(body, end) if aged else (0,)
@@ -306,12 +313,21 @@ def decode_batch(value: bytes) -> BatchRecord:
         raise FormatError("a batch's changelog record counts backwards")
     if len({span.partition for span in spans}) != len(spans):
         raise FormatError("a batch's changelog record names a partition twice")
-    if horizon > first or (aged and highest < 0):
+    if horizon > after or (aged and highest < 0):
         raise FormatError("a batch's changelog record forgets what was not judged, or at no time")
-    stream_time = highest if aged else -1
-    return BatchRecord(
-        BatchMark(number, first, after, spans, horizon, stream_time), highest, writer
-    )
+    ages = body[len(body) - behind :]
+    mark = BatchMark(number, first, after, spans, horizon, highest if aged else -1, ages)
+    _check_ages(mark)
+    return BatchRecord(mark, highest, writer)
+
+
+def _check_ages(mark: BatchMark) -> None:
+    """Refuse a batch whose documents saw what was forgotten, or came after it ended."""
+    if (ages := ages_of(mark)) is None:
+        if mark.ages:
+            raise FormatError("a batch's changelog record dates no documents")
+    elif ages.horizons[-1] > mark.horizon or ages.times[-1] > mark.stream_time:
+        raise FormatError("a batch's changelog record dates its documents after its end")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from streamfilter.index.protocol import Applied, Index
 from streamfilter.matching.audit_scan import Round
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.capacity import expected_bytes
-from streamfilter.matching.forgetting import FORGET_MAX
 from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.model import Positions, Record
 from streamfilter.monitoring.batch_report import BatchReport
@@ -117,11 +116,6 @@ class Observer:
             ages_seconds=self._ages(records),
         )
         self._metrics.batch(report)
-        if left := moved.decided.forgotten.left:
-            self.loudly(
-                f"a tombstone names more than {FORGET_MAX:,} documents: the oldest so many are "
-                f"forgotten, {left:,} stay; another one of its id forgets the next"
-            )
         self._metrics.stages(moved.stages)
         prepared = moved.decided.prepared
         ids, rows = prepared.batch.ids, prepared.rows

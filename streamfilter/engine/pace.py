@@ -24,6 +24,10 @@ PAUSE_SECONDS = 0.02
 P = ParamSpec("P")
 T = TypeVar("T")
 
+STRETCH_GROWTH = 4
+"""After a batch was cut, the next try takes at most so many times the records that were judged.
+What is left may have to be cut again, and each try judges all that it takes."""
+
 
 class Patience:
     """Repeats calls, for a bounded time."""

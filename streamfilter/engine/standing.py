@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streamfilter.engine.changelog import BatchRecord
+from streamfilter.index.ages import Ages
 from streamfilter.index.protocol import Progress
 from streamfilter.matching.retention import EVERYTHING, Extent
 from streamfilter.model import BatchMark, Positions, Record, Span
@@ -48,6 +49,7 @@ class Standing:
         *,
         reread: bool,
         reached: Positions | None = None,
+        ages: Ages | None = None,
     ) -> tuple[Standing, BatchRecord | None]:
         """Return the standing after *records*, and the batch that tells of it (None: re-read).
 
@@ -57,13 +59,14 @@ class Standing:
             extent: what they were judged with.
             reread: whether they were judged before; then only the positions move.
             reached: where what comes after new records begins, if they are all that is held.
+            ages: of the documents, if they are told.
         """
         ends = {record.source.partition: record.source.offset + 1 for record in records}
         positions = self.positions | ends
         if reread:
             return replace(self, positions=positions), None
         new = replace(self, positions=positions)
-        return new._moved_to(new._past(reached or {}), judged, extent)
+        return new._moved_to(new._past(reached or {}), judged, extent, ages)
 
     def passed(
         self, reached: Positions, extent: Extent = EVERYTHING
@@ -88,7 +91,9 @@ class Standing:
         """Return the first batch of a changelog: nothing judged, all start offsets told."""
         return self._moved_to(self, 0, EVERYTHING)
 
-    def _moved_to(self, at: Standing, judged: int, extent: Extent) -> tuple[Standing, BatchRecord]:
+    def _moved_to(
+        self, at: Standing, judged: int, extent: Extent, ages: Ages | None = None
+    ) -> tuple[Standing, BatchRecord]:
         """Return the standing *at* those positions, and the batch that takes us there."""
         spans = tuple(Span(p, self.known[p], at.known[p]) for p in sorted(at.known))
         after = replace(
@@ -104,5 +109,6 @@ class Standing:
             spans,
             extent.horizon,
             extent.marked_time,
+            ages.encoded(spans) if ages else b"",
         )
         return after, BatchRecord(mark, after.highest_timestamp, self.writer)

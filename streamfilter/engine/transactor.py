@@ -41,7 +41,7 @@ from streamfilter.engine.intake import Ahead, Intake
 from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Moved, Observer
 from streamfilter.engine.outgoing import Forwarder
-from streamfilter.engine.pace import Pace, Stopwatch
+from streamfilter.engine.pace import STRETCH_GROWTH, Pace, Stopwatch
 from streamfilter.engine.ports import Clock, InputLost, Log, Member, NotReady, Worker
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
@@ -52,8 +52,8 @@ from streamfilter.index.format import recorded
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.audit import OFF, Audit, Rates
-from streamfilter.matching.batch import Decided, Rules, decide
-from streamfilter.matching.forgetting import ForgetsTooMuch, removals_of
+from streamfilter.matching.batch import Decided, Rules, decide, forgets_first
+from streamfilter.matching.forgetting import CutBatch, removals_of
 from streamfilter.matching.pipeline import accept
 from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Retention
 from streamfilter.model import Positions, Record
@@ -178,10 +178,10 @@ class Transactor:
             socket_seconds=bounds.socket_seconds,
         )
         self._held: Sequence[Record] = []
+        self._stretch: int | None = None
+        """Records that the next try takes at most, after a batch was cut; None: all."""
         self._reached: Positions = {}
         """Where begins what is neither committed nor held; unknown after a commit."""
-        self._most: int | None = None
-        """How many of the records that are moved next forget no more than a batch may; None: all"""
         self._polled = 0.0
         """Seconds that the next batch was waited for."""
         self._owed: _Owed | None = None
@@ -239,6 +239,7 @@ class Transactor:
             decided.extent,
             reread=reread,
             reached=self._reached if len(records) == len(self._held) else None,
+            ages=decided.ages,
         )
         opens = decided.extent.opens
         header = replace(self._header, window=opens) if opens else None
@@ -247,7 +248,8 @@ class Transactor:
         watch.lap("produce")
         self._batches.look()
         watch.lap("poll")
-        load = Load(leaving, update, records, lambda: self._share_of(records))
+        share = (lambda: self._share_of(records)) if records else None
+        load = Load(leaving, update, records, share)
         offset = self._transactions.run(load, after.positions, member)
         if offset is None:
             return StepResult.RETRY
@@ -256,7 +258,7 @@ class Transactor:
         self._polled = 0.0
         first_ordinal, self.standing = self.standing.next_ordinal, after
         self._held = self._held[len(records) :]
-        self._most, self._reached = None, {}
+        self._reached = {}
         self._parts.breaker.add(len(records), decided.prepared.rejected)
         if self._refusals.committed(records):
             self._parts.observer.note("deliveries are watched no more")
@@ -286,18 +288,17 @@ class Transactor:
                 )
 
     def _decide(self, records: Sequence[Record], watch: Stopwatch, *, reread: bool) -> Decided:
-        """Do step 9.
-
-        Only the first records are decided if that is all that could be read now, or if the others
-        forget too much for one batch.
-        """
+        """Do step 9; of the first records alone if others cannot be read yet or are too much."""
         standing, index, now = self.standing, self._index, self._clock.wall_milliseconds()
-        records = records[: self._most]
+        retention, extent, held = self._parts.retention, EVERYTHING, records
+        records = records[: self._stretch]
         while True:
             prepared = self._batches.prepared(records)
             records = prepared.records
-            extent = EVERYTHING if reread else self._parts.retention.extent_of(index, records, now)
             watch.skip("prepare")  # that is timed by itself
+            if not reread:
+                extent = retention.extent_of(index, records, prepared.rows, now)
+            cut = None
             try:
                 decided = decide(
                     prepared,
@@ -308,12 +309,16 @@ class Transactor:
                     reread=reread,
                     extent=extent,
                 )
-            except ForgetsTooMuch as much:
-                self._most = much.records
-                records = records[: self._most]
-                continue
-            watch.lap("judge")
-            return decided
+            except CutBatch as found:
+                cut = found.records, found.ordinals
+            if cut is None:
+                watch.lap("judge")
+                self._stretch = STRETCH_GROWTH * len(records) if len(records) < len(held) else None
+                return decided
+            end, ordinals = cut
+            if ordinals is not None:
+                return forgets_first(ordinals, retention.rest(index))
+            records = records[:end]
 
     def _apply(self) -> StepResult:
         """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""

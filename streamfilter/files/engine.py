@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from streamfilter.files.sources import Sources
 from streamfilter.files.stretches import Input, Stretch
 from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.killpoints import kill_point
-from streamfilter.matching.batch import Prepared, Rules, decide, prepare
-from streamfilter.matching.pipeline import Judgement, accept
+from streamfilter.matching.batch import Decided, Prepared, Rules, decide, prepare
+from streamfilter.matching.forgetting import CutBatch
+from streamfilter.matching.pipeline import accept
 from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention
 from streamfilter.model import BatchMark, Decision, Malformed, Record, Span
 from streamfilter.process.signals import INTERRUPTION
@@ -123,8 +124,7 @@ class Engine:
         """Move one batch: first what was judged before, then what is new, each in line order."""
         whole = prepared()
         records = whole.records
-        settings, progress = self.settings, self.index.progress
-        position = (progress.positions or {}).get(number, 1)
+        position = (self.index.progress.positions or {}).get(number, 1)
         accepted = accept({0: position}, records)
 
         def part(some: Sequence[Record]) -> Prepared:
@@ -132,18 +132,35 @@ class Engine:
 
         if accepted.reread:
             self._note_forgotten(accepted.reread[0].source.topic, number, stretch)
-            self._write(part(accepted.reread), EVERYTHING, reread=True)
+            self._write(self._decided(part(accepted.reread), EVERYTHING, reread=True))
         if stretch.end > position:
-            extent = settings.retention.extent_of(self.index, accepted.new, settings.now())
-            judgement = self._write(part(accepted.new), extent, reread=False)
             span = Span(number, max(position, stretch.start), stretch.end)
-            kill_point("batch.decided")
-            self.index.apply(_changes(progress, judgement, span, extent))
-            kill_point("index.applied")
+            self._take(accepted.new, span, part)
         summary = self.placement.summary
         summary.lines += len(records) + stretch.blank
         summary.blank += stretch.blank
         summary.reread += len(accepted.reread)
+
+    def _take(
+        self, records: Sequence[Record], span: Span, part: Callable[[Sequence[Record]], Prepared]
+    ) -> None:
+        """Move new *records*, the lines of *span*, in as many batches as they take."""
+        now = self.settings.now()
+        while span.start < span.end:
+            some, end = records, span.end
+            decided = None
+            while decided is None:
+                prepared = part(some)
+                extent = self.settings.retention.extent_of(self.index, some, prepared.rows, now)
+                try:
+                    decided = self._decided(prepared, extent, reread=False)
+                except CutBatch as cut:
+                    some, end = some[: cut.records], some[cut.records].source.offset
+            self._write(decided)
+            kill_point("batch.decided")
+            self.index.apply(_changes(self.index.progress, decided, replace(span, end=end)))
+            kill_point("index.applied")
+            records, span = records[len(some) :], replace(span, start=end)
 
     def _note_forgotten(self, name: str, number: int, stretch: Stretch) -> None:
         """Say, at the first line of an input, that it was judged and is forgotten."""
@@ -157,10 +174,9 @@ class Engine:
                 name,
             )
 
-    def _write(self, prepared: Prepared, extent: Extent, *, reread: bool) -> Judgement | None:
-        """Judge a batch and write each record to its place; return the judgement if any."""
+    def _decided(self, prepared: Prepared, extent: Extent, *, reread: bool) -> Decided:
         progress = self.index.progress
-        decided = decide(
+        return decide(
             prepared,
             self.index,
             self.settings.rules,
@@ -169,6 +185,10 @@ class Engine:
             reread=reread,
             extent=extent,
         )
+
+    def _write(self, decided: Decided) -> None:
+        """Write each record of a batch to its place."""
+        prepared = decided.prepared
         ids, judged = prepared.ids, zip(prepared.records, decided.outcomes, strict=True)
         for row, (record, outcome) in enumerate(judged):
             if isinstance(outcome, Decision):
@@ -177,16 +197,21 @@ class Engine:
                 self.placement.rejected(record, outcome)
             else:
                 self.placement.unjudged(record, outcome)
-        return decided.judgement
 
 
-def _changes(
-    progress: Progress, judgement: Judgement | None, span: Span, extent: Extent
-) -> Changes:
+def _changes(progress: Progress, decided: Decided, span: Span) -> Changes:
     """Return the one write that remembers a batch: its unique documents, its mark, its end."""
-    decisions: Sequence[Decision] = judgement.decisions if judgement else ()
-    next_ordinal = progress.next_ordinal + len(decisions)
-    age = extent.horizon, extent.marked_time
+    extent, ages = decided.extent, decided.ages
+    next_ordinal = progress.next_ordinal + len(decided.prepared.rows)
+    mark = BatchMark(
+        progress.next_batch,
+        progress.next_ordinal,
+        next_ordinal,
+        (span,),
+        extent.horizon,
+        extent.marked_time,
+        ages.encoded((span,)) if ages else b"",
+    )
     return Changes(
         progress=Progress(
             positions={**(progress.positions or {}), span.partition: span.end},
@@ -195,8 +220,8 @@ def _changes(
             highest_timestamp=max(progress.highest_timestamp, extent.marked_time),
             horizon=extent.horizon,
         ),
-        additions=judgement.additions if judgement else None,
-        marks=(BatchMark(progress.next_batch, progress.next_ordinal, next_ordinal, (span,), *age),),
+        additions=decided.additions,
+        marks=(mark,),
         opens=extent.opens,
     )
 

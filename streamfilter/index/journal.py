@@ -29,7 +29,7 @@ _SPAN = struct.Struct("<Iqq")
 _PROGRESS = struct.Struct("<qQQqQB?I")
 _POSITION = struct.Struct("<Iq")
 _RECALL = struct.Struct("<Qq")
-"""Behind a mark's spans: its horizon and stream time, where it has either."""
+"""Behind a mark's spans: its horizon and stream time, where it has either; then its ages."""
 _REACH = struct.Struct("<QI")
 """Behind the positions: the horizon and the number of windows, of an index that forgets."""
 _WINDOW = struct.Struct("<QQQQ")
@@ -165,8 +165,9 @@ def encode_mark(mark: BatchMark) -> bytes:
     """Return the bytes of *mark* without its number, which is its key."""
     head = _packed(_MARK, mark.first_ordinal, mark.next_ordinal, len(mark.spans))
     spans = b"".join(_packed(_SPAN, s.partition, s.start, s.end) for s in mark.spans)
-    extended = mark.horizon > 0 or mark.stream_time >= 0
-    return head + spans + (_packed(_RECALL, mark.horizon, mark.stream_time) if extended else b"")
+    extended = mark.horizon > 0 or mark.stream_time >= 0 or mark.ages
+    tail = _packed(_RECALL, mark.horizon, mark.stream_time) + mark.ages if extended else b""
+    return head + spans + tail
 
 
 def decode_mark(number: int, data: bytes) -> BatchMark:
@@ -179,12 +180,12 @@ def decode_mark(number: int, data: bytes) -> BatchMark:
         first, following, count = _MARK.unpack_from(data)
         end = _MARK.size + count * _SPAN.size
         spans = tuple(Span(*fields) for fields in _SPAN.iter_unpack(data[_MARK.size : end]))
-        recall = _RECALL.unpack(data[end:]) if data[end:] else (0, -1)
+        horizon, time = _RECALL.unpack_from(data, end) if data[end:] else (0, -1)
     except struct.error as error:
         raise FormatError(f"a batch's mark cannot be read: {error}") from error
     if len(spans) != count or first > following:
         raise FormatError("a batch's mark contradicts itself")
-    return BatchMark(number, first, following, spans, *recall)
+    return BatchMark(number, first, following, spans, horizon, time, data[end + _RECALL.size :])
 
 
 def span_entries(mark: BatchMark) -> list[tuple[bytes, bytes]]:

@@ -87,12 +87,12 @@ class MemoryIndex(HasStoredProgress):
         """Return the part that has the document *ordinal*."""
         return next((part for part in self._parts.values() if ordinal in part.documents), None)
 
-    def named(self, ids: Sequence[str]) -> list[I64]:
-        """Return under which ordinals the documents of each of *ids* are stored, rising."""
+    def named(self, ids: Sequence[str], most: int) -> list[I64]:
+        """Return under which ordinals the *most* oldest documents of each of *ids* are stored."""
         assert self.ids, "this index was made without ids"
         parts = self._parts.values()
         return [
-            np.array([ordinal for part in parts for ordinal in part.named(name)], np.int64)
+            np.array([ordinal for part in parts for ordinal in part.named(name)][:most], np.int64)
             for name in ids
         ]
 

@@ -295,10 +295,11 @@ class Index(Protocol):
     def ids(self) -> bool:
         """Return whether documents are found by their ids: decided once, when it is made."""
 
-    def named(self, ids: Sequence[str]) -> list[I64]:
-        """Return under which ordinals the documents of each of *ids* are stored, rising.
+    def named(self, ids: Sequence[str], most: int) -> list[I64]:
+        """Return under which ordinals the *most* oldest documents of each of *ids* are stored.
 
-        Also those that the horizon has passed, as long as they are stored. Only where `ids`.
+        They rise. Also those that the horizon has passed, as long as they are stored. Only where
+        `ids`.
         """
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:

@@ -131,10 +131,10 @@ class RocksIndex(HasStoredProgress):
         """Return whether documents are found by their ids."""
         return self._store.ids
 
-    def named(self, ids: Sequence[str]) -> list[I64]:
-        """Return under which ordinals the documents of each of *ids* are stored, rising."""
+    def named(self, ids: Sequence[str], most: int) -> list[I64]:
+        """Return under which ordinals the *most* oldest documents of each of *ids* are stored."""
         self._refuse_while_owing()
-        return named_in(self._tables, ids)
+        return named_in(self._tables, ids, most)
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of the batch that first judged it."""

@@ -371,12 +371,14 @@ class Cursor:
             return None
         return self._iterator.key(), self._iterator.value()
 
-    def beginning_with(self, prefix: bytes) -> list[bytes]:
-        """Return the rest of each key that begins with *prefix*, in rising order."""
+    def beginning_with(self, prefix: bytes, most: int) -> list[bytes]:
+        """Return the rest of the first *most* keys that begin with *prefix*, in rising order."""
         found: list[bytes] = []
         with rocks_errors(self._path):
             self._iterator.seek(prefix)
-            while self._iterator.valid() and (key := self._iterator.key()).startswith(prefix):
+            while len(found) < most and self._iterator.valid():
+                if not (key := self._iterator.key()).startswith(prefix):
+                    break
                 found.append(key[len(prefix) :])
                 self._iterator.next()
             self._iterator.status()

@@ -25,6 +25,9 @@ from streamfilter.similarity.columns import I64, U8, U64, Flags
 COUNTED_KEYS = 10_000
 """Read at a time."""
 
+ANY = 1 << 62
+"""More documents than there are."""
+
 
 class WindowTables:
     """What one window holds; *absence* is its front, None without one."""
@@ -95,11 +98,12 @@ class WindowTables:
         for key, value in self._store.items(self.families.documents, start.to_bytes(8, "big")):
             yield int.from_bytes(key, "big"), value
 
-    def named(self, ids: Sequence[str]) -> list[list[int]]:
-        """Return under which ordinals the documents of each of *ids* are stored, rising."""
+    def named(self, ids: Sequence[str], most: int = ANY) -> list[list[int]]:
+        """Return under which ordinals the *most* oldest documents of each of *ids* are stored."""
         assert self.families.ids is not None, "this index was made without ids"
         cursor = self._store.cursor(self.families.ids)
-        found = (cursor.beginning_with(prefix) if prefix else [] for prefix in map(id_prefix, ids))
+        prefixes = map(id_prefix, ids)
+        found = (cursor.beginning_with(prefix, most) if prefix else [] for prefix in prefixes)
         return [[int.from_bytes(rest, "big") for rest in ordinals] for ordinals in found]
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
@@ -145,11 +149,11 @@ def fetch_all(tables: Sequence[WindowTables], ordinals: I64, slots: int) -> Docu
     return decode_documents(ordinals[there], [v for v in values if v is not None], slots)
 
 
-def named_in(tables: Sequence[WindowTables], ids: Sequence[str]) -> list[I64]:
-    """Return under which ordinals the documents of each of *ids* are stored, rising."""
-    found = [each.named(ids) for each in tables]
+def named_in(tables: Sequence[WindowTables], ids: Sequence[str], most: int = ANY) -> list[I64]:
+    """Return under which ordinals the *most* oldest documents of each of *ids* are stored."""
+    found = [each.named(ids, most) for each in tables]
     return [
-        np.array([o for part in parts for o in part], np.int64)
+        np.array([o for part in parts for o in part][:most], np.int64)
         for parts in zip(*found, strict=True)
     ]
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from streamfilter.index.ages import Ages
 from streamfilter.index.protocol import Additions, Index
-from streamfilter.matching.forgetting import NOTHING, Forgetting, Forgotten, Tombstone
+from streamfilter.matching.forgetting import NOTHING, CutBatch, Forgetting, Forgotten, Tombstone
 from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
@@ -87,6 +88,14 @@ class Decided:
     """One for each record, in their order."""
     forgotten: Forgotten = NOTHING
     """By the batch's tombstones; those of one that is read again forget nothing."""
+
+    @property
+    def ages(self) -> Ages | None:
+        """Return when each of its documents came, if the index's marks are to say so."""
+        extent, batch = self.extent, self.prepared.batch
+        if extent.horizons is None or not len(extent.horizons):
+            return None
+        return Ages(batch.partitions, batch.offsets, extent.horizons, extent.times)
 
     @property
     def additions(self) -> Additions | None:
@@ -208,11 +217,15 @@ def decide(
     A re-read batch is judged as of the batches that judged it first, and adds nothing.
 
     Raises:
-        ForgetsTooMuch: decide its first records by themselves.
+        CutBatch: decide its first records by themselves.
     """
     judgement, batch = None, prepared.batch
+    if extent.cut is not None:
+        raise CutBatch(prepared.rows[extent.cut])
     tombstones = [] if reread else prepared.tombstones
-    forgetting = Forgetting.of(tombstones, batch.ids, index, first_ordinal=first_ordinal)
+    forgetting = Forgetting.of(
+        tombstones, batch.ids, index, first_ordinal=first_ordinal, records=prepared.rows
+    )
     if prepared.sketches is not None:
         judgement = judge(
             batch,
@@ -231,5 +244,12 @@ def decide(
     if judgement is not None:
         outcomes |= zip(prepared.rows, judgement.decisions, strict=True)
     each = [outcomes[row] for row in range(len(prepared.records))]
-    forgotten = forgetting.forgotten(unique, extent.horizon)
+    horizons = np.append(extent.since(len(batch.ids)), extent.horizon)
+    forgotten = forgetting.forgotten(unique, horizons)
     return Decided(prepared, extent, judgement, each, forgotten)
+
+
+def forgets_first(ordinals: I64, extent: Extent) -> Decided:
+    """Return a batch without records that forgets documents, for the record that follows it."""
+    nothing = Batch([], *(np.zeros((3, 0), np.int64)))
+    return Decided(Prepared([], {}, [], nothing, None), extent, None, [], Forgotten(ordinals))

@@ -15,7 +15,7 @@ import numpy as np
 from streamfilter.index.levels import Level
 from streamfilter.index.longer import DEPTH, cap_at, longer
 from streamfilter.index.protocol import Buckets
-from streamfilter.similarity.columns import I64, U8, U64, Flags, ranks
+from streamfilter.similarity.columns import I64, U8, U64, Flags, ranks, slices
 
 NEVER = np.iinfo(np.int64).max
 
@@ -107,7 +107,7 @@ class Overlay:
         self, keys: U64, present: Flags, signatures: U8, buckets: Buckets, *, cap: int
     ) -> None:
         """Group equal *keys* (n, c) where *present*; *buckets* are what the index has of them."""
-        self._columns = keys.shape[1]
+        self._columns, self._cells = keys.shape[1], keys.size
         cells = np.flatnonzero(present)
         room = cap - buckets.counts.reshape(-1)[cells].astype(np.int64)
         room[self._whole(cells)] = NEVER  # its bucket goes on in pages
@@ -139,6 +139,49 @@ class Overlay:
         """Return which *cells* are of the last column, the whole text's."""
         whole: Flags = cells % self._columns == self._columns - 1
         return whole
+
+    def contended(
+        self, forgotten: I64, buckets: Buckets, *, first_ordinal: int, cap: int
+    ) -> tuple[I64, I64]:
+        """Return rows and *forgotten* ordinals that are in one bucket, which may turn rows away.
+
+        Of those that come in the batch itself only the next row is named beside each: it is the
+        first that the forgotten one keeps out. A whole text's bucket counts what it turned away,
+        also the forgotten one itself.
+        """
+        rows, ordinals = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for level in (buckets.shortest, *buckets.deeper):
+            most = cap_at(cap, level.depth)
+            full = np.flatnonzero(level.counts + self._sharing(level.depth, level.cells) > most)
+            counts = level.counts[full]
+            listed = level.pool[slices(level.starts[full], counts)]
+            gone = np.isin(listed, forgotten)
+            rows.append(np.repeat(level.cells[full] // self._columns, counts)[gone])
+            ordinals.append(listed[gone])
+        shortest = self._levels[0]
+        own = np.isin(shortest.rows + first_ordinal, forgotten)
+        own &= np.isin(shortest.cells, shortest.cells[shortest.crowded()])
+        before = np.flatnonzero(own[:-1] & (np.diff(shortest.groups) == 0))
+        closed = self._closed(forgotten[forgotten >= first_ordinal] - first_ordinal, buckets, cap)
+        rows += [shortest.rows[before + 1], closed]
+        ordinals += [shortest.rows[before] + first_ordinal, closed + first_ordinal]
+        return np.concatenate(rows), np.concatenate(ordinals)
+
+    def _closed(self, rows: I64, buckets: Buckets, cap: int) -> I64:
+        """Return those of *rows* whose whole text's bucket is closed, or will be in the batch."""
+        cells = rows * self._columns + self._columns - 1
+        listed = buckets.counts[rows, -1].astype(np.int64) + self._sharing(0, cells)
+        closed: I64 = rows[(listed > cap) | (buckets.overflows[rows, -1] > 0)]
+        return closed
+
+    def _sharing(self, depth: int, cells: I64) -> I64:
+        """Return how many rows of the batch have the key of each of the *cells*, at a *depth*."""
+        sharing = np.ones(self._cells, np.int64)
+        if depth < len(self._levels):
+            groups = self._levels[depth]
+            sizes = np.diff(np.append(groups.begins, len(groups.rows)))
+            sharing[groups.cells] = sizes[groups.groups]
+        return sharing[cells]
 
     def levels(self, unique: Flags, asked: Flags, *, first_ordinal: int) -> list[Level]:
         """Return whom *asked* rows meet among the earlier rows, if those in *unique* are.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamfilter.index.ages import ages_of
 from streamfilter.index.protocol import Copies, Index
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
@@ -41,19 +42,23 @@ class Past:
     """Whether no ordinal is too old or too young."""
 
     @classmethod
-    def of_new(cls, documents: int, *, since: int, forgetting: Forgetting) -> Past:
-        """Return the past of so many *documents* that come now."""
-        first, behind = (np.full(documents, each, np.int64) for each in (since, NEVER))
-        return cls(first, behind, forgetting, whole=not since)
+    def of_new(cls, since: I64, *, forgetting: Forgetting) -> Past:
+        """Return the past of documents that come now, each of which meets none before *since*."""
+        return cls(since, np.full_like(since, NEVER), forgetting, whole=not since.any())
 
     @classmethod
     def reread(
         cls, marks: Sequence[BatchMark | None], partitions: I64, offsets: I64, index: Index
     ) -> Past:
         """Return the past of documents at these places as of the batches that judged them."""
-        numbered = [(m.number, m.horizon, m.next_ordinal) if m else (-1, 0, 0) for m in marks]
-        numbers, since, ends = np.array(numbered, np.int64).reshape(-1, 3).T
-        stored = index.fetch(_ordinals_of({each.number: each for each in marks if each}))
+        numbered = [(m.number, m.next_ordinal) if m else (-1, 0) for m in marks]
+        numbers, ends = np.array(numbered, np.int64).reshape(-1, 2).T
+        known = {each.number: each for each in marks if each}
+        since = np.zeros(len(marks), np.int64)
+        for number, mark in known.items():
+            rows = np.flatnonzero(numbers == number)
+            since[rows] = _horizons(mark, partitions[rows], offsets[rows])
+        stored = index.fetch(_ordinals_of(known))
         # Ordinals rise with places. Of equal places ours comes first: the sort is stable.
         columns = (
             (offsets, stored.offsets),
@@ -84,6 +89,13 @@ class Past:
         """
         whole, fingerprints = sketches.keys[:, -1], sketches.contents.fingerprints
         return index.copies(whole, present[:, -1], fingerprints, self.meets)
+
+
+def _horizons(mark: BatchMark, partitions: I64, offsets: I64) -> I64:
+    """Return what was forgotten when a batch judged the documents at these places."""
+    if (ages := ages_of(mark)) is None:
+        return np.full(len(offsets), mark.horizon, np.int64)
+    return ages.horizons_at(partitions, offsets)
 
 
 def _ordinals_of(marks: Mapping[int, BatchMark]) -> I64:

@@ -126,6 +126,9 @@ def judge(
     when its batch was judged, and nothing is added to the index. New documents are judged with
     *extent* and *forgetting*; what is forgotten is nobody's candidate, and takes no place among
     those compared.
+
+    Raises:
+        CutBatch: a tombstone frees a place that another document of the batch needs.
     """
     ours = batch.documents(sketches.contents, number=number, first_ordinal=first_ordinal)
     judging = _Judging(
@@ -162,7 +165,7 @@ class _Judging:
         self._ours, self._sketches, self._new = ours, sketches, as_of is None
         self._locate, self._first = locate, first_ordinal
         if as_of is None:
-            past = Past.of_new(len(ours), since=extent.horizon, forgetting=forgetting)
+            past = Past.of_new(extent.since(len(ours)), forgetting=forgetting)
         else:
             past = Past.reread(as_of, ours.partitions, ours.offsets, index)
         self._past = past
@@ -178,6 +181,9 @@ class _Judging:
         shared = present if self._new else np.zeros_like(present)
         signatures, cap = ours.contents.signatures, index.bucket_cap
         self._overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
+        if len(gone := forgetting.ordinals):
+            contended = self._overlay.contended(gone, buckets, first_ordinal=first_ordinal, cap=cap)
+            forgetting.check_places(*contended)
         self._undecided: Flags = np.asarray(present.any(axis=1))
         self._unique = np.zeros(len(ours), np.bool_)
         """Right of the rows that are settled, a guess of the others."""

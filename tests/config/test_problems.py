@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streamfilter.assembly import WINDOW_BATCHES, retention_for
+from streamfilter.assembly import WINDOW_DOCUMENTS, retention_for
 from streamfilter.config.checks import REFUSED_PROPERTIES
 from streamfilter.config.configuration import (
     Config,
@@ -264,7 +264,7 @@ def test_how_much_is_remembered_is_read_as_it_is_written() -> None:
     wanted = ["index.retention=36h", "index.documents_max=5000000"]
     config = read_config((), {}, wanted).config
     assert retention_for(config) == Retention(
-        documents=5_000_000, time=36 * 3_600_000, batches=WINDOW_BATCHES
+        documents=5_000_000, time=36 * 3_600_000, least=WINDOW_DOCUMENTS
     )
     assert config.index.model_dump(mode="json")["retention"] == "36h"
     problem = only(problems_of("index.retention=0"))

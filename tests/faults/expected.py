@@ -16,7 +16,7 @@ from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
-from tests.simulator.history import Told, check_age, read_batches, windows_at
+from tests.simulator.history import Aging, Told, read_batches, windows_at
 from tests.support.model import SequentialModel
 
 Place = tuple[int, int]
@@ -134,19 +134,18 @@ class Relived:
             _demand(batch.number == count, f"batch {batch.number} where {count} was to come")
             first, model = batch.first_ordinal, self.model
             _demand(first == model.next_ordinal, f"batch {count} begins with ordinal {first}")
-            self._judge(batch, inputs)
+            forgotten = self._judge(batch, inputs)
             after = batch.next_ordinal
             _demand(after == model.next_ordinal, f"batch {count} ends with ordinal {after}")
             stored = [ordinal for ordinal in range(first, after) if ordinal in model.documents]
             _demand(batch.documents == stored, f"batch {count} stores {batch.documents}")
             oldest, *_ = windows_at(self.batches)  # before it nobody is found by an id
-            gone = sorted(each for each in model.gone if oldest.first_ordinal <= each < first)
+            gone = sorted(each for each in forgotten if oldest.first_ordinal <= each < first)
             _demand(batch.forgotten == gone, f"batch {count} forgets {batch.forgotten}, not {gone}")
             self._forgetful |= bool(gone)
-            model.end_batch()
             self.batches.append(batch)
 
-    def _judge(self, batch: Told, inputs: dict[int, list[Record]]) -> None:
+    def _judge(self, batch: Told, inputs: dict[int, list[Record]]) -> list[int]:
         records: list[Record] = []
         for partition, (begin, end) in sorted(batch.spans.items()):
             known = self.known.get(partition, 0)
@@ -155,18 +154,24 @@ class Relived:
             self.known[partition] = end
             records += inputs.get(partition, [])[begin:end]
             _demand(len(inputs.get(partition, [])) >= end, f"{what} to {end}: no such input")
-        stamps = [record.timestamp for record in records]
-        check_age(batch, self.batches, stamps, self.retention)
-        self.model.forget(batch.horizon, opens=batch.opens is not None)
+        aging = Aging(batch, self.batches, self.model, self.retention)
         kinds = [kind_of(record) for record in records]
         texts = [text for kind, _, text in kinds if kind == "document"]
         sketches = self.sketcher.sketch(texts) if texts else None
-        row = 0
+        row, gone = 0, list[int]()
         for record, (kind, id_, _) in zip(records, kinds, strict=True):
             at = record.source.partition, record.source.offset
+            aging.record(record.timestamp)
+            if kind in ("document", "short"):
+                aging.document(at)
+            if kind == "tombstone":
+                gone += self.model.forget_id(id_)
             expected = self._expect(record, (batch.number, *at), kind, id_, sketches, row)
             self.expected[at] = expected
             row += kind == "document"
+        aging.end()
+        self._forgetful |= bool(gone)
+        return gone
 
     def _expect(
         self,
@@ -178,8 +183,6 @@ class Relived:
         row: int,
     ) -> Expected:
         self.model.next_ordinal += kind == "short"
-        if kind == "tombstone" and self.model.forget_id(id_):
-            self._forgetful = True
         if kind in ("passthrough", "short", "tombstone"):
             return Expected(record, order, "unique")
         if kind != "document":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter.assembly import WINDOW_DOCUMENTS
 from streamfilter.index.seeds import read_seed
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.matching.retention import Retention
@@ -25,8 +26,9 @@ from tests.support.forge import Forge
 from tests.support.stage import Stage
 
 SEED, RECORDS = 20_261_124, 600
-PACE, REACH = 20, 300
-RETENTION = Retention(time=150 * PACE)
+PACE, REACH = 600_000, 300
+"""Ten minutes from record to record: a window holds a day."""
+RETENTION = Retention(time=150 * PACE, least=WINDOW_DOCUMENTS)
 """Of half of the stories that come back."""
 OURS = "__streamfilter."
 
@@ -59,6 +61,7 @@ def run(kafka: RealKafka, forge: Forge, tmp_path_factory: pytest.TempPathFactory
     }
     try:
         story = Story(random.Random(SEED), 2, forgets=True, reach=REACH, pace=PACE)
+        story.begun -= RECORDS * PACE
         stage.produce(story.take(RECORDS))
         killed = stage.start(
             environment={"STREAMFILTER_KILL_POINT": "transaction.offsets:5"}, **settings

@@ -182,8 +182,8 @@ def test_a_state_without_its_table_of_sources_is_refused(desk: Desk, source: Pat
 def test_a_state_forgets_what_is_beyond_its_limit_and_the_limit_may_change_at_any_run(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of 3,000 texts the last 1,000 are remembered; what is gone does not come back."""
-    texts = [f"a story of its own, number {n} {n * n} {n + 7} {3 * n}" for n in range(4_000)]
+    """Of 6,000 texts the last 1,000 are remembered; what is gone does not come back."""
+    texts = [f"a story of its own, number {n} {n * n} {n + 7} {3 * n}" for n in range(7_000)]
 
     def told(name: str, numbers: Sequence[int], limit: str) -> list[str]:
         lines = [json.dumps({"id": f"{name}-{n}", "text": texts[n]}).encode() for n in numbers]
@@ -192,17 +192,17 @@ def test_a_state_forgets_what_is_beyond_its_limit_and_the_limit_may_change_at_an
         assert main([*arguments, "--set", "batch.documents=100"]) == 0
         return [json.loads(line)["id"] for line in desk.duplicates.read_bytes().splitlines()]
 
-    again = [0, 1, 1_000, 2_999, 2_500]
-    assert told("a", [*range(3_000), *again], "1000") == ["a-2999", "a-2500"]
+    again = [0, 1, 1_000, 5_999, 5_500]
+    assert told("a", [*range(6_000), *again], "1000") == ["a-5999", "a-5500"]
     with viewed(desk.path / "s" / "index", seed=read_seed(desk.seed)) as view:
-        assert view.progress.horizon == 2_000
+        assert view.progress.horizon == 5_005
         assert view.windows[0].number > 0
         stored = sum(len(part) for part in view.scan())
         assert stored == len(view)
-    assert told("b", [0, 1, 2_600, 5], "null") == ["b-0", "b-1", "b-2600"]
-    assert told("c", [*range(3_000, 3_400), 0, 5], "null") == ["c-0", "c-5"]
+    assert told("b", [0, 1, 5_600, 5], "null") == ["b-0", "b-1", "b-5600"]
+    assert told("c", [*range(6_000, 6_400), 0, 5], "null") == ["c-0", "c-5"]
     capsys.readouterr()
-    assert told("b", [0, 1, 2_600, 5], "1000") == ["b-0", "b-1", "b-2600"]
+    assert told("b", [0, 1, 5_600, 5], "1000") == ["b-0", "b-1", "b-5600"]
     assert "forgotten" not in capsys.readouterr().err
-    told("a", [*range(3_000), *again], "1000")
+    told("a", [*range(6_000), *again], "1000")
     assert "lines that are forgotten come out as unique" in capsys.readouterr().err

@@ -26,6 +26,7 @@ from streamfilter.engine.changelog import (
     encode_header,
     kind_of,
 )
+from streamfilter.index.ages import Ages, ages_of
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import (
     ORDINAL_MAX,
@@ -93,6 +94,8 @@ def read_journal(data: bytes) -> None:
     try:
         mark = decode_mark(7, second)
         assert encode_mark(mark) == second
+        with suppress(FormatError):
+            ages_of(mark)
         assert [decode_span(*entry) for entry in span_entries(mark)] == [
             (span, 7) for span in mark.spans if span.start < span.end
         ]
@@ -169,6 +172,12 @@ def read_member(data: bytes) -> None:
 SAMPLE = samples.documents([3, 4, 5, 6], unsigned=[4])
 MARK = BatchMark(7, 10, 14, (Span(0, 5, 9), Span(1, 0, 3)))
 AGED_MARK = replace(MARK, horizon=9, stream_time=1_700)
+DATED_MARK = replace(
+    AGED_MARK,
+    ages=Ages(
+        *np.array([[0, 0, 0, 1], [5, 6, 8, 2], [6, 6, 8, 9], [900, 1_000, 1_000, 1_700]])
+    ).encoded(MARK.spans),
+)
 STANDING = StoredProgress(Progress(12, b"h" * 16, {0: 9, 1: 3}, 8, 14, 1_700), 9)
 BUCKETS = encode_buckets(
     Lists(np.array([2, 1, 1]), np.array([1, 9, 4, 2**40 - 1]), np.array([3, 0, 0]))
@@ -186,7 +195,10 @@ TARGETS = {
     ),
     "journal": Target(
         read_journal,
-        (joined(encode_standing(STANDING), encode_mark(MARK), SPAN_KEY, SPAN_VALUE),),
+        (
+            joined(encode_standing(STANDING), encode_mark(MARK), SPAN_KEY, SPAN_VALUE),
+            joined(encode_standing(STANDING), encode_mark(DATED_MARK), SPAN_KEY, SPAN_VALUE),
+        ),
     ),
     "changelog": Target(
         read_changelog,
@@ -198,6 +210,7 @@ TARGETS = {
             encode_batch(BatchRecord(MARK, 1_700)),
             encode_batch(BatchRecord(MARK, 1_700, b"w" * WRITER_BYTES)),
             encode_batch(BatchRecord(AGED_MARK, 1_700, b"w" * WRITER_BYTES)),
+            encode_batch(BatchRecord(DATED_MARK, 1_700, b"w" * WRITER_BYTES)),
         ),
     ),
     "member": Target(read_member, (MAGIC + b"\x05\0\0\0group\0member\0tail",), (MAGIC,)),

@@ -301,11 +301,11 @@ def test_documents_are_found_by_their_id_and_only_by_it(make_index: MakeIndex) -
     given = replace(documents(range(len(ids))), ids=ids)
     index.apply(Changes(Progress(next_ordinal=7), Additions(given, rows)))
     asked = ["語", "a", "b", "ab", "", "a\0", "x" * 60_000, "x" * 70_000]
-    found = [each.tolist() for each in index.named(asked)]
+    found = [each.tolist() for each in index.named(asked, 9)]
     assert found == [[5], [0, 1, 4], [], [2], [3], [6], [], []]
     gone = removals(documents_at(given, np.array([1, 3])), rows[[1, 3]])
     index.apply(Changes(Progress(next_ordinal=7), removals=gone))
-    assert [each.tolist() for each in index.named(["a", "", "ab"])] == [[0, 4], [], [2]]
+    assert [each.tolist() for each in index.named(["a", "", "ab"], 9)] == [[0, 4], [], [2]]
     assert [len(key) for kind, key, _ in index.dump() if kind == "id"] == [11, 11, 12, 12, 13]
 
 
@@ -318,6 +318,7 @@ def test_documents_are_found_by_their_id_in_all_windows_that_are_alive(
         one = Additions(replace(documents([number]), ids=["a"]), keys_of([[1, 2, 3, 4]]))
         progress = Progress(next_batch=number + 1, next_ordinal=number + 1)
         index.apply(Changes(progress, one, opens=opens))
-    assert [each.tolist() for each in index.named(["a", "b"])] == [[0, 1, 2], []]
+    assert [each.tolist() for each in index.named(["a", "b"], 9)] == [[0, 1, 2], []]
     index.apply(Changes(Progress(next_batch=3, next_ordinal=3, horizon=1)))
-    assert [each.tolist() for each in index.named(["a"])] == [[1, 2]]
+    assert [each.tolist() for each in index.named(["a"], 2)] == [[1, 2]]
+    assert [each.tolist() for each in index.named(["a"], 1)] == [[1]]

@@ -167,7 +167,8 @@ class Twins:
 
     def named(self) -> None:
         ids = ["", "a", "b-", *documents(range(60)).ids]
-        found = (index.named(ids) for index in (self.rocks, self.memory))
+        most = self.rng.choice((1, 2, 99))
+        found = (index.named(ids, most) for index in (self.rocks, self.memory))
         for one, other in zip(*found, strict=True):
             assert one.tolist() == other.tolist()
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from streamfilter.engine import changelog
 from streamfilter.engine.changelog import BatchRecord, Header, Update
+from streamfilter.index.ages import Ages, ages_of
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import encode_documents, recorded
 from streamfilter.index.identity import decode_identity
+from streamfilter.index.journal import decode_mark, encode_mark
 from streamfilter.index.protocol import Additions, Documents
 from streamfilter.index.selection import subset
 from streamfilter.index.writing import records_of
@@ -94,6 +96,54 @@ def test_a_batch_is_read_back_as_it_was_written(
         assert aged.progress(1, b"").horizon == horizon
 
 
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 1_000), st.integers(0, 2**40),
+                          st.integers(0, 2**40)), min_size=1, max_size=30))  # fmt: skip
+def test_a_batch_says_of_each_document_when_it_came_and_what_was_forgotten_then(steps) -> None:
+    partitions, offsets, horizons, times = (
+        np.cumsum(column) for column in zip(*steps, strict=True)
+    )
+    ages = Ages(partitions, offsets, horizons, times)
+    begin, end, gone, time = (
+        int(offsets[0]) // 2,
+        int(offsets[-1]),
+        int(horizons[-1]),
+        int(times[-1]),
+    )
+    spans = tuple(
+        Span(p, begin if p in partitions else end, end + (p in partitions))
+        for p in range(int(partitions[-1]) + 2)
+    )
+    first = 2**42
+    mark = BatchMark(7, first, first + len(steps), spans, gone, time, ages.encoded(spans))
+    batch = BatchRecord(mark, time, OURS)
+    value = changelog.encode_batch(batch)
+    assert value[0] == changelog.DATED
+    assert changelog.decode_batch(value) == batch
+    found = ages_of(batch.stored_mark)
+    assert found is not None
+    for name in ("partitions", "offsets", "horizons", "times"):
+        assert getattr(found, name).tolist() == getattr(ages, name).tolist()
+    assert found.horizons_at(partitions, offsets).tolist() == horizons.tolist()
+    assert decode_mark(7, encode_mark(mark)) == mark
+    for wrong in (value[:-1], value + b"\0", bytes([changelog.AGED]) + value[1:]):
+        with pytest.raises(FormatError):
+            changelog.decode_batch(wrong)
+
+
+def test_a_batch_that_ends_before_its_documents_is_refused() -> None:
+    ages = Ages(*np.array([[0], [4], [3], [9]]))
+    mark = BatchMark(3, 5, 6, (Span(0, 4, 5),), 3, 9, ages.encoded((Span(0, 4, 5),)))
+    assert changelog.decode_batch(changelog.encode_batch(BatchRecord(mark, 9, OURS))).mark == mark
+    for late in (replace(mark, horizon=2), replace(mark, stream_time=8)):
+        with pytest.raises(FormatError, match="dates its documents after its end"):
+            changelog.decode_batch(
+                changelog.encode_batch(BatchRecord(late, late.stream_time, OURS))
+            )
+    empty = replace(mark, next_ordinal=5)
+    with pytest.raises(FormatError, match="dates no documents"):
+        changelog.decode_batch(changelog.encode_batch(BatchRecord(empty, 9, OURS)))
+
+
 def test_a_batch_of_before_is_the_same_bytes_still_and_names_nobody() -> None:
     batch = BatchRecord(BatchMark(3, 5, 6, (Span(1, 4, 9),)), 7)
     value = changelog.encode_batch(batch)
@@ -113,7 +163,7 @@ def test_a_batch_of_an_index_that_forgets_says_so_behind_the_bytes_of_before() -
     value = changelog.encode_batch(aged)
     assert value == bytes([3]) + named[1:] + (4).to_bytes(8, "little")
     assert changelog.record_hash(value) != blake2b(value, digest_size=16).digest()
-    impossible = (6, 7, named), (4, -1, changelog.encode_batch(BatchRecord(mark, -1, OURS)))
+    impossible = (7, 7, named), (4, -1, changelog.encode_batch(BatchRecord(mark, -1, OURS)))
     for horizon, highest, before in impossible:
         assert changelog.decode_batch(before).highest_timestamp == highest
         with pytest.raises(FormatError, match="forgets what was not judged, or at no time"):
@@ -227,9 +277,9 @@ def test_a_record_that_forgets_nobody_or_the_impossible_is_refused(body: str) ->
 
 def test_another_version_is_named_in_the_refusal() -> None:
     value = changelog.encode_batch(BatchRecord(BatchMark(0, 0, 0), -1))
-    with pytest.raises(FormatError, match="version 4; this streamfilter reads"):
-        changelog.kind_of(b"\x04" + value[1:])
-    for version in (2, 3):
+    with pytest.raises(FormatError, match="version 5; this streamfilter reads"):
+        changelog.kind_of(b"\x05" + value[1:])
+    for version in (2, 3, 4):
         with pytest.raises(FormatError, match=f"type 1 has no version {version}"):
             changelog.kind_of(bytes([version, changelog.HEADER]) + value[2:])
     with pytest.raises(FormatError, match="unknown type 9"):

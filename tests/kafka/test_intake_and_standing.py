@@ -2,10 +2,12 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from streamfilter.engine.intake import Intake, bytes_of
 from streamfilter.engine.standing import Standing
+from streamfilter.index.ages import Ages, ages_of
 from streamfilter.matching.retention import EVERYTHING, FUTURE_MILLISECONDS_MAX, UNLIMITED, Extent
 from streamfilter.model import Record, Source, Span
 from tests.kafka.scripted import FakeClock
@@ -196,8 +198,8 @@ def test_a_new_batch_moves_positions_numbers_and_the_clock_and_spans_every_parti
     now = 1_000_000
     mad = at(0, 9, now + 10 * FUTURE_MILLISECONDS_MAX)
     records = [at(0, 5, 90), mad]
-    time = UNLIMITED.stream_time(standing.highest_timestamp, records, now)
-    extent = Extent(stream_time=time, ages=False)
+    times = UNLIMITED.stream_times(standing.highest_timestamp, records, now)
+    extent = Extent(stream_time=int(times[-1]), ages=False)
     after, batch = standing.after(records, 2, extent, reread=False)
     assert batch is not None
     assert (batch.mark.horizon, batch.mark.stream_time) == (0, -1)
@@ -219,6 +221,12 @@ def test_a_batch_says_what_it_was_judged_with_and_an_idle_one_that_nothing_has_a
     after, batch = standing.after([at(0, 5)], 1, Extent(17, None, 900), reread=False)
     assert batch is not None
     assert (batch.mark.horizon, batch.mark.stream_time, after.highest_timestamp) == (17, 900, 900)
+    ages = Ages(*np.array([[0], [6], [15], [890]]))
+    _, batch = after.after([at(0, 6)], 1, Extent(17, None, 900), reread=False, ages=ages)
+    assert batch is not None
+    age = ages_of(batch.mark)
+    assert age is not None
+    assert (age.offsets.tolist(), age.horizons.tolist(), age.times.tolist()) == ([6], [15], [890])
     after, batch = after.passed({0: 9}, Extent(17, None, 900))
     assert batch is not None
     assert (batch.mark.horizon, batch.mark.stream_time, after.highest_timestamp) == (17, 900, 900)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 
 from confluent_kafka import Consumer, TopicPartition
 
-from streamfilter.assembly import WINDOW_BATCHES
 from tests.kafka.story import (
     BATCH,
     CUT,
@@ -27,13 +26,14 @@ from tests.kafka.test_standby import scraped, wait_until_abreast
 from tests.support.stage import Stage
 from tests.support.topics import ANY_TIME, Input, alter_topic
 
-STEP = 20_000
+STEP = 5 * 3_600_000
 """Milliseconds of the stream between two waves, a batch each; on a slow machine a batch may hold
 the end of one and the beginning of the next, which the retention leaves room for."""
-SETTINGS = {**STATIC, "batch": CUT, "index": {"retention": "90s"}}
+DAY = 24 * 3_600_000
+SETTINGS = {**STATIC, "batch": CUT, "index": {"retention": "81000s"}}
 EVERYTHING = {"batch": CUT, "kafka": {"session_timeout": "6s"}}
 LIMITED = {**EVERYTHING, "index": SETTINGS["index"]}
-BEGUN = TIMESTAMP - 3_600_000
+BEGUN = TIMESTAMP - 200 * STEP
 
 
 def text(number: int, row: int) -> str:
@@ -42,7 +42,7 @@ def text(number: int, row: int) -> str:
 
 
 def wave(number: int) -> list[Input]:
-    """Return a batch: what is new, and a text of 40 s before (even ones) or 120 s before."""
+    """Return a batch: what is new, and a text of 10 h before (even ones) or 30 h before."""
     texts = {f"{number}-{row}": text(number, row) for row in range(5)}
     texts[f"{number}-again"] = text(number - 2, 0) if number % 2 == 0 else text(number - 6, 1)
     return [
@@ -90,7 +90,7 @@ def test_what_is_older_than_the_retention_is_forgotten_by_the_owner_and_by_whoev
         verdict = "exact_duplicate" if met else "unique"
         assert found[f"{number}-again"] == (verdict, met), number
     kept = [key for kind, key in lived if kind == "document"]
-    assert len(kept) <= (5 + WINDOW_BATCHES) * BATCH, "of 36 waves five, and a window"
+    assert len(kept) <= (5 + DAY // STEP + 1) * BATCH, "of 36 waves five, and a window of a day"
 
 
 def test_a_limit_comes_and_goes_and_neither_a_standby_nor_a_backup_nor_a_rewind_errs(

@@ -11,15 +11,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamfilter.engine.machine import SystemClock
-from streamfilter.engine.observer import Moved, Observer, Usage
+from streamfilter.engine.observer import Observer, Usage
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes, Progress
 from streamfilter.matching import audit_sample
-from streamfilter.matching.batch import Decided, prepare
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.forgetting import Forgotten
-from streamfilter.matching.retention import EVERYTHING, Retention
+from streamfilter.matching.retention import Retention
 from streamfilter.model import (
     Decision,
     ErrorCode,
@@ -36,7 +35,6 @@ from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.monitoring.quality import Quality
 from streamfilter.process.health import Health, State
 from streamfilter.similarity.scheme import Scheme, Shingling
-from streamfilter.similarity.sketch import Sketcher
 from tests.audit.rounds import a_round
 
 MATCH = Match("a", 0.9, 3, Source("t", 0, 1), 1)
@@ -85,20 +83,6 @@ def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
     assert total(series, "unknown_tombstones_total") == 4
     assert total(series, "matches_total") == 2
     assert total(series, "false_positive_probability_sum_total") == 0.25
-
-
-def test_documents_that_stay_for_all_their_tombstone_are_told_of(caplog):
-    to = Destinations("u", "d", "x", 1, {}, {})
-    observer = Observer(Metrics(), Health(), SystemClock(), to)
-    prepared = prepare([], [], Sketcher(Scheme(16, 6), seed=bytes(16)))
-    for left in (0, 12_345):
-        forgotten = Forgotten(np.arange(2), left=left)
-        observer.moved(
-            Moved(Decided(prepared, EVERYTHING, None, [], forgotten), [], [], {}, 2), Applied()
-        )
-    (said,) = (each.message for each in caplog.records)
-    assert "a tombstone names more than 50,000 documents" in said
-    assert "12,345 stay" in said
 
 
 def test_what_is_forgotten_is_counted_and_what_is_left_is_shown_of_all_indexes_together():

@@ -19,7 +19,7 @@ from tests.pipeline.test_sequential_model import (
     run_in_batches,
     story,
 )
-from tests.support.model import SequentialModel
+from tests.support.model import Memory, SequentialModel
 
 POLICY = MatchPolicy()
 STORIES = [" ".join(story(random.Random(number), 60)) for number in range(40)]
@@ -119,12 +119,10 @@ def test_a_copy_is_found_however_often_its_text_was_forgotten_before(text, cap, 
 
     def extents(index, size):
         progress = index.progress
-        extent = memory.extent(progress, index.windows)
-        model.forget(extent.horizon, opens=extent.opens is not None)
         for row in range(progress.next_ordinal, progress.next_ordinal + size):
+            model.come(-1, Memory(memory.documents, None, memory.least))
             expected.append(model.judge(f"d{row}", sketches, row))
-        model.end_batch()
-        return extent
+        return memory.extent(progress, index.windows, times=np.full(size, -1))
 
     decisions = run_in_batches(texts, repeat(size), index, policy, extents=extents)
     for got, want in zip(decisions, expected, strict=True):
@@ -142,15 +140,15 @@ def test_a_copy_is_found_however_often_its_text_was_forgotten_before(text, cap, 
 
 
 def test_a_copy_is_found_however_often_its_batch_forgot_its_text():
-    """Places in lists are kept until the batch is written: nine of one text fill no bucket."""
+    """With a smaller bucket the batch would end at each tombstone (test_one_at_a_time.py)."""
     texts, policy = ["two words"] * 60, MatchPolicy(short_text="exact_only")
     ids = [f"d{row // 3}" for row in range(60)]
     tombstones = [Tombstone(row, row, f"d{row // 3 - 1}") for row in range(3, 60, 3)]
-    index = MemoryIndex(slots=128, bucket_cap=2, ids=True)
+    index = MemoryIndex(slots=128, bucket_cap=60, ids=True)
     judged = judge(
         batch_of(ids, range(60)), SKETCHER.sketch(texts), index=index, policy=policy,
         locate=lambda partition, offset: Source("t", partition, offset), number=0, first_ordinal=0,
-        forgetting=Forgetting.of(tombstones, ids, index, first_ordinal=0),
+        forgetting=Forgetting.of(tombstones, ids, index, first_ordinal=0, records=range(60)),
     )  # fmt: skip
     verdicts = [str(each.verdict) for each in judged.decisions]
     assert verdicts == ["unique", "exact_duplicate", "exact_duplicate"] * 20

@@ -1,8 +1,10 @@
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from streamfilter.index.ages import Ages
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
 from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
@@ -85,6 +87,10 @@ def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, extents=None)
         )
         span = Span(0, done, done + size)
         mark = BatchMark(number, done, done + size, (span,), extent.horizon)
+        if extent.horizons is not None:
+            places = np.zeros(size, np.int64), np.arange(done, done + size)
+            ages = Ages(*places, extent.horizons, np.zeros(size, np.int64))
+            mark = replace(mark, ages=ages.encoded((span,)))
         progress = Progress(positions={0: done + size}, next_batch=number + 1,
                             next_ordinal=done + size, horizon=extent.horizon)  # fmt: skip
         index.apply(Changes(progress, judged.additions, (mark,), opens=extent.opens))

@@ -167,8 +167,8 @@ class SimIndex:
     def ids(self) -> bool:
         return self._disk.index.ids
 
-    def named(self, ids: Sequence[str]) -> list[I64]:
-        return self._paid("index.named").named(ids)
+    def named(self, ids: Sequence[str], most: int) -> list[I64]:
+        return self._paid("index.named").named(ids, most)
 
     def fetch(self, ordinals: I64) -> Documents:
         return self._paid("index.fetch").fetch(ordinals)

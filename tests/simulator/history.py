@@ -10,6 +10,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
 
 from streamfilter.matching import forgetting
 from streamfilter.matching.retention import Retention
@@ -18,10 +19,10 @@ from tests.simulator.broker import Partition
 from tests.simulator.process import CANDIDATES, DEAD, DUPLICATES, UNIQUE
 from tests.simulator.texts import THRESHOLD, Input, sketch_of
 from tests.simulator.world import FAR_FUTURE, Failure, Shape
-from tests.support.model import SequentialModel
+from tests.support.model import Memory, SequentialModel
 
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
-NAMED, AGED, WRITER_BYTES = 2, 3, 16
+NAMED, AGED, DATED, WRITER_BYTES = 2, 3, 4, 16
 """Versions of a batch that begins with its writer's name, and how long that is."""
 _BATCH, _SPAN = struct.Struct("<QQQqI"), struct.Struct("<Iqq")
 
@@ -29,6 +30,15 @@ Place = tuple[int, int]
 """Partition and offset of an input record."""
 Found = tuple[str, float, int, Place]
 """A match: id, similarity, bands, place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """What the changelog tells of one document."""
+
+    place: Place
+    horizon: int
+    time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,8 @@ class Told:
     horizon: int = 0
     time: int = -1
     """Of the stream, if the changelog tells it."""
+    ages: tuple[Age, ...] = ()
+    """Of its documents, if the changelog tells them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +110,44 @@ def read_batches(changelog: Partition) -> list[Told]:
         elif kind == FORGET:
             forgotten += struct.unpack(f"<{len(value) // 8}Q", value[2:])
         elif kind == BATCH:
-            body = value[2 + WRITER_BYTES * (value[0] in (NAMED, AGED)) :]
+            body = value[2 + WRITER_BYTES * (value[0] in (NAMED, AGED, DATED)) :]
             number, first, after, time, count = _BATCH.unpack_from(body)
             end = _BATCH.size + count * _SPAN.size
             spans = {p: (a, b) for p, a, b in _SPAN.iter_unpack(body[_BATCH.size : end])}
-            horizon = int.from_bytes(body[end:], "little")
+            horizon = int.from_bytes(body[end : end + 8], "little")
             assert len(spans) == count
-            time = time if value[0] == AGED else -1
-            age = opens, horizon, time
+            time = time if value[0] in (AGED, DATED) else -1
+            age = opens, horizon, time, _ages(body[end + 8 :], spans, after - first)
             batches.append(Told(number, first, after, spans, documents, forgotten, *age))
             documents, forgotten, opens = [], [], None
     if documents:
         raise Failure("changelog", f"documents {documents} without a batch record")
     return batches
+
+
+def _ages(data: bytes, spans: Mapping[int, tuple[int, int]], documents: int) -> tuple[Age, ...]:
+    """Read columns of LEB128 differences: documents of each span, offsets, horizons, times."""
+    if not data:
+        return ()
+    numbers, shift = [0], 0
+    for byte in data:
+        numbers[-1] |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            numbers.append(0)
+            shift = 0
+    holding = [(p, a) for p, (a, b) in sorted(spans.items()) if a < b]
+    assert numbers.pop() == 0
+    assert len(numbers) == len(holding) + 3 * documents
+    places: list[Place] = []
+    steps = iter(numbers[len(holding) :])
+    for (p, offset), count in zip(holding, numbers, strict=False):
+        for _ in range(count):
+            offset += next(steps)
+            places.append((p, offset))
+    horizons, times = (accumulate(islice(steps, documents)) for _ in range(2))
+    horizons, times = list(horizons), list(times)
+    return tuple(map(Age, places, horizons, times))
 
 
 def positions(changelog: Partition) -> dict[int, int]:
@@ -143,7 +180,7 @@ def relive(
             raise Failure("changelog", f"batch {batch.number} where {count} was to come")
         if batch.first_ordinal != history.model.next_ordinal:
             raise Failure("changelog", f"batch {count} begins with ordinal {batch.first_ordinal}")
-        _judge(history, batch, inputs, skipped, shape.strict)
+        gone = _judge(history, batch, inputs, skipped, shape.strict)
         if batch.next_ordinal != history.model.next_ordinal:
             raise Failure("changelog", f"batch {count} ends with ordinal {batch.next_ordinal}")
         stored = [o for o in history.model.documents if o >= batch.first_ordinal]
@@ -152,10 +189,9 @@ def relive(
         oldest = windows_at(history.batches[:count])[
             0
         ].first_ordinal  # before it nobody is found by an id
-        gone = sorted(o for o in history.model.gone if oldest <= o < batch.first_ordinal)
+        gone = sorted(o for o in gone if oldest <= o < batch.first_ordinal)
         if batch.forgotten != gone:
             raise Failure("changelog", f"batch {count} forgets {batch.forgotten}, not {gone}")
-        history.model.end_batch()
     return history
 
 
@@ -165,8 +201,10 @@ def _judge(
     inputs: Mapping[int, list[Input]],
     skipped: Mapping[tuple[int, int], int],
     strict: Sequence[str],
-) -> None:
-    _forget(history, batch, inputs)
+) -> list[int]:
+    """Let the model judge a batch; return which documents it forgets."""
+    gone = _forget_in_part(history, batch, inputs)
+    aging = Aging(batch, history.batches[: batch.number], history.model, history.retention)
     for p, (begin, end) in sorted(batch.spans.items()):
         known = history.known.get(p, 0)
         if begin not in (known, skipped.get((p, known), known)):
@@ -178,58 +216,127 @@ def _judge(
         for each in inputs[p]:
             if begin <= each.place[1] < end:
                 place = (batch.number, *each.place)
-                history.expected[each.place] = _expect(history, each, place, strict)
+                aging.record(each.record.timestamp)
+                gone += _forget(history, each, strict)
+                history.expected[each.place] = _expect(history, each, place, strict, aging)
+    aging.end()
+    return gone
 
 
-def _forget(history: History, batch: Told, inputs: Mapping[int, list[Input]]) -> None:
-    """Check what a batch says of what is forgotten, and let the model forget it."""
-    stamps = [
-        each.record.timestamp
-        for p, (begin, end) in batch.spans.items()
-        for each in inputs[p]
-        if begin <= each.place[1] < end
-    ]
-    check_age(batch, history.batches[: batch.number], stamps, history.retention)
-    history.model.forget(batch.horizon, opens=batch.opens is not None)
+def _is_refused(each: Input, strict: Sequence[str]) -> bool:
+    forwarded = each.kind in ("document", "passthrough", "tombstone")
+    return each.record.timestamp == FAR_FUTURE and (UNIQUE if forwarded else DEAD) in strict
 
 
-def check_age(
-    batch: Told, before: Sequence[Told], stamps: Sequence[int], retention: Retention | None
-) -> None:
-    """Check what a batch of records with *stamps* says of what is forgotten.
+def _forget(history: History, each: Input, strict: Sequence[str]) -> list[int]:
+    if each.kind != "tombstone" or _is_refused(each, strict):
+        return []
+    return history.model.forget_id(*_names(history, each))
 
-    The *retention* was in force all the time; None: it was changed.
+
+def _names(history: History, tombstone: Input) -> list[str]:
+    return [other.name for other in history.inputs.values() if other.id == tombstone.id]
+
+
+def _forget_in_part(history: History, batch: Told, inputs: Mapping[int, list[Input]]) -> list[int]:
+    """Take away what a batch without records forgets, for a tombstone that comes next.
+
+    That names more than `FORGET_MAX` documents, and the batch forgets the oldest.
     """
-    windows = sum(each.opens is not None for each in before)
-    last = before[-1] if before else Told(-1, 0, 0, {}, [], [])
-    untold = batch.time < 0 and not (windows or last.horizon)
-    if batch.horizon < last.horizon or (batch.time < last.time and not untold):
-        raise Failure("changelog", f"batch {batch.number} goes back in time")
-    undated = any(stamp < 0 or stamp > batch.time for stamp in stamps)  # the clock counts
-    told = last.time >= 0 and not untold
-    if told and not undated and batch.time not in (last.time, *stamps):
-        raise Failure("changelog", f"batch {batch.number} is of the time {batch.time}: of nobody")
-    wanted = last.horizon
-    if retention is not None and stamps:
-        wanted = max(wanted, _oldest(batch, before, retention))
-    if retention is not None and batch.horizon != wanted:
-        raise Failure("changelog", f"batch {batch.number} remembers from {batch.horizon} on, "
-                      f"not from {wanted}")  # fmt: skip
-    opens, first = batch.opens, batch.first_ordinal
-    if opens is not None and opens != Window(windows + 1, first, batch.number, opens.offset):
-        raise Failure("changelog", f"batch {batch.number} begins {opens}")
+    judged = any(begin < end for begin, end in batch.spans.values())
+    if judged or not batch.forgotten:
+        return []
+    model, coming = history.model, []
+    oldest, *_ = windows_at(history.batches[: batch.number])
+    for p, (begin, _) in batch.spans.items():
+        following = next((each for each in inputs[p] if each.place[1] >= begin), None)
+        if following is not None and following.kind == "tombstone":
+            names = _names(history, following)
+            theirs = [o for o, each in model.documents.items() if each.id in names]
+            theirs = sorted(o for o in theirs if o >= oldest.first_ordinal)
+            if len(theirs) > forgetting.FORGET_MAX:
+                coming.append(theirs[: forgetting.FORGET_MAX])
+    if batch.forgotten not in coming:
+        told = f"forgets {batch.forgotten}, and no tombstone that comes next asks for it"
+        raise Failure("changelog", f"batch {batch.number} {told}")
+    return model.forget_id(*(model.documents[ordinal].id for ordinal in batch.forgotten))
 
 
-def _oldest(batch: Told, before: Sequence[Told], retention: Retention) -> int:
-    """Return the first ordinal that the retention leaves, as it is written in the README."""
-    count = batch.first_ordinal - retention.documents if retention.documents else 0
-    begins = [each.number for each in (*before, batch) if each.opens is not None]
-    if retention.time is None or not begins or begins[0] >= batch.number:
-        return max(0, count)
-    timed = before[begins[0] :]
-    young = [each for each in timed if each.time > batch.time - retention.time]
-    first = young[0].first_ordinal if young else batch.first_ordinal
-    return max(count, first if not young or young[0] is not timed[0] else 0)
+class Aging:
+    """What a batch says of what is forgotten, held against one record at a time."""
+
+    def __init__(
+        self,
+        batch: Told,
+        before: Sequence[Told],
+        model: SequentialModel,
+        retention: Retention | None,
+    ) -> None:
+        """Begin a batch; the *retention* was in force all the time. None: it was changed."""
+        self._batch, self._model, self._retention = batch, model, retention
+        self._memory = retention and Memory(retention.documents, retention.time, retention.least)
+        windows = sum(each.opens is not None for each in before)
+        last = before[-1] if before else Told(-1, 0, 0, {}, [], [])
+        untold = batch.time < 0 and not (windows or last.horizon)
+        if batch.horizon < last.horizon or (batch.time < last.time and not untold):
+            raise self._wrong("goes back in time")
+        self._told = last.time >= 0 and not untold
+        self._time, self._stamps = last.time, {last.time}
+        self._records, self._undated = 0, False
+        opens, first = batch.opens, batch.first_ordinal
+        if opens is not None and opens != Window(windows + 1, first, batch.number, opens.offset):
+            raise self._wrong(f"begins {opens}")
+        self._ages = list(batch.ages)
+
+    def _wrong(self, what: str) -> Failure:
+        return Failure("changelog", f"batch {self._batch.number} {what}")
+
+    def record(self, stamp: int) -> None:
+        """Take the next record, of whatever kind."""
+        self._records += 1
+        self._stamps.add(stamp)
+        self._undated |= stamp < 0 or stamp > self._batch.time  # the clock counts
+
+    def _check_time(self, time: int) -> None:
+        newest = max(self._stamps)
+        if self._told and not self._undated and time != newest:
+            raise self._wrong(f"is of the time {time}, where the newest record is of {newest}")
+        if time < self._time:
+            raise self._wrong(f"goes back in time, from {self._time} to {time}")
+        self._time = time
+
+    def document(self, place: Place) -> None:
+        """Take the last record for a document, which is about to be judged."""
+        model, first = self._model, self._batch.first_ordinal == self._model.next_ordinal
+        begins = first and self._batch.opens is not None
+        if not self._batch.ages:
+            if self._batch.time >= 0 or (self._retention and self._retention.limited):
+                raise self._wrong("does not say when its documents came")
+            model.forget(model.horizon, opens=begins)
+            return
+        age = self._ages.pop(0)
+        if age.place != place:
+            raise self._wrong(f"tells of {age}, where {place} was judged")
+        self._check_time(age.time)
+        if self._memory is None:
+            model.forget(age.horizon, opens=begins)
+        elif model.come(age.time, self._memory) != begins:
+            raise self._wrong(f"begins {self._batch.opens}; the model differs at {place}")
+        if model.horizon != age.horizon:
+            raise self._wrong(f"judges {place} with the horizon {age.horizon}, not {model.horizon}")
+
+    def end(self) -> None:
+        """Check what is forgotten after the batch."""
+        batch, model = self._batch, self._model
+        if not self._records:
+            pass  # without records nothing ages
+        elif self._memory is None:
+            model.forget(batch.horizon, opens=False)
+        else:
+            self._check_time(max(batch.time, self._time))
+            model.pass_time(self._time, self._memory)
+        if batch.horizon != model.horizon:
+            raise self._wrong(f"remembers from {batch.horizon} on, not from {model.horizon}")
 
 
 def windows_at(batches: Sequence[Told]) -> tuple[Window, ...]:
@@ -241,19 +348,20 @@ def windows_at(batches: Sequence[Told]) -> tuple[Window, ...]:
 
 
 def _expect(
-    history: History, each: Input, place: tuple[int, int, int], strict: Sequence[str]
+    history: History,
+    each: Input,
+    place: tuple[int, int, int],
+    strict: Sequence[str],
+    aging: Aging,
 ) -> Expected:
-    forwarded = each.kind in ("document", "passthrough", "tombstone")
-    if each.record.timestamp == FAR_FUTURE and (UNIQUE if forwarded else DEAD) in strict:
+    if _is_refused(each, strict):
         return Expected(each, place, DEAD, "refused")  # as if it had never been a document
-    if each.kind == "tombstone":
-        names = [other.name for other in history.inputs.values() if other.id == each.id]
-        history.model.forget_id(*names, most=forgetting.FORGET_MAX)
     if each.kind in ("passthrough", "tombstone"):
         return Expected(each, place, UNIQUE)
     if each.kind != "document":
         return Expected(each, place, DEAD, each.kind)
     history.inputs[each.name] = each
+    aging.document(each.place)
     horizon = history.model.horizon
     verdict = history.model.judge(each.name, sketch_of(each.text), 0)
     if verdict.verdict == "unique":

@@ -27,10 +27,10 @@ from streamfilter.engine.transactor import StepResult
 from streamfilter.index import buckets, longer, memory
 from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Buckets, Changes
-from streamfilter.matching import batch, overlay
+from streamfilter.matching import batch, forgetting, overlay, past, retention
 from streamfilter.matching.forgetting import Forgetting, removals_of
 from streamfilter.matching.past import Past
-from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.matching.retention import UNLIMITED, Extent, Retention
 from streamfilter.tasks import restore, standby, starting, store, task
 from tests.simulator import chapters, world
 from tests.simulator.disk import SimIndex
@@ -115,7 +115,7 @@ def a_tombstone_read_again_forgets_again(patch: pytest.MonkeyPatch) -> None:
     def decide(prepared: Any, index: Any, *args: Any, reread: bool, **kwargs: Any) -> Any:
         decided = real(prepared, index, *args, reread=reread, **kwargs)
         if reread and prepared.tombstones:
-            asked = Forgetting.of(prepared.tombstones, [], index, first_ordinal=1 << 40)
+            asked = Forgetting.of(prepared.tombstones, [], index, first_ordinal=1 << 40, records=())
             removals = removals_of(asked.stored, index, keys_of)
             index.apply(Changes(index.progress, removals=removals))
         return decided
@@ -418,7 +418,98 @@ def a_batch_knows_no_longer_keys(patch: pytest.MonkeyPatch) -> None:
 
 def time_is_the_clocks(patch: pytest.MonkeyPatch) -> None:
     """What is forgotten follows our clock, not the stream."""
-    patch.setattr(Retention, "stream_time", lambda _, before, records, now: max(before, now))
+
+    def stream_times(self: Any, before: int, records: Any, now: int) -> Any:
+        return np.full(len(records), max(before, now))
+
+    patch.setattr(Retention, "stream_times", stream_times)
+
+
+AGEING = {"retentions": (Retention(documents=2, time=4_000, least=100),), "batch": 5,
+          "template": False, "thin": None, "forgets": 0.0, "rates": CALM}  # fmt: skip
+"""Windows are long, so batches are: no window begins within them."""
+
+
+def one_horizon_for_a_batch(patch: pytest.MonkeyPatch) -> None:
+    """The whole batch is judged as of its last record: a backlog forgets what it brings itself."""
+    only_in_worlds(patch, **AGEING)
+    patch.setattr(Extent, "since", lambda self, documents: np.full(documents, self.horizon))
+
+
+def a_horizon_before_the_batch(patch: pytest.MonkeyPatch) -> None:
+    """The whole batch is judged as of its first record: it remembers too much."""
+    only_in_worlds(patch, **AGEING)
+    real = Retention.extent
+
+    def extent(self: Any, *args: Any, **more: Any) -> Any:
+        found = real(self, *args, **more)
+        if found.horizons is None or not len(found.horizons):
+            return found
+        return replace(found, horizons=np.full_like(found.horizons, found.horizons[0]))
+
+    patch.setattr(Retention, "extent", extent)
+
+
+def documents_came_when_their_batch_ended(patch: pytest.MonkeyPatch) -> None:
+    """A batch says no more than its stream time, and a later one takes it for each document's."""
+    only_in_worlds(patch, **{**AGEING, "retentions": (Retention(time=4_000, least=100),)})
+    patch.setattr(retention, "ages_of", lambda mark: None)
+
+
+def a_window_begins_with_its_batch(patch: pytest.MonkeyPatch) -> None:
+    """Not with its document, so where batches are cut says which buckets are full."""
+    only_in_worlds(patch, **{**AGEING, "retentions": (Retention(documents=2, time=4_000),)})
+    real = Retention.extent
+
+    def extent(self: Any, *args: Any, **more: Any) -> Any:
+        return replace(real(self, *args, **more), cut=None)
+
+    patch.setattr(Retention, "extent", extent)
+
+
+def a_record_read_again_has_its_batchs_horizon(patch: pytest.MonkeyPatch) -> None:
+    """Not the one that it had itself: it may come out, and had not."""
+    only_in_worlds(patch, retentions=(Retention(documents=2, least=100),), forgets=0.0, batch=5)
+    patch.setattr(past, "ages_of", lambda mark: None)
+
+
+FORGETTING = {"forgets": 0.4, "retentions": (UNLIMITED,), "template": False, "thin": None}
+
+
+def a_freed_place_is_taken_in_the_next_batch(patch: pytest.MonkeyPatch) -> None:
+    """What comes with a tombstone finds the buckets as they were when the batch began."""
+    only_in_worlds(patch, **FORGETTING, cap=1, batch=5)
+    patch.setattr(Forgetting, "check_places", lambda self, rows, ordinals: None)
+
+
+def a_part_of_a_tombstone_is_all_of_it(patch: pytest.MonkeyPatch) -> None:
+    """It forgets as many documents as fit, and the rest stays."""
+    only_in_worlds(patch, **FORGETTING)
+    patch.setattr(forgetting, "FORGET_MAX", 1)
+    real = forgetting._Named.of
+
+    def of(self: Any, cause: int) -> list[int]:
+        theirs = real(self, cause)
+        del theirs[: -forgetting.FORGET_MAX]
+        return theirs
+
+    patch.setattr(forgetting._Named, "of", of)
+
+
+def the_first_part_of_a_tombstone_moves_behind_it(patch: pytest.MonkeyPatch) -> None:
+    """A kill between two parts loses the others: the positions say that it was judged."""
+    only_in_worlds(patch, **FORGETTING)
+    patch.setattr(forgetting, "FORGET_MAX", 1)
+    real = transactor.Transactor._decide
+
+    def decide(self: Any, records: Any, *args: Any, **how: Any) -> Any:
+        decided = real(self, records, *args, **how)
+        if decided.prepared.records:
+            return decided
+        first = self._batches.prepared(records[:1])
+        return replace(decided, prepared=first, outcomes=[*first.others.values()])
+
+    patch.setattr(transactor.Transactor, "_decide", decide)
 
 
 def a_window_begins_with_full_buckets(patch: pytest.MonkeyPatch) -> None:
@@ -575,6 +666,14 @@ PLANTED = tuple(
         (nobody_looks_whose_records_lie_between, "refusal"),
         (a_batch_is_ours_by_its_number, "refusal"),
         (time_is_the_clocks, "changelog"),
+        (one_horizon_for_a_batch, "changelog"),
+        (a_horizon_before_the_batch, "changelog"),
+        (documents_came_when_their_batch_ended, "changelog"),
+        (a_window_begins_with_its_batch, "changelog"),
+        (a_record_read_again_has_its_batchs_horizon, "misjudged"),
+        (a_freed_place_is_taken_in_the_next_batch, "state"),
+        (a_part_of_a_tombstone_is_all_of_it, "changelog"),
+        (the_first_part_of_a_tombstone_moves_behind_it, "changelog"),
         (a_record_read_again_has_the_horizon_of_now, "misjudged"),
         (the_forgotten_hide_a_copy, "misjudged"),
         (copies_are_restored_without_pages, "state"),

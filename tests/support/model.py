@@ -31,6 +31,15 @@ class Stored:
     set_size: int
 
 
+@dataclass(frozen=True)
+class Memory:
+    """How much is remembered: so many documents, so many milliseconds; None: any."""
+
+    documents: int | None = None
+    time: int | None = None
+    least: int = 1
+
+
 @dataclass
 class Verdict:
     verdict: str
@@ -101,16 +110,14 @@ class SequentialModel:
         self.window = self.horizon = 0
         self.firsts = [0]
         """With which ordinal each window begins."""
-        self.fresh: list[tuple[Stored, list[int]]] = []
-        """Of the batch under way: who is remembered, and with which keys."""
         self.equal: dict[bytes, list[int]] = {}
         """Who was ever remembered, by the text."""
         self.turned: dict[tuple[int, int], int] = {}
         """How many documents the bucket of a whole text has sent to its pages."""
-        self.turned_before: dict[tuple[int, int], int] = {}
-        """The same when the batch under way began."""
-        self.gone: dict[int, Stored] = {}
-        """Who was forgotten by it."""
+        self.came: dict[int, int] = {}
+        """The stream time of each document, since anything is limited."""
+        self.undated = 0
+        """The first of them, if time is: what was before it counts as come with it."""
 
     def forget(self, horizon: int, *, opens: bool) -> None:
         """Judge from now on without documents below *horizon*, perhaps in a new window."""
@@ -119,27 +126,58 @@ class SequentialModel:
             self.window += 1
             self.firsts.append(self.next_ordinal)
 
-    def forget_id(self, *doc_ids: str, most: int | None = None) -> int:
-        """Nobody meets the documents of these ids from now on, but for more than the oldest *most*.
+    def forget_id(self, *doc_ids: str) -> list[int]:
+        """Take the documents of these ids off all lists; return their ordinals."""
+        gone = [ordinal for ordinal, each in self.documents.items() if each.id in doc_ids]
+        for ordinal in gone:
+            del self.documents[ordinal]
+        for bucket in self.buckets.values() if gone else ():
+            bucket[:] = [ordinal for ordinal in bucket if ordinal in self.documents]
+        return gone
 
-        Their places are kept for this batch.
+    def come(self, time: int, memory: Memory) -> bool:
+        """Forget what the next document of this stream time no longer meets.
+
+        Return whether it begins a window.
         """
-        gone = [ordinal for ordinal, each in self.documents.items() if each.id in doc_ids][:most]
-        self.gone |= {ordinal: self.documents.pop(ordinal) for ordinal in gone}
-        return len(gone)
+        ordinal = self.next_ordinal
+        if not self.firsts[1:] and memory.time is not None:
+            self.undated = ordinal  # nothing was limited before: it counts as come now
+        self.came[ordinal] = time
+        self._age(time, ordinal, memory)
+        opens = self._is_full(time, ordinal, memory)
+        self.forget(self.horizon, opens=opens)
+        return opens
 
-    def end_batch(self) -> None:
-        """Take who was forgotten off the lists, as if the batch had not known them either."""
-        if self.gone:
-            away = {each.ordinal for each, _ in self.fresh} | self.gone.keys()
-            for bucket in self.buckets.values():
-                bucket[:] = [ordinal for ordinal in bucket if ordinal not in away]
-            self.turned = dict(self.turned_before)
-            for me, keys in self.fresh:
-                if me.ordinal not in self.gone:
-                    self._list_all(me, keys)
-        self.gone, self.fresh = {}, []
-        self.turned_before = dict(self.turned)
+    def pass_time(self, time: int, memory: Memory) -> None:
+        """Forget what the next document will not meet, whatever it is."""
+        self._age(time, self.next_ordinal, memory)
+
+    def _age(self, time: int, ordinal: int, memory: Memory) -> None:
+        oldest = self.horizon
+        if memory.documents is not None:
+            oldest = max(oldest, ordinal - memory.documents)
+        if memory.time is not None and self.came:
+            dated = range(max(oldest, self.undated), ordinal)
+            young = (each for each in dated if self.came.get(each, -1) > time - memory.time)
+            first = next(young, ordinal)
+            oldest = first if first > self.undated else oldest
+        self.horizon = oldest
+
+    def _is_full(self, time: int, ordinal: int, memory: Memory) -> bool:
+        """Whether the newest window holds a quarter of what is remembered, and enough of it."""
+        if memory.time is not None and len(self.firsts) == 1:
+            return True
+        first = self.firsts[-1]
+        alive = len(self.firsts) - bisect_right(self.firsts, self.horizon) + 1
+        held, passed = ordinal - first, time - self.came.get(first, time)
+        shares = [0.0]
+        if memory.documents is not None:
+            shares.append(4 * held / memory.documents)
+        if memory.time is not None:
+            shares.append(4 * passed / memory.time)
+        enough = held >= memory.least or passed >= 86_400_000
+        return max(shares) >= 1 and enough and alive < 5
 
     def judge(self, doc_id: str, sketches, row: int) -> Verdict:
         contents, samples = sketches.contents, sketches.contents.samples
@@ -160,7 +198,6 @@ class SequentialModel:
         if verdict.verdict == "unique":
             self.documents[me.ordinal] = me
             self.equal.setdefault(me.fingerprint, []).append(me.ordinal)
-            self.fresh.append((me, keys))
             self._list_all(me, keys)
         return verdict
 

@@ -51,6 +51,7 @@ class Stage:
             bootstrap,
             dict.fromkeys((self.input, self.unique, self.duplicates, self.dead_letter), partitions),
             replication=replication,
+            config={"retention.ms": "-1"},  # stories are older than a broker's week
         )
 
     def configuration(self, *, state: str = "state", **sections: Mapping[str, Any]) -> Path:
