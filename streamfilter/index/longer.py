@@ -12,7 +12,7 @@ bytes, so a restore makes the same keys. The key that they are mixed onto is sec
 
 Residue: with one band "behind its own" is slot 0, its own first one, and a record of one field
 has no other slots at all. Their members agree in those slots, so a step that takes only them does
-not split: it is room for more of the same, `ROOM` times the cap. At 128 slots and the default
+not split: it is room for more of the same. At 128 slots and the default
 recall only a threshold of 1 plans one band; other slots would change the keys of stored indexes.
 """
 
@@ -23,20 +23,21 @@ import numpy as np
 from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.similarity.columns import I64, U8, U64
 
-STEPS = (3, 3, 6, 6)
+STEPS = (2, 2, 2, 3, 3, 6)
 """Slots that each longer key has in addition. A pair of similarity s goes along with each with
-probability s ** step: three slots shed half of the variants at .79 and a third of the copies at
-.87, six slots shed three quarters of the one, and more than half of the other."""
+probability s ** step. Short steps keep a document under the shortest key that has room for it: its
+copies share a key of 12 slots two and a half times as often as one of 18."""
 
 DEPTH = len(STEPS)
 
-ROOM = 8
-"""A longer key's bucket lists so many times what the others list: what it holds is rarer, and a
-document that finds no place under a longer key either loses more than one that does at first."""
+ROOM = 4
+"""A longer key's bucket lists so many times the square of what the others list, and at most 255
+(the default of 8 gives 255): what it holds is rarer, and a document that finds no place under a
+longer key either loses more than one that does at first."""
 
-WEIGHTS = (2, 3, 4, 6, 8)
-"""What it says for a pair to share a key that is so many steps long: of six slots at first, in
-proportion to the slots that are seen to agree."""
+WEIGHTS = (6, 8, 10, 12, 15, 18, 24)
+"""What it says for a pair to share a key that is so many steps long: of six slots at first, the
+slots that are seen to agree."""
 
 _WORD = 8
 _OFFSET = np.uint64(0x9E3779B97F4A7C15)  # else 0 and no slots would stay 0
@@ -45,7 +46,7 @@ _FACTORS = (np.uint64(0xD6E8FEB86659FD93), np.uint64(0x9FB21C651E98DF25))
 
 def cap_at(cap: int, depth: int) -> int:
     """Return how many documents a bucket *depth* steps down lists, if the others list *cap*."""
-    return cap if not depth else min(ROOM * cap, BUCKET_CAP_MAX)
+    return cap if not depth else min(ROOM * cap * cap, BUCKET_CAP_MAX)
 
 
 def longer(keys: U64, signatures: U8, columns: I64, *, bands: int, depth: int) -> U64:

@@ -189,7 +189,11 @@ def test_the_most_similar_are_compared_not_those_that_share_most_bands(tmp_path)
         assert attacked(index, Flooding(1_000, 12, 0), seed=1, batch=100).recall >= 0.98
 
 
-@pytest.mark.parametrize("flood", FLOODS, ids=lambda flood: f"{flood.variants}-{flood.changes}")
+@pytest.mark.parametrize(
+    "flood",
+    [*FLOODS, Flooding(3_000, 12, 0.93)],
+    ids=lambda flood: f"{flood.variants}-{flood.changes}",
+)
 def test_a_flood_of_variants_does_not_hide_the_copies_that_follow(flood, tmp_path):
     """Before buckets split: 575 of 600 copies came out as unique behind 80 variants."""
     with closing(open_index(tmp_path / "index", IDENTITY)) as index:

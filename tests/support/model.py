@@ -72,12 +72,12 @@ def estimate(a: Stored, b: Stored, slots: int) -> float:
 
 
 def trail(key: int, signature: bytes, band: int | None, bands: int) -> Iterator[int]:
-    """*key*, and the longer keys of a band: its next 3, 6, 12 and 18 slots, from its share on."""
+    """*key*, and the longer keys of a band: and its next 2, 4, 6, 9, 12 and 18 slots."""
     yield key
     if band is None:
         return
     place = (band + 1) * len(signature) // bands
-    for step in (3, 3, 6, 6):
+    for step in (2, 2, 2, 3, 3, 6):
         slots = [signature[(place + i) % len(signature)] for i in range(step)]
         place += step
         key = mixed(key, int.from_bytes(bytes(slots), "little"))
@@ -215,20 +215,20 @@ class SequentialModel:
             bucket, turned = self.buckets.setdefault(place, []), self.turned.get(place, 0)
             if turned or len(bucket) >= self.cap:
                 self.turned[place] = turned + 1
-                page = mixed(key, 1 + turned // min(8 * self.cap, 255))
+                page = mixed(key, 1 + turned // min(4 * self.cap**2, 255))
                 bucket = self.buckets.setdefault((self.window, page), [])
             bucket.append(me.ordinal)
             return
         for depth, each in enumerate(trail(key, me.signature, band, bands)):
             bucket = self.buckets.setdefault((self.window, each), [])
-            if len(bucket) < (min(8 * self.cap, 255) if depth else self.cap):
+            if len(bucket) < (min(4 * self.cap**2, 255) if depth else self.cap):
                 bucket.append(me.ordinal)
                 return
 
     def _listed(self, me: Stored, key: int, band: int, bands: int) -> list[tuple[int, int]]:
         """Who is listed under *key*, or under a longer one of *me*, and what that key weighs."""
         found: list[tuple[int, int]] = []
-        keys = zip(trail(key, me.signature, band, bands), (2, 3, 4, 6, 8), strict=True)
+        keys = zip(trail(key, me.signature, band, bands), (6, 8, 10, 12, 15, 18, 24), strict=True)
         for each, weight in keys:
             buckets = self._buckets_of(each)
             if not buckets:  # a longer key is only begun where this one was full
