@@ -59,7 +59,7 @@ def classes_in_context(points: U32) -> U8:
         return found
     is_mark = found == MARK
     if not (is_mark[1:] & (found[:-1] & LETTER == 0)).any():  # all of them are marks of letters
-        np.putmask(found, is_mark, np.uint8(LETTER))
+        found ^= is_mark.view(np.uint8) * np.uint8(LETTER ^ MARK)  # a mask takes 100 times as long
         return found
     marks = np.flatnonzero(is_mark)
     heads = np.diff(marks, prepend=-1) > 1

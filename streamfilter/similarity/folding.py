@@ -166,9 +166,11 @@ def folding(how: Normalisation) -> Folding:
     return Folding(how)
 
 
-def needs_context(values: U32) -> I64:
-    """Return the places of *values* that must be normalised with their neighbours, rising."""
-    special = np.flatnonzero(values >= SPECIAL)
+def needs_context(values: U32, special: I64) -> I64:
+    """Return the places of *values* that must be normalised with their neighbours, rising.
+
+    All that are no code points are at the places *special*.
+    """
     found = values[special]
     hard = found == CONTEXT
     marks = special[(found & np.uint32(MARK)) != 0]

@@ -144,9 +144,11 @@ class Normaliser:
         """Do what *values* say of *points*, by Python's own tables where it must be."""
         special = np.flatnonzero(values >= SPECIAL)
         invisible = special[values[special] == NOTHING]
-        points, _ = _without(points, invisible, bounds)
-        values, bounds = _without(values, invisible, bounds)
-        context = needs_context(values)
+        if invisible.size:
+            points, _ = _without(points, invisible, bounds)
+            values, bounds = _without(values, invisible, bounds)
+            special = np.flatnonzero(values >= SPECIAL)
+        context = needs_context(values, special)
         if context.size:
             edits = self._between_spaces(points, bounds, context, separator)
             values, bounds = edits.of(values, bounds)
