@@ -22,6 +22,7 @@ from streamfilter.config.configuration import Config, ConfigError, Reading
 from streamfilter.documents.schemas import SchemasAway
 from streamfilter.process import standard
 from streamfilter.process.cures import CURES
+from streamfilter.process.limits import small_limits
 from streamfilter.process.logs import MASKER
 from streamfilter.stops import ExitCode, Problem, Refused, Temporary
 
@@ -76,6 +77,7 @@ def command(
             if create and all(problem.warning for problem in problems):
                 made = topics.create_outputs(reading.config)
             problems += topics.inspect(reading.config, made=made)
+            problems += _limits(reading.config)
             if not any(each.key.startswith("input") for each in problems if not each.warning):
                 problems += check_records(reading.config)
             if retention_for(reading.config).limited:
@@ -92,6 +94,15 @@ def command(
     if unreachable and len(unreachable) == len(answer.wrong):
         return ExitCode.TEMPORARY
     return ExitCode.CONFIG if answer.wrong else ExitCode.OK
+
+
+def _limits(config: Config) -> list[Problem]:
+    """Return which limits of this process are too low for `run`, whose own may be others."""
+    if config.index.scope == "topic":
+        return []
+    from streamfilter.kafka.needs import need_of
+
+    return [replace(each, warning=True) for each in small_limits(need_of(config))]
 
 
 def _properties(config: Config, known: list[Problem]) -> list[Problem]:

@@ -39,6 +39,8 @@ class Memory:
     """All write buffers together, half of it for band keys."""
     front_bytes: int = 192 * MIB
     """The front that knows what was never written, allocated as it fills; 0 for none."""
+    share: int = 1
+    """Among how many indexes of this process its open files are shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def _database(buffers: WriteBufferManager, memory: Memory, *, create: bool) -> O
     options.set_write_buffer_size(MIB)
     # The log is replayed at start. It would grow until the smallest family fills its buffer.
     options.set_max_total_wal_size(memory.memtable_bytes)
-    options.set_max_open_files(_open_files())
+    options.set_max_open_files(_open_files(memory.share))
     options.set_max_background_jobs(2)
     # Else whoever drops a family of a window deletes its files, too: that write waits for it.
     options.set_avoid_unnecessary_blocking_io(True)
@@ -95,12 +97,12 @@ def _database(buffers: WriteBufferManager, memory: Memory, *, create: bool) -> O
     return options
 
 
-def _open_files() -> int:
+def _open_files(share: int) -> int:
     """Leave half of the process's file descriptors to Kafka, HTTP and the rest."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return OPEN_FILES_MAX
-    return max(32, min(OPEN_FILES_MAX, soft // 2))
+    return max(32, min(OPEN_FILES_MAX, soft // 2 // share))
 
 
 def _bands(cache: Cache, buffer_bytes: int, *, fronted: bool) -> Options:

@@ -40,6 +40,16 @@ def listed(config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS)
     raise Retriable(f"{said}; {unreachable.explained(config)}")
 
 
+def brokers_of(admin: AdminClient) -> int:
+    """Return how many brokers there are.
+
+    Raises:
+        LogError: they do not answer.
+    """
+    with kafka_errors("asking for the brokers"):
+        return len(admin.list_topics(timeout=CALL_SECONDS).brokers)
+
+
 @contextmanager
 def asked_once(*, cure: str | None = None) -> Iterator[None]:
     """Turn a `LogError` inside the block into the end of whoever does not ask again.

@@ -192,6 +192,7 @@ class Assembly:
                 max(TASK_MEMORY_MIN, memory.index_cache // share),
                 max(TASK_MEMORY_MIN, memory.memtable // share),
                 memory.miss_filter // share,
+                share,
             ),
             policy=policy_for(self.config),
         )

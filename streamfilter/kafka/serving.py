@@ -23,7 +23,7 @@ from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.seeds import seed_at
 from streamfilter.kafka import clients, topics
-from streamfilter.kafka.asking import CALL_SECONDS, LOOK_SECONDS_MIN, unanswered
+from streamfilter.kafka.asking import CALL_SECONDS, LOOK_SECONDS_MIN, brokers_of, unanswered
 from streamfilter.kafka.assembling import Assembly
 from streamfilter.kafka.layout import Partitions
 from streamfilter.kafka.questions import ask_for_id
@@ -32,6 +32,7 @@ from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase
 from streamfilter.process.health import Health, State
+from streamfilter.process.limits import Need, refuse_small_limits
 from streamfilter.stops import ConfigError, Refused, Stop
 
 T = TypeVar("T")
@@ -152,6 +153,9 @@ def _assemble(
     found = start.patiently(patient_look(config, admin, start.clock))
     if problems := topics.problems_of(config, found):
         raise ConfigError(problems)
+    tasks = topics.tasks_of(config, found)
+    if tasks > 1:
+        refuse_small_limits(Need(tasks, start.patiently(lambda: brokers_of(admin))))
     for warning in topics.warnings_of(config, found):
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)

@@ -1,5 +1,8 @@
 """What the tasks of one process share: bounds of memory, and the loop's heartbeat."""
 
+import subprocess
+import sys
+from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -15,6 +18,7 @@ from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.tasks.service import TURN_SECONDS, Service
 from tests.kafka.scripted import FakeClock, FakeMembership
+from tests.support.stage import Stage
 
 QUEUE = "queued.max.messages.kbytes"
 
@@ -100,3 +104,25 @@ def test_quick_turns_ask_the_group_once() -> None:
     tasks = Tasks(16, seconds=0.001)
     tasks.service.turn()
     assert len(tasks.membership.polled) == 1
+
+
+def test_a_start_counts_what_its_tasks_open_and_check_says_it(
+    make_stage: Callable[..., Stage],
+) -> None:
+    stage = make_stage(partitions=3)
+    process = stage.start(index={"scope": "partition"}, prefix=["prlimit", "--nofile=200:200"])
+    assert process.wait_for_exit() == 78, process.told("was not refused")
+    said = "may open 200 files; expected at least 264 for 3 tasks (brokers: 1)"
+    assert said in process.log.read_text()
+    config = stage.configuration(index={"scope": "partition"})
+    check = [sys.executable, "-m", "streamfilter", "check", "--connect", "--config", str(config)]
+    done = subprocess.run(
+        ["prlimit", "--nofile=200:200", *check], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout
+    assert said in done.stdout
+    assert "ulimit -n 264" in done.stdout
+    process = stage.start(index={"scope": "partition"}, prefix=["prlimit", "--nofile=200:300"])
+    process.wait_for_state("running")
+    assert "the limit of open files is raised from 200 to 264" in process.log.read_text()
+    assert process.terminate() == 0

@@ -74,10 +74,10 @@ def test_the_control_groups_above_count_too(
     monkeypatch.setattr(limits, "CGROUPS", mounted)
     monkeypatch.setattr(limits, "PROCESSES", tmp_path)
     assert above in list(groups_of(tmp_path / "self" / "cgroup", mounted))
-    assert not list(limits._threads_of_the_groups())
+    assert not list(limits._threads_of_the_groups(limits.ONE))
     (above / "pids.max").write_text("100\n")
     (above / "pids.current").write_text("30\n")
-    (problem,) = limits._threads_of_the_groups()
+    (problem,) = limits._threads_of_the_groups(limits.ONE)
     assert "may have 100 threads and has 30 now" in str(problem)
     assert "TasksMax=" in problem.cure
 
@@ -141,9 +141,35 @@ def test_a_port_in_use_is_refused_before_anything_is_touched(tmp_path: Path) -> 
 
 def test_no_limit_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    monkeypatch.setattr(limits, "_threads_of_the_groups", lambda: iter(()))
+    monkeypatch.setattr(limits, "_threads_of_the_groups", lambda _: iter(()))
     limits.refuse_small_limits()
     monkeypatch.setattr(resource, "getrlimit", lambda _: (3, 3))
     with pytest.raises(ConfigError) as refused:
         limits.refuse_small_limits()
     assert len(refused.value.problems) == 2
+
+
+@pytest.mark.parametrize(("hard", "raised"), [(4_096, 604), (604, 604), (603, None)])
+def test_many_tasks_raise_the_limit_of_open_files_or_are_refused(
+    monkeypatch: pytest.MonkeyPatch, hard: int, raised: int | None
+) -> None:
+    """Eight tasks on one broker need more than a shell's 256, and clients wait without sockets."""
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    for threads in ("_threads_of_the_user", "_threads_of_the_groups"):
+        monkeypatch.setattr(limits, threads, lambda _: iter(()))
+    if raised is None:
+        with pytest.raises(ConfigError, match="may open 603 files; expected at least 604"):
+            limits.refuse_small_limits(limits.Need(8, 1))
+        return
+    limits.refuse_small_limits(limits.Need(8, 1))
+    assert asked == [(raised, hard)]
+
+
+def test_the_need_of_many_tasks_covers_what_they_were_seen_to_open() -> None:
+    """64 tasks on one broker: 2,324 files at a restore, and 528 threads."""
+    assert (limits.Need(1, 3).files, limits.Need(1, 3).threads) == (FILES_MIN, THREADS_MIN)
+    assert limits.Need(64, 1).files >= 2_324
+    assert limits.Need(64, 1).threads >= 528
+    assert limits.Need(4, 3).files >= 185

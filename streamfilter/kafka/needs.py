@@ -1,0 +1,23 @@
+"""What `run` will need of the system, as far as topics and brokers say it."""
+
+from __future__ import annotations
+
+from streamfilter.config.configuration import Config
+from streamfilter.kafka.asking import asked_once, brokers_of
+from streamfilter.kafka.clients import admin_client
+from streamfilter.kafka.topics import described, tasks_of
+from streamfilter.process.limits import Need
+
+
+def need_of(config: Config) -> Need:
+    """Return what a process needs that owns all tasks of *config*.
+
+    Raises:
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    """
+    admin = admin_client(config)
+    found = described(config, admin)
+    if config.index.scope == "topic" or config.input.topic not in found:
+        return Need()
+    with asked_once():
+        return Need(tasks_of(config, found), brokers_of(admin))
