@@ -41,7 +41,8 @@ def _state(name: str) -> str:
 
 HEALTH = Row("Health", (
     Chart("State", "What each process is doing. One works, others stand by; with index.scope: "
-          "partition all work. paused:disk and paused:dead_letters wait for you.",
+          "partition all work. paused:disk and paused:dead_letters wait for you; "
+          "unreachable waits for a broker.",
           "none", (Query(_state("state"), "{{instance}} {{state}}"),), Form.NAMES, width=6),
     Chart("Records a second", "Input records whose transaction was committed.",
           "cps", (Query(rate("records_consumed_total"), "records"),), Form.NUMBER, width=3),

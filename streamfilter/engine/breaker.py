@@ -23,10 +23,12 @@ class Breaker:
         self._share = share
         self._batches: deque[tuple[int, int]] = deque()
         self._records = self._rejected = 0
+        self._example = ""
         self.tripped = False
 
-    def add(self, records: int, rejected: int) -> None:
-        """Count one committed batch."""
+    def add(self, records: int, rejected: int, example: str = "") -> None:
+        """Count one committed batch; *example* says of one rejected record where and why."""
+        self._example = example or self._example
         self._batches.append((records, rejected))
         self._records += records
         self._rejected += rejected
@@ -42,6 +44,7 @@ class Breaker:
         """Return what is to be said to a person."""
         return (
             f"{self._rejected} of the last {self._records} records could not be read "
-            f"(limits.dead_letter_share is {self._share:g}); look at the dead letters, mend "
-            "the producer or the configuration, and restart"
+            f"(limits.dead_letter_share is {self._share:g})"
+            + (f", such as {self._example}" if self._example else "")
+            + "; look at the dead letters, mend the producer or the configuration, and restart"
         )

@@ -144,9 +144,13 @@ class Observer:
         lag: Positions | None,
         topic: str,
     ) -> None:
-        """Show how far a task has come; without a new *lag* the last one stays."""
+        """Show how far a task has come; without a new *lag* the last one stays.
+
+        While no broker is reached there is none: what the client knows of ends is old.
+        """
         self._positions |= {f"{topic}/{p}": offset for p, offset in positions.items()}
-        self._lag |= {f"{topic}/{p}": behind for p, behind in (lag or {}).items()}
+        if self._health.status.state is not State.UNREACHABLE:
+            self._lag |= {f"{topic}/{p}": behind for p, behind in (lag or {}).items()}
         self._health.report(positions=dict(self._positions), lag=dict(self._lag))
         self._hold(index)
         if self._lag:
@@ -296,10 +300,19 @@ class Observer:
         else:
             self._health.enter(state, detail)
             self._show_partitions(state)
+            if state is State.UNREACHABLE:
+                self._forget_lag()
         self._said = worth
         self._behind = self._behind or (state is State.RUNNING and before.state is not state)
-        level = logging.INFO if worth else logging.DEBUG
+        usual = logging.WARNING if state in _TROUBLE else logging.INFO
+        level = usual if worth else logging.DEBUG
         logger.log(level, "%s%s", state, f": {detail}" if detail else "", extra=self._counts())
+
+    def _forget_lag(self) -> None:
+        """Show that nobody knows the lag, nor which process works."""
+        self._lag.clear()
+        self._health.report(lag={}, owners={})
+        self._metrics.lag(nan, None)
 
     def _counts(self) -> dict[str, int]:
         """Return what a line about the state says in figures, as far as it is known."""
@@ -326,6 +339,9 @@ class Observer:
         logger.info("%s", message)
 
 
+_TROUBLE = frozenset({State.UNREACHABLE, State.FENCED, State.PAUSED_DISK,
+                      State.PAUSED_DEAD_LETTERS, State.PAUSED_SCHEMAS})  # fmt: skip
+"""What a person may have to act upon: logged as a warning."""
 _PAUSES = {
     State.PAUSED_DISK: "disk",
     State.PAUSED_DEAD_LETTERS: "dead_letters",

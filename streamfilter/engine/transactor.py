@@ -186,7 +186,7 @@ class Transactor:
         """Seconds that the next batch was waited for."""
         self._owed: _Owed | None = None
         self.waits_for = ""
-        """Why the last step that found the schemas away did."""
+        """Why the last step that found the schemas away, or the disk full, did."""
 
     def step(self, timeout: float) -> StepResult:
         """Move one batch, or what of the last one is still to be done."""
@@ -259,7 +259,7 @@ class Transactor:
         first_ordinal, self.standing = self.standing.next_ordinal, after
         self._held = self._held[len(records) :]
         self._reached = {}
-        self._parts.breaker.add(len(records), decided.prepared.rejected)
+        self._parts.breaker.add(len(records), *decided.prepared.rejected)
         if self._refusals.committed(records):
             self._parts.observer.note("deliveries are watched no more")
             self._transactions.worn = True  # a producer that is not watched sends faster
@@ -328,7 +328,7 @@ class Transactor:
         try:
             applied = self._index.apply(owed.changes)
         except DiskFull as error:
-            self._parts.observer.note(str(error))
+            self.waits_for = str(error)
             return StepResult.DISK_FULL
         kill_point("index.applied")
         self._owed = None

@@ -20,12 +20,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.index.errors import IndexDamaged, IndexLocked, IndexRefused
+from streamfilter.index.errors import IndexDamaged, IndexLocked, IndexRefused, IndexRemoved
 from streamfilter.index.forks import abandon_in_children
 
 LOCK_NAME = "lock"
 MARKER_NAME = "index.json"
 DATABASE_NAME = "rocksdb"
+CURRENT = "CURRENT"
+"""RocksDB's file that says which of its files are the database: always there."""
 OURS = frozenset({LOCK_NAME, MARKER_NAME, MARKER_NAME + ".new", DATABASE_NAME})
 MARKER_BYTES_MAX = 1 << 20
 
@@ -213,9 +215,20 @@ def clear(path: Path) -> None:
 
 
 def space_of(path: Path) -> tuple[int, int]:
-    """Return the bytes that a database's files in *path* occupy, and those that are left for us."""
-    total = 0
-    for entry in os.scandir(path):
-        with suppress(FileNotFoundError):  # a compaction has just removed it
-            total += entry.stat(follow_symlinks=False).st_size
-    return total, shutil.disk_usage(path).free
+    """Return the bytes that a database's files in *path* occupy, and those that are left for us.
+
+    Raises:
+        IndexRemoved: there is no such directory, or not its main file.
+    """
+    total, names = 0, set()
+    try:
+        for entry in os.scandir(path):
+            names.add(entry.name)
+            with suppress(FileNotFoundError):  # a compaction has just removed it
+                total += entry.stat(follow_symlinks=False).st_size
+        free = shutil.disk_usage(path).free
+    except FileNotFoundError:
+        raise IndexRemoved(f"{path}: was removed while it was open") from None
+    if CURRENT not in names:
+        raise IndexRemoved(f"{path}: its files were removed while it was open")
+    return total, free

@@ -7,11 +7,23 @@ text, so that everyone else can catch a kind of trouble instead of comparing str
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from streamfilter.stops import no_room
+
+ROOM_BYTES = 256 << 20
+"""To be free before a full disk counts as mended: two write buffers and what merges them."""
+
+
+def _left(path: Path | None) -> str:
+    """Return what is left on the file system of *path*, in words, if anybody knows."""
+    for place in (path, *path.parents) if path else ():
+        with suppress(OSError):
+            return f" ({shutil.disk_usage(place).free >> 20} are left)"
+    return ""
 
 
 class IndexFault(Exception):
@@ -53,14 +65,20 @@ class IndexUnavailable(IndexFault):
     """
 
 
+class IndexRemoved(IndexDamaged):
+    """Somebody removed the directory of an open index: a person's deed, and no disk's fault."""
+
+
 class DiskFull(IndexFault):
     """A write found no space. Nothing of it is visible; apply the same changes again later.
 
     The message is a service's, which waits; who ends has other words for the same `fact`.
     """
 
-    def __init__(self, fact: str) -> None:
-        super().__init__(f"{fact}; free some space and it goes on by itself")
+    def __init__(self, fact: str, path: Path | None = None) -> None:
+        """Say the *fact*, and with the index's *path* how much is left there and wanted."""
+        wanted = f"at least {ROOM_BYTES >> 20} MiB{_left(path)}"
+        super().__init__(f"{fact}; free some space, {wanted}, and it goes on by itself")
         self.fact = fact
 
 
@@ -79,7 +97,7 @@ def translated(error: Exception, path: Path) -> IndexFault:
     text = str(error)
     lowered = text.lower()
     if any(phrase in lowered for phrase in _FULL):
-        return DiskFull(f"{path}: the disk is full ({text})")
+        return DiskFull(f"{path}: the disk is full ({text})", path)
     if any(phrase in lowered for phrase in _LOCKED):
         return IndexLocked(f"{path}: another process has this index open ({text})")
     # RocksDB wraps what the system refused into "Corruption: IO error: ..." at times, so that is
@@ -97,7 +115,7 @@ def file_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if no_room(error):
-            raise DiskFull(f"{path}: the disk is full ({error})") from error
+            raise DiskFull(f"{path}: the disk is full ({error})", path) from error
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOMEM):
             raise IndexUnavailable(f"{path}: cannot be used now: {error}") from error
         raise IndexRefused(f"{path}: cannot be used: {error}") from error

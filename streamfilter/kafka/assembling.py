@@ -33,6 +33,7 @@ from streamfilter.kafka.layout import Partitions
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.topics import Topics
+from streamfilter.kafka.unreachable import Reach
 from streamfilter.kafka.watching import TopicsWatch, refuse_stranded
 from streamfilter.matching.audit import Rates
 from streamfilter.matching.batch import Rules
@@ -106,9 +107,12 @@ class Assembly:
         watch = TopicsWatch(self.config, self.admin, self.partitions, self.clock)
         watch.expect(self.config.input.topic, self.input_id)
 
+        statistics = self.observer.statistics
+        reach = Reach(self.config, lambda: statistics.away_since)
+
         def look() -> Layout:
             watch.look()
-            refuse_stranded(self.observer.statistics)
+            refuse_stranded(statistics)
             return self.partitions.layout
 
         return Service(
@@ -120,6 +124,7 @@ class Assembly:
             standbys=self._standbys(),
             tasks=self.tasks,
             look=look,
+            away=reach.detail,
         )
 
     def _standbys(self) -> Standbys:

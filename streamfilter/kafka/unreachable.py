@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from streamfilter.config.configuration import Config
 
 HEARD_MAX = 8
 HELD_MAX = 100
 _SOURCE = re.compile(r"^\w+ \[[^]]*\] \[thrd:.*?\]: ")
-_WHEN = re.compile(r" \(after \d+ms in state (\w+)[^)]*\)")
+_WHEN = re.compile(r" \(after \d+ms in state (\w+)(?:, \d+ identical error\(s\) suppressed)?\)")
+_WHO = re.compile(r"^(?:\w+: )?(?:\w+://)?(?:\w+Coordinator: )?\S+?(?:/-?\w+)?: ")
+"""Which of a client's connections to a broker it was."""
+GROUP_SECONDS = 60.0
+GROUPS_MAX = 100
 CURES = (
     ("Failed to resolve", "check the host's name in kafka.common.bootstrap.servers"),
     ("Connection refused", "nothing listens there: check host and port, and that the broker runs"),
@@ -54,6 +60,31 @@ def timeless(text: str) -> str:
     return _WHEN.sub(r" (in state \1)", text)
 
 
+class LineGroups:
+    """Lets one line of librdkafka's through a minute, of those that say the same of a broker.
+
+    A process has five clients and more, each with several connections to each broker, and each
+    says every second or two that it was refused: 2,300 lines came of an outage of 25 s.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def passes(self, record: logging.LogRecord) -> bool:
+        """Return whether *record* is written; then it says how many before it were not."""
+        said = _WHO.sub("", _SOURCE.sub("", record.getMessage()), count=1)
+        now = self._clock()
+        begun, held = self._seen.pop(said, (-GROUP_SECONDS, 0))
+        new = now - begun >= GROUP_SECONDS
+        self._seen[said] = (now, 0) if new else (begun, held + 1)
+        if len(self._seen) > GROUPS_MAX:
+            del self._seen[next(iter(self._seen))]
+        if new and held:
+            record.suppressed = held
+        return new
+
+
 class Listening(logging.Filter):
     """Hears failures in librdkafka's own log lines; cuts from them how long each took."""
 
@@ -62,6 +93,10 @@ class Listening(logging.Filter):
         """Hear all of *logger*'s lines; written are those that the process's level lets through."""
         logger.setLevel(logging.DEBUG)
         logger.addFilter(cls())
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._groups = LineGroups()
 
     _held: deque[logging.LogRecord] | None = None
     """Lines that wait for the end of whoever asks once; None: nobody does."""
@@ -75,7 +110,7 @@ class Listening(logging.Filter):
         if record.levelno >= level > logging.DEBUG and self._held is not None:
             self._held.append(record)
             return False
-        return record.levelno >= level
+        return record.levelno >= level and self._groups.passes(record)
 
     @classmethod
     @contextmanager
@@ -106,6 +141,27 @@ def cure() -> str:
     """Return what to do about the cause."""
     reason = cause()
     return next((cure for words, cure in CURES if words in reason), CURE if reason else PATIENCE)
+
+
+class Reach:
+    """Says in one sentence since when no broker is reached; empty while one is."""
+
+    def __init__(self, config: Config, away_since: Callable[[], int]) -> None:
+        """Begin; *away_since* is `Statistics.away_since`."""
+        self._config, self._away_since = config, away_since
+        self._since, self._said = 0, ""
+
+    def detail(self) -> str:
+        """Return the sentence, the same as long as it is the same outage."""
+        since = self._away_since()
+        if since != self._since:
+            at = datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
+            self._since = since
+            self._said = (
+                f"no broker is reached since {at}: {explained(self._config)}; nothing is lost, and "
+                "it goes on by itself when one answers"
+            )
+        return self._said if since else ""
 
 
 def explained(config: Config) -> str:

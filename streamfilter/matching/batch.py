@@ -57,9 +57,14 @@ class Prepared:
     """What it took to prepare it, by stage; perhaps while the batch before was committed."""
 
     @property
-    def rejected(self) -> int:
-        """Return how many records could not be read."""
-        return sum(isinstance(each, Malformed) for each in self.others.values())
+    def rejected(self) -> tuple[int, str]:
+        """Return how many records could not be read, and of the last one its place and why."""
+        broken = [(row, each) for row, each in self.others.items() if isinstance(each, Malformed)]
+        if not broken:
+            return 0, ""
+        row, why = broken[-1]
+        at = self.records[row].source
+        return len(broken), f"{at.topic}/{at.partition} at {at.offset} ({why.code}: {why.message})"
 
     @property
     def tombstones(self) -> list[Tombstone]:

@@ -24,6 +24,10 @@ SILENT_SECONDS = 20.0
 """A client that was not heard for so long, by the reports' own clock, is gone."""
 STRANDED_REPORTS = 2
 """So many in a row without a broker to ask: one may have come just before it began again."""
+AWAY_REPORTS = 2
+"""So many in a row without a connection before no broker counts as reached."""
+MEMBER = "owner"
+"""Role of the client that is in the group."""
 _ASKED = frozenset({"configured", "learned"})
 """Where a broker's address is from; the others are a coordinator's name, or nobody's."""
 
@@ -66,6 +70,8 @@ class _Report(msgspec.Struct):
     name: str
     ts: int
     """Microseconds of a clock that never jumps."""
+    time: int = 0
+    """Unix time in seconds."""
     msg_cnt: int = 0
     msg_size: int = 0
     tx: int = 0
@@ -95,6 +101,17 @@ class Statistics:
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._clients: dict[str, dict[str, _Client]] = {}
+        self._alone: list[int] = []
+        """Unix times of the group member's reports in a row that show no connection."""
+
+    @property
+    def away_since(self) -> int:
+        """Return since when no broker is reached, as Unix time; 0: one is, or nobody knows.
+
+        The group's member says it: it has a connection as long as the process lives. One report
+        without any may fall into a restart of a broker, and does not count yet.
+        """
+        return self._alone[0] if len(self._alone) >= AWAY_REPORTS else 0
 
     def stranded(self) -> list[str]:
         """Return the clients' names that have no broker to ask, and will not get one again."""
@@ -121,6 +138,8 @@ class Statistics:
         grown = {name: max(0.0, now - before.get(name, 0)) for name, now in counters.items()}
         client.seconds, client.counters, client.levels = read.ts / 1e6, counters, _levels(read)
         client.lonely = 0 if _asks_somebody(read) else client.lonely + 1
+        if role == MEMBER:
+            self._alone = [] if _is_connected(read) else [*self._alone[:1], read.time]
         for name in [n for n, c in clients.items() if client.seconds - c.seconds > SILENT_SECONDS]:
             del clients[name]
         self._tell(role, grown, _together([each.levels for each in clients.values()]))
@@ -131,6 +150,10 @@ _REPORT = msgspec.json.Decoder(_Report)
 
 def _asks_somebody(read: _Report) -> bool:
     return any(broker.source in _ASKED for broker in read.brokers.values())
+
+
+def _is_connected(read: _Report) -> bool:
+    return any(broker.state == "UP" for broker in read.brokers.values())
 
 
 def _counters(read: _Report) -> dict[str, float]:

@@ -233,8 +233,10 @@ class Metrics:
             self._add("activity_seconds_total", now - self._lapped, activity)
             self._lapped = now
 
-    def lag(self, records: int, waiting_since: float | None) -> None:
+    def lag(self, records: float, waiting_since: float | None) -> None:
         """Set how many offsets the input's end is ahead, and since when (Unix time) some wait.
+
+        NaN: nobody knows.
 
         The age is made at each scrape: a loop that does not turn must not freeze it.
         """

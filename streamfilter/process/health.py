@@ -21,6 +21,8 @@ class State(StrEnum):
     STARTING = "starting"
     STANDBY = "standby"
     """Waits for a task that another process owns. Ready: a rollout would hang otherwise."""
+    UNREACHABLE = "unreachable"
+    """No broker is reached: it waits, and nobody knows how much there is to do."""
     RESTORING = "restoring"
     RUNNING = "running"
     PAUSED_DISK = "paused:disk"

@@ -31,6 +31,7 @@ from streamfilter.index.errors import (
     IndexDamaged,
     IndexFault,
     IndexLocked,
+    IndexRemoved,
     IndexUnavailable,
 )
 from streamfilter.index.protocol import Index
@@ -70,6 +71,7 @@ class Service:
         standbys: Standbys | None = None,
         tasks: int = 1,
         look: Callable[[], Layout | None] = lambda: None,
+        away: Callable[[], str] = lambda: "",
     ) -> None:
         """Begin with no task.
 
@@ -83,6 +85,7 @@ class Service:
             tasks: how many there are; further partitions of the changelog are of no use.
             look: called once a turn; says how many partitions topics have, as far as it is known,
                 and may end the process (`watching.TopicsWatch.look`).
+            away: says why no broker is reached; empty if one is.
         """
         self._membership, self._new_task = membership, new_task
         self._observer, self._clock = observer, clock
@@ -94,6 +97,7 @@ class Service:
         self._rebuilt: set[int] = set()
         self._wait = STANDBY_SECONDS
         self._polled_at = clock.monotonic()
+        self._away = away
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Work until *stopping*, then finish the batch and leave the group.
@@ -220,9 +224,10 @@ class Service:
         A disk that damages it again needs a person, not a loop of restores.
         """
         number = task.plan.number
-        if number in self._rebuilt:
+        if number in self._rebuilt and not isinstance(error, IndexRemoved):
             raise SchemeMismatch(f"{error}; it was restored once already: look at the disk")
-        self._rebuilt.add(number)
+        if not isinstance(error, IndexRemoved):
+            self._rebuilt.add(number)
         task.rebuild(str(error))
         return StepResult.RETRY
 
@@ -249,13 +254,14 @@ class Service:
         return self._replace(task, error)
 
     def _state(self) -> tuple[State, str]:
-        """Return what the process is doing: the task furthest from working speaks for all."""
-        if not self._tasks:
-            if self._membership.member().generation < 0:
-                return State.STARTING, "joining the group"
-            return self._standbys.doing
-        worst = max(self._tasks.values(), key=lambda task: _WORRY.index(task.state))
-        return worst.state, worst.detail
+        """Return what the process is doing: what is furthest from working speaks for all."""
+        doing = [(task.state, task.detail) for task in self._tasks.values()]
+        if not doing and self._membership.member().generation < 0:
+            doing = [(State.STARTING, "joining the group")]
+        doing = doing or [self._standbys.doing]
+        if away := self._away():
+            doing.append((State.UNREACHABLE, away))
+        return max(doing, key=lambda each: _WORRY.index(each[0]))
 
     def close(self) -> None:
         """Close every task, then leave the group: the next owner must find us gone."""
@@ -294,10 +300,12 @@ _WAITS = {
     StepResult.TRIPPED: PAUSED_SECONDS,
 }
 _WORRY = (
+    State.STANDBY,
     State.RUNNING,
     State.RESTORING,
     State.STARTING,
     State.PAUSED_SCHEMAS,
+    State.UNREACHABLE,
     State.PAUSED_DEAD_LETTERS,
     State.PAUSED_DISK,
 )

@@ -189,7 +189,7 @@ class Task:
         if step is StepResult.SCHEMAS_AWAY:
             return State.PAUSED_SCHEMAS, f"{transactor.waits_for}; it goes on by itself"
         if step is StepResult.DISK_FULL:
-            return State.PAUSED_DISK, "free some space; it goes on by itself"
+            return State.PAUSED_DISK, transactor.waits_for
         if step is StepResult.TRIPPED:
             return State.PAUSED_DEAD_LETTERS, self._parts.breaker.reason
         return State.RUNNING, ""

@@ -128,9 +128,11 @@ def test_a_broker_that_is_killed_is_missed_and_met_again(scene: Scene) -> None:
     scene.until_told(LOST)
     scene.until(
         lambda status: (
-            status["state"] == "standby" and "asking for the offsets of" in status["detail"]
+            status["state"] == "unreachable"
+            and not status["ready"]
+            and "no broker is reached since" in status["detail"]
         ),
-        "a standby that says what it waits for",
+        "a process that says since when it reaches no broker",
     )
     scene.kafka.nodes[0].start()
     scene.goes_on()

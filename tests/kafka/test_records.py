@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Callable
 
 import pytest
@@ -281,7 +282,13 @@ def test_too_many_dead_letters_stop_the_intake_and_say_so(stage: Stage) -> None:
     process = stage.start(batch={"documents": 50}, **SETTINGS)
     status = process.wait_for_state("paused:dead_letters")
     assert "could not be read" in status["detail"]
+    example = rf"such as {stage.input}/0 at \d+ \(invalid_json: .+\); look at the dead letters"
+    assert re.search(example, status["detail"])
     assert not status["ready"]
+    lines = map(json.loads, process.log.read_text().splitlines())
+    (said,) = [each for each in lines if each["message"].startswith("paused:dead_letters: ")]
+    assert said["level"] == "warning"
+    assert re.search(example, said["message"])
     taken = len(stage.outputs()["dead_letter"])
     assert taken < 300
     assert process.terminate() == 0

@@ -67,6 +67,9 @@ def test_the_breaker_trips_on_a_share_and_not_on_the_first_bad_record() -> None:
     breaker.add(RECORDS_MIN, RECORDS_MIN // 2)
     assert breaker.tripped
     assert "51 of the last 101" in breaker.reason
+    breaker.add(1, 1, "in/0 at 7 (missing_text: no /text)")
+    breaker.add(1, 0)
+    assert "such as in/0 at 7 (missing_text: no /text); look at" in breaker.reason
 
 
 def test_the_breaker_forgets_what_is_long_ago() -> None:

@@ -85,6 +85,45 @@ def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
     assert total(series, "false_positive_probability_sum_total") == 0.25
 
 
+@pytest.mark.parametrize("state", State)
+def test_what_a_person_may_have_to_act_upon_is_a_warning(state, caplog):
+    caplog.set_level("DEBUG")
+    to = Destinations("u", "d", "x", 1, {}, {})
+    Observer(Metrics(), Health(), SystemClock(), to).enter(state, "why")
+    (said,) = caplog.records
+    calm = {State.STARTING, State.STANDBY, State.RESTORING, State.RUNNING, State.DRAINING}
+    assert (said.levelname == "WARNING") is (state not in calm)
+    assert said.message == f"{state}: why"
+
+
+def test_a_lag_is_unknown_while_no_broker_is_reached():
+    health, metrics = Health(), Metrics()
+    to = Destinations("u", "d", "x", 1, {}, {})
+    observer, index = Observer(metrics, health, SystemClock(), to), MemoryIndex(slots=4)
+    observer.standing(index, {0: 5}, {0: 3}, "in")
+    assert scraped(metrics)["streamfilter_consumer_lag_records", ()] == 3
+    observer.enter(State.UNREACHABLE, "why")
+    observer.standing(index, {0: 5}, {0: 0}, "in")
+    assert health.status.lag == {}
+    assert not health.ready
+    assert isnan(scraped(metrics)["streamfilter_consumer_lag_records", ()])
+    assert isnan(scraped(metrics)["streamfilter_consumer_lag_seconds", ()])
+    observer.enter(State.RUNNING)
+    observer.standing(index, {0: 5}, {0: 1}, "in")
+    assert scraped(metrics)["streamfilter_consumer_lag_records", ()] == 1
+
+
+def test_an_index_that_is_closed_is_counted_no_more():
+    health, metrics = Health(), Metrics()
+    to = Destinations("u", "d", "x", 1, {}, {})
+    observer, index = Observer(metrics, health, SystemClock(), to), MemoryIndex(slots=4)
+    observer.tailing(index, 0)
+    observer.closed(index)
+    observer.closed(index)
+    assert health.status.documents == 0
+    assert scraped(metrics)["streamfilter_index_documents", ()] == 0
+
+
 def test_what_is_forgotten_is_counted_and_what_is_left_is_shown_of_all_indexes_together():
     metrics = Metrics()
     metrics.batch(BatchReport.of(OUTCOMES, applied=Applied(expired=4, removed=2)))

@@ -1,0 +1,167 @@
+"""No broker is reached: the process says so, is not ready, and knows no lag."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streamfilter.config.configuration import load_config
+from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.kafka.unreachable import GROUP_SECONDS, LineGroups, Reach, timeless
+from streamfilter.monitoring.client_statistics import Statistics
+from tests.support.filter_process import FilterProcess
+from tests.support.stage import Stage
+from tests.support.topics import Input
+
+QUICK = {"transaction_timeout": "4s", "session_timeout": "6s"}
+LAG = r"(?m)^streamfilter_consumer_lag_records (\S+)$"
+LINES_MAX = 20
+"""Of librdkafka's, in an outage of half a minute; there were thousands."""
+
+
+def documents(first: int, count: int) -> list[Input]:
+    texts = (" ".join(f"word{n * 10 + i}" for i in range(10)) for n in range(first, first + count))
+    return [Input(json.dumps({"id": text[:12], "text": text}).encode()) for text in texts]
+
+
+def lag_of(process: FilterProcess) -> float:
+    found = re.search(LAG, process.get("/metrics") or "")
+    return float(found[1]) if found else math.nan
+
+
+def known(count: int) -> Callable[[dict[str, object]], bool]:
+    return lambda status: (
+        status.get("index_documents") == count and status.get("state") == "running"
+    )
+
+
+@pytest.mark.slow(60)
+def test_an_outage_is_unreachable_not_ready_and_without_a_lag_until_a_broker_is_back(
+    tmp_path: Path,
+) -> None:
+    """It was a green "standby" while "another process of the group works", with a lag of 0."""
+    with RealKafka() as kafka, closing(Stage(kafka.bootstrap, tmp_path)) as stage:
+        process = stage.start(kafka={"common": {"bootstrap.servers": kafka.bootstrap}, **QUICK})
+        stage.produce(documents(0, 10))
+        process.wait_for(known(10), what="work")
+        process.wait_for(lambda _: lag_of(process) == 0, what="a lag")
+        kafka.nodes[0].kill()
+        status = process.wait_for_state("unreachable")
+        assert not status["ready"]
+        assert status["live"]
+        assert "no broker is reached since 20" in status["detail"]
+        assert kafka.bootstrap in status["detail"]
+        process.wait_for(lambda s: s["lag"] == {}, what="no lag")
+        process.wait_for(lambda s: not s["tasks"], what="the end of its session")
+        assert process.status()["lag"] == {}
+        assert math.isnan(lag_of(process))
+        kafka.nodes[0].start()
+        kafka.wait_until_ready()
+        stage.produce(documents(10, 10))
+        process.wait_for(known(20), what="work again")
+        process.wait_for(lambda _: lag_of(process) == 0, what="a lag again")
+        assert process.terminate() == 0
+        lines = list(map(json.loads, process.log.read_text().splitlines()))
+        ours = [line for line in lines if line["message"].startswith("unreachable: ")]
+        assert [line["level"] for line in ours] == ["warning"]
+        theirs = [line for line in lines if line["logger"] == "streamfilter.librdkafka"]
+        assert 0 < len(theirs) <= LINES_MAX
+
+
+@pytest.mark.slow(30)
+def test_a_directory_that_is_removed_under_its_owner_is_made_again(stage: Stage) -> None:
+    """The README allows it at any time; the process ended with 70 and a traceback."""
+    process = stage.start()
+    state = stage.directory / "state"
+    for number in range(2):
+        stage.produce(documents(number * 50, 50))
+        process.wait_for(known(50 * number + 50), what="work")
+        shutil.rmtree(state)
+        process.wait_for(
+            lambda _, times=number + 1: (
+                process.log.read_text().count("is removed and restored from") == times
+            ),
+            what="a restore",
+        )
+        process.wait_for(known(50 * number + 50), what="the same documents")
+        assert (state / "index.json").exists()
+    assert process.terminate() == 0
+    assert {name: len(came) for name, came in stage.outputs().items()} == {
+        "unique": 100,
+        "duplicates": 0,
+        "dead_letter": 0,
+    }
+
+
+def report(second: int, *states: str) -> str:
+    brokers = {str(n): {"state": state, "source": "learned"} for n, state in enumerate(states)}
+    times = {"ts": second * 1_000_000, "time": second}
+    return json.dumps({"name": "owner#1", **times, "brokers": brokers})
+
+
+def test_two_reports_of_the_member_without_a_connection_are_an_outage_from_the_first_on() -> None:
+    statistics = Statistics(lambda *_: None)
+    seen = []
+    for second, states in ((5, ("UP",)), (10, ("DOWN", "INIT")), (15, ("DOWN",)), (20, ("DOWN",))):
+        statistics.heard("owner", report(second, *states))
+        statistics.heard("data", report(second, "UP"))
+        seen.append(statistics.away_since)
+    statistics.heard("owner", report(25, "DOWN", "UP"))
+    assert [*seen, statistics.away_since] == [0, 0, 10, 10, 0]
+
+
+def test_an_outage_has_one_sentence_and_the_next_one_its_own() -> None:
+    since = [0]
+    reach = Reach(load_config((), {}), lambda: since[0])
+    assert reach.detail() == ""
+    since[0] = 1_000
+    first = reach.detail()
+    assert "since 1970-01-01T00:16:40+00:00" in first
+    assert "nothing is lost" in first
+    assert reach.detail() is first
+    since[0] = 0
+    assert reach.detail() == ""
+
+
+def line(text: str) -> logging.LogRecord:
+    return logging.LogRecord("streamfilter.librdkafka", logging.ERROR, "", 0, text, (), None)
+
+
+def test_what_many_connections_say_of_one_broker_is_one_line_a_minute() -> None:
+    now = [0.0]
+    groups = LineGroups(lambda: now[0])
+    refused = "Connect to ipv4#127.0.0.1:{} failed: Connection refused (in state CONNECT)"
+    who = (
+        "FAIL [rdkafka#consumer-1] [thrd:127.0.0.1:9092/bootstrap]: 127.0.0.1:9092/bootstrap: ",
+        "FAIL [rdkafka#producer-2] [thrd:TxnCoordinator]: TxnCoordinator: 127.0.0.1:9092: ",
+        "FAIL [a] [thrd:GroupCoordinator]: GroupCoordinator: 127.0.0.1:9092: ",
+        "ERROR [a] [thrd:127.0.0.1:9092/1]: 127.0.0.1:9092/1: ",
+        "_TRANSPORT: 127.0.0.1:9092/1: ",
+        "_TRANSPORT: sasl_ssl://127.0.0.1:9092/1: ",
+    )
+    passed = [groups.passes(line(each + refused.format(9092))) for each in who]
+    assert passed == [True, *[False] * 5]
+    assert groups.passes(line(who[0] + refused.format(9093))), "another broker"
+    assert groups.passes(line("MAXPOLL [a] [thrd:main]: maximum poll interval exceeded"))
+    now[0] += GROUP_SECONDS
+    again = line(who[0] + refused.format(9092))
+    assert groups.passes(again)
+    assert again.suppressed == 5  # type: ignore[attr-defined]
+
+
+def test_how_often_librdkafka_held_a_line_back_is_no_part_of_it() -> None:
+    said = "x:1: Connect failed (after {}ms in state CONNECT{})"
+    held = ", 30 identical error(s) suppressed"
+    assert (
+        timeless(said.format(1, held))
+        == timeless(said.format(2, ""))
+        == ("x:1: Connect failed (in state CONNECT)")
+    )
