@@ -47,14 +47,20 @@ def test_nothing_is_unpickled_evaluated_or_given_to_a_shell(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_question_goes_to_the_coordinator_of_a_group(path):
-    """librdkafka's issue 4605: it aborts the process if the connection is cut meanwhile."""
+    """librdkafka's issue 4605: it aborts the process if the connection is cut meanwhile.
+
+    `reset` alone asks: a person runs it, with no service, and a second run finishes the first.
+    """
     named = {
         node.attr
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute)
     }
     asked = {name for name in named if "consumer_group" in name}
-    assert asked <= {"consumer_group_metadata"}  # which asks nobody
+    allowed = {"consumer_group_metadata"}  # which sends no request
+    if path.relative_to(PACKAGE) == Path("kafka/resetting.py"):
+        allowed |= {"describe_consumer_groups", "delete_consumer_groups"}
+    assert asked <= allowed
 
 
 def test_the_window_is_on_loopback_unless_told_otherwise():
