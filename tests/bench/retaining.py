@@ -81,7 +81,8 @@ class Subject:
     def take(self, number: int) -> None:
         """Probe and write batch *number*, as the pipeline does."""
         keys, documents = keys_of(number), documents_of(number)
-        extent = self.retention.extent(self.index.progress, self.index.windows)
+        first = np.full(1, -1, np.int64)  # a window begins with a batch: nothing else cuts them
+        extent = self.retention.extent(self.index.progress, self.index.windows, times=first)
         progress, mark = step_of(number, number * BATCH, BATCH)
         progress = replace(progress, horizon=extent.horizon)
         mark = replace(mark, horizon=extent.horizon)

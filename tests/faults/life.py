@@ -47,6 +47,8 @@ on."""
 CUT_SECONDS = 30
 """Until a changelog is cut off: a try that fails is repeated after 10 s."""
 READY_SECONDS = 300
+LONG_AGO = 200 * 24 * 3_600_000
+"""Milliseconds before now, when a story begins whose timestamps run faster than our clock."""
 TICK_SECONDS = 0.1
 FENCED, TEMPORARY = 76, 75
 PROTOCOLS: dict[str, Callable[[int], dict[str, str]]] = {
@@ -83,6 +85,7 @@ class Life:
         limited: bool = False,
         forgets: bool = False,
         retention: Retention = UNLIMITED,
+        speed: int = 0,
         sketchers: int = 0,
         launch: Callable[..., Child] = Child,
     ) -> None:
@@ -102,6 +105,7 @@ class Life:
             limited: some records have timestamps that the input takes and the outputs refuse, and
                 each filter has a disk of its own, if we may mount one.
             forgets: some records are tombstones that forget documents.
+            speed: how much faster the timestamps run than our clock; 0: they are of the present.
             retention: how much is remembered; half of the stories come back later than that.
             sketchers: worker processes of each filter. Texts are so long then, and batches so full,
                 that there is something to do for them.
@@ -121,10 +125,13 @@ class Life:
         self.disks = Disks(directory, workers if limited else 0)
         if limited:
             alter_topic(kafka.bootstrap, self.stage.input, ANY_TIME)
-        reach = reach_of(retention, rate)
+        reach = reach_of(retention, rate, speed)
         seed = random.Random(rng.random())
         length = LONG if sketchers else 1
         story = Story(seed, partitions, odd=limited, forgets=forgets, reach=reach, length=length)
+        if speed:
+            story.pace = round(speed * 1_000 / rate)
+            story.begun -= LONG_AGO
         self.feeder = Feeder(kafka.bootstrap, self.stage.input, story, rate=rate)
         self.feeder.give(40)
         tasks = partitions if scope == "partition" else 1

@@ -26,11 +26,11 @@ EARLY = 200
 """Stories that come back for as long as the run lives."""
 
 
-def reach_of(retention: Retention, rate: float) -> int:
+def reach_of(retention: Retention, rate: float, speed: int = 0) -> int:
     """Return of how many records stories come back, so that every second one was forgotten."""
     if not retention.limited:
         return RECENT
-    by_time = inf if retention.time is None else retention.time / 1_000 * rate
+    by_time = inf if retention.time is None else retention.time / (speed or 1) / 1_000 * rate
     return round(2 * min(by_time, retention.documents or inf))
 
 
@@ -72,9 +72,8 @@ class Story:
         )
 
     def _timestamp(self, number: int) -> int:
-        if self.pace:
-            return self.begun + number * self.pace
-        return time.time_ns() // (1_000 if self._is_odd(number) else 1_000_000)
+        now = self.begun + number * self.pace if self.pace else time.time_ns() // 1_000_000
+        return now * 1_000 if self._is_odd(number) else now
 
     def _key(self, number: int, value: bytes | None) -> bytes:
         """Return a key that no other record has: its own, or an id that is to be forgotten once."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.assembly import WINDOW_DOCUMENTS
+from streamfilter.engine.changelog import decode_batch, encode_batch
 from streamfilter.index.seeds import read_seed
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.matching.retention import Retention
@@ -226,10 +227,10 @@ def forget_a_document(recording: Recording) -> None:
 def age_less(recording: Recording) -> None:
     """Let the first batch that forgets remember what the one before it did."""
     log = recording.changelog[0]
-    batches = [n for n, (_, value) in enumerate(log) if value[1] == 3]
-    horizons = [int.from_bytes(log[n][1][-8:], "little") for n in batches]
-    at = batches[next(n for n, horizon in enumerate(horizons) if horizon)]
-    log[at] = log[at][0], log[at][1][:-8] + bytes(8)
+    batches = {n: decode_batch(value) for n, (_, value) in enumerate(log) if value[1] == 3}
+    at, batch = next(found for found in batches.items() if found[1].mark.horizon)
+    less = dataclasses.replace(batch, mark=dataclasses.replace(batch.mark, horizon=0))
+    log[at] = log[at][0], encode_batch(less)
 
 
 def cut_less(recording: Recording) -> None:

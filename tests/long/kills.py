@@ -28,6 +28,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from streamfilter.assembly import WINDOW_DOCUMENTS
 from streamfilter.bench.machine import machine, versions
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.matching.retention import UNLIMITED, Retention
@@ -56,6 +57,8 @@ FULL_RATE = 100.0
 """Records a second, where a thousand documents are to be forgotten often, or batches to be full."""
 SOAK_RATE = 400.0
 SKETCHERS = 2
+SPEED = 30_000
+"""Milliseconds of a story's timestamps in one of ours: a window holds a day, or thousands."""
 FLAGS = ("limits", "retention", "workers")
 AGEING_ARMED_SHARE = 0.8
 """Of the processes, so that half of all kills are where an index forgets."""
@@ -149,11 +152,12 @@ def _parser() -> argparse.ArgumentParser:
 def retention_of(rng: random.Random, soak: float) -> Retention:
     """Return how much is remembered in a life: so little that windows come and go in it."""
     if soak:
-        return Retention(time=round(soak * 1_000 / SOAK_PERIODS))
+        return Retention(time=round(soak * 1_000 / SOAK_PERIODS), least=WINDOW_DOCUMENTS)
     kind = rng.random()
     return Retention(
-        time=rng.choice((2_000, 4_000, 8_000)) if kind < 0.8 else None,
+        time=rng.choice((2_000, 4_000, 8_000)) * SPEED if kind < 0.8 else None,
         documents=rng.choice((1_000, 1_500)) if kind > 0.6 else None,
+        least=WINDOW_DOCUMENTS,
     )
 
 
@@ -184,6 +188,7 @@ def _life(
         limited=limited,
         forgets=rng.random() < 0.5,
         retention=retention,
+        speed=SPEED if retention.limited and not soak else 0,
         sketchers=sketchers,
     )
 
