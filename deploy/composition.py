@@ -15,6 +15,8 @@ COMPOSE, AVRO, DOCKERFILE = (
     HERE / name for name in ("compose.yaml", "compose.avro.yaml", "Dockerfile")
 )
 OURS, REGISTRY = "streamfilter:demo", "apicurio/"
+UNCHECKED = ["NONE"]
+"""The health check of a service without one; it takes away that of the image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def _service(name: str, raw: Mapping[str, Any], once: bool) -> Service:
         {int(inside): int(outside) for _, outside, inside in ports},
         once,
         {name: how["condition"] for name, how in raw.get("depends_on", {}).items()},
-        "test" in raw.get("healthcheck", {}),
+        raw.get("healthcheck", {}).get("test", UNCHECKED) != UNCHECKED,
     )
 
 

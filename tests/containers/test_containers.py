@@ -12,8 +12,9 @@ import json
 import os
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,19 +96,21 @@ class Composition:
 
     def __init__(self, engine: Engine, *, avro: bool = False) -> None:
         self.engine = engine
-        self._files = ("-f", str(COMPOSE), *(("-f", str(AVRO)) if avro else ()))
+        self._files = (COMPOSE, AVRO) if avro else (COMPOSE,)
         self.parts = (*UP, *(("registry",) if avro else ()))
 
-    def compose(self, *arguments: str) -> str:
-        file = ("-p", PROJECT, *self._files)
-        return self.engine.run("podman-compose", *file, *arguments, timeout=COMPOSE_SECONDS)
+    def compose(self, files: Iterable[Path], *arguments: str) -> str:
+        command = ["podman-compose", "-p", PROJECT]
+        for file in files:
+            command += ["-f", str(file)]
+        return self.engine.run(*command, *arguments, timeout=COMPOSE_SECONDS)
 
     @contextmanager
     def up(self) -> Iterator[None]:
         """All is up, one filter works and the other stands by; then nothing is left of it."""
         self.down()
         try:
-            self.compose("up", "--detach", "--no-build", *self.parts)
+            self.compose(self._files, "up", "--detach", "--no-build", *self.parts)
             self.wait(lambda: filters(self).keys() == {"running", "standby"})
             yield
         finally:
@@ -116,7 +119,8 @@ class Composition:
             self.engine.attempt("podman", "network", "rm", f"{PROJECT}_default")
 
     def down(self) -> None:
-        self.compose("down", "--volumes")
+        """Take down either demo: one that was killed may have left the other."""
+        self.compose((COMPOSE, AVRO), "down", "--volumes")
 
     def container(self, service: str) -> str:
         return f"{PROJECT}_{service}_1"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 
 import compose_spec
@@ -57,12 +58,12 @@ def test_whatever_is_waited_for_says_when_it_is_ready(avro):
 
 def test_the_registry_is_healthy_when_it_answers_and_not_before(url):
     path = f"/{API.strip('/')}/subjects"
-    command = " ".join(RUNNING["registry"]["healthcheck"]["test"][3:])
+    _, command = RUNNING["registry"]["healthcheck"]["test"]
     (port,) = services(avro=True)["registry"].published
     assert f"localhost/{port}" in command
 
     def healthy(at: int) -> bool:
-        here = ["bash", "-c", command.replace(f"localhost/{port}", f"127.0.0.1/{at}")]
+        here = ["sh", "-c", command.replace(f"localhost/{port}", f"127.0.0.1/{at}")]
         return subprocess.run(here, capture_output=True, check=False).returncode == 0
 
     answers = int(url.rpartition(":")[2])
@@ -70,6 +71,23 @@ def test_the_registry_is_healthy_when_it_answers_and_not_before(url):
     assert not healthy(answers)
     Handler.answers[path] = (200, [])
     assert healthy(answers)
+
+
+@each_service
+def test_a_health_check_reads_the_same_to_every_compose(name):
+    """Debian's podman-compose joins the words of a CMD unquoted, and overlooks `disable`.
+
+    The registry was never healthy there, and the generator had the check of a filter.
+    """
+    check = RUNNING[name].get("healthcheck", {})
+    assert "disable" not in check
+    match check.get("test"):
+        case None | ["NONE"] | ["CMD-SHELL", _]:
+            pass
+        case ["CMD", *words]:
+            assert [shlex.quote(word) for word in words] == words, "CMD-SHELL is for a shell"
+        case other:
+            pytest.fail(f"{other} is no health check")
 
 
 @pytest.mark.parametrize(
