@@ -96,6 +96,8 @@ class Observer:
         self._usages: dict[Index, Usage] = {}
         self._changelogs: dict[str, tuple[int, int]] = {}
         """Where each begins, and how many records before what is needed it holds still."""
+        self._faults: dict[str, set[str]] = {}
+        """Changelogs that each fault is known of."""
         self.statistics = statistics or Statistics(metrics.kafka)
         self.spent = metrics.spent
         """Says what the engine's thread did since the last call (`catalogue.ACTIVITIES`)."""
@@ -219,6 +221,12 @@ class Observer:
             self._changelogs[changelog] = start, max(0, needed - start)
         known = self._changelogs.values()
         self._metrics.changelog(*(map(sum, zip(*known, strict=True)) if known else (nan, nan)))
+
+    def changelog_fault(self, fault: str, changelog: str, *, there: bool) -> None:
+        """Show that a *changelog* could not restore its index (`catalogue.CHANGELOG_FAULTS`)."""
+        known = self._faults.setdefault(fault, set())
+        (known.add if there else known.discard)(changelog)
+        self._metrics.changelog_faults(fault, len(known))
 
     def _expected(self, index: Index, usage: Usage) -> float:
         progress = index.progress

@@ -246,6 +246,12 @@ class Log(Protocol):
             Denied: the right to delete records is missing.
         """
 
+    def changelog_start(self) -> int:
+        """Return where the changelog begins, as far as brokers told since the bounds; else -1.
+
+        They are asked now and then, and never waited for.
+        """
+
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
         """Return the offset that *start* means in each of these input partitions (step 4)."""
 

@@ -21,6 +21,15 @@ DENIED_SECONDS = 600.0
 """Rights change seldom, and each try is a line in the brokers' logs."""
 
 
+def said_of_lost_beginning(changelog: str, start: int) -> str:
+    """Return what to say of a changelog whose records before *start* were deleted."""
+    return (
+        f"{changelog} begins at {start}: somebody deleted records that a restore needs. The index "
+        "of this process is whole, and the only copy of what is remembered: keep its directory, "
+        "and back it up (`streamfilter backup`)"
+    )
+
+
 class Trimming:
     """Cuts off one task's changelog."""
 
@@ -37,19 +46,32 @@ class Trimming:
         self._changelog = changelog
         self._start, self._again_at, self._denied = 0, 0.0, False
         self._shown = (-1, -1)
+        self._lost = False
 
     def begins(self, start: int) -> None:
         """Hear from the brokers where the changelog begins."""
         self._start = start
 
+    def lost(self, message: str) -> None:
+        """Say that somebody deleted what a restore would need."""
+        if not self._lost:
+            self._lost = True
+            self._observer.loudly(message)
+            self._observer.changelog_fault("beginning", self._changelog, there=True)
+
     def close(self) -> None:
         """Leave it to another owner."""
+        self._lost = False
+        self._observer.changelog_fault("beginning", self._changelog, there=False)
         self._observer.trimmed(self._changelog, None)
 
     def look(self, windows: Sequence[Window]) -> None:
         """Cut off what came before *windows*, those that are alive, the oldest first."""
         begin = windows[0].offset
         self._show(begin)
+        start = self._log.changelog_start()
+        if start > max(self._start, begin):
+            self.lost(said_of_lost_beginning(self._changelog, start))
         if begin <= self._start or self._clock.monotonic() < self._again_at:
             return
         try:

@@ -27,7 +27,7 @@ from streamfilter.index.options import MIB, Memory
 from streamfilter.index.places import index_of
 from streamfilter.index.protocol import Index
 from streamfilter.kafka import clients, topics
-from streamfilter.kafka.changelog_topic import refuse_changed
+from streamfilter.kafka.changelog_topic import ChangelogWatch, refuse_changed
 from streamfilter.kafka.errors import kafka_errors, stops
 from streamfilter.kafka.layout import Partitions
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
@@ -106,12 +106,14 @@ class Assembly:
             membership = GroupMembership(consumer, self.config.changelog_topic)
         watch = TopicsWatch(self.config, self.admin, self.partitions, self.clock)
         watch.expect(self.config.input.topic, self.input_id)
+        settings = ChangelogWatch(self.config, self.admin, self.clock, self.observer)
 
         statistics = self.observer.statistics
         reach = Reach(self.config, lambda: statistics.away_since)
 
         def look() -> Layout:
             watch.look()
+            settings.look()
             refuse_stranded(statistics)
             return self.partitions.layout
 

@@ -6,15 +6,28 @@ no verdict on the records in them: looked for one by one, each would cost a tran
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import suppress
+from typing import Any
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.ports import LogError
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.ports import Clock, LogError
 from streamfilter.kafka.questions import POLICY_SECONDS
-from streamfilter.kafka.topics import MESSAGE_LIMIT, Topic, problems_of_changelog, settings_of
-from streamfilter.stops import ConfigError, Temporary
+from streamfilter.kafka.topics import (
+    MESSAGE_LIMIT,
+    ConfigResource,
+    Topic,
+    problems_of_changelog,
+    settings_of,
+)
+from streamfilter.stops import ConfigError, Problem, Temporary
+
+ASK_SECONDS = 5.0
 
 
 def refuse_changed(config: Config, admin: AdminClient, limit: int) -> None:
@@ -44,3 +57,39 @@ def refuse_changed(config: Config, admin: AdminClient, limit: int) -> None:
             f"{MESSAGE_LIMIT}={limit}; or start again: batches are then smaller, and a document "
             "whose record is larger becomes a dead letter"
         )
+
+
+class ChangelogWatch:
+    """Looks at the changelog's settings now and then, and never waits for an answer."""
+
+    def __init__(
+        self, config: Config, admin: AdminClient, clock: Clock, observer: Observer
+    ) -> None:
+        self._config, self._admin = config, admin
+        self._clock, self._observer = clock, observer
+        self._ask_at = clock.monotonic()
+        self._answer: Future[Any] | None = None
+        self._said: list[Problem] = []
+
+    def look(self) -> None:
+        """Ask if it is time, and say what is wrong as soon as it is known."""
+        now = self._clock.monotonic()
+        if self._answer is None and now >= self._ask_at:
+            self._ask_at = now + ASK_SECONDS
+            resource = ConfigResource(ConfigResource.Type.TOPIC, self._config.changelog_topic)
+            (self._answer,) = self._admin.describe_configs([resource]).values()
+        if self._answer is not None and self._answer.done():
+            answer, self._answer = self._answer, None
+            with suppress(KafkaException):
+                self._hear(answer.result())
+
+    def _hear(self, entries: Mapping[str, Any]) -> None:
+        settings = {name: str(each.value) for name, each in entries.items() if each.value}
+        problems = problems_of_changelog(self._config, Topic(0, settings), 0)
+        if problems == self._said:
+            return
+        for problem in problems:
+            self._observer.loudly(f"{problem}; nothing is wrong yet, and the next start refuses it")
+        name = self._config.changelog_topic
+        self._observer.changelog_fault("settings", name, there=bool(problems))
+        self._said = problems

@@ -51,7 +51,7 @@ from streamfilter.kafka.questions import (
 )
 from streamfilter.kafka.reader import KafkaChangelogReader, by_us, gets_a_record, record_of
 from streamfilter.kafka.renewing import Renewed
-from streamfilter.kafka.trimming import Cut
+from streamfilter.kafka.trimming import Cut, FirstOffset
 from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
@@ -106,6 +106,7 @@ class KafkaLog:
         self._deliveries = Deliveries(watched=False)
         self._changelog_next = -1
         self._cut = Cut(clients.admin, place.changelog, place.task)
+        self.changelog_start = FirstOffset(clients.admin, place.changelog, place.task).known
 
     def open_producer(self, *, watched: bool = False) -> None:
         """Replace the producer and fence every other with our transactional id (step 1).

@@ -7,10 +7,12 @@ would stand still for as long.
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
@@ -18,9 +20,10 @@ from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Watermarks
 from streamfilter.kafka.asking import asked_once
 from streamfilter.kafka.errors import kafka_errors
-from streamfilter.kafka.questions import CALL_SECONDS, bounds_of
+from streamfilter.kafka.questions import CALL_SECONDS, OffsetSpec, bounds_of
 from streamfilter.stops import Problem
 
+ASK_SECONDS = 5.0
 AclOperation: Any = _admin.AclOperation  # type: ignore[attr-defined]  # exported without types
 
 
@@ -50,6 +53,28 @@ def warnings_of_rights(config: Config, admin: AdminClient) -> list[Problem]:
     got = f"topic {name!r} grows for ever: DELETE is missing, and what is forgotten stays in it"
     cure = f"kafka-acls.sh --add --allow-principal User:... --operation Delete --topic {name}"
     return [Problem("index.changelog", got, cure, warning=True)]
+
+
+class FirstOffset:
+    """Where one partition begins: asked every few seconds, and never waited for."""
+
+    def __init__(self, admin: AdminClient, topic: str, partition: int) -> None:
+        self._admin, self._spot = admin, TopicPartition(topic, partition)
+        self._known, self._ask_at = -1, time.monotonic() + ASK_SECONDS
+        self._answer: Future[Any] | None = None
+
+    def known(self) -> int:
+        """Return the first offset as it was told last; -1: not yet."""
+        if self._answer is None and time.monotonic() >= self._ask_at:
+            self._ask_at = time.monotonic() + ASK_SECONDS
+            (self._answer,) = self._admin.list_offsets(
+                {self._spot: OffsetSpec.earliest()}, request_timeout=CALL_SECONDS
+            ).values()
+        if self._answer is not None and self._answer.done():
+            with suppress(KafkaException):
+                self._known = self._answer.result().offset
+            self._answer = None
+        return self._known
 
 
 class Cut:

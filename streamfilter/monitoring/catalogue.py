@@ -27,6 +27,7 @@ POOLS = ("matched", "identical", "random")
 VERIFICATIONS = ("confirmed", "rejected", "skipped", "missing")
 TRANSACTIONS = ("committed", "aborted", "fenced", "failed")
 REBALANCES = ("assigned", "revoked", "lost")
+CHANGELOG_FAULTS = ("settings", "beginning")
 PAUSES = ("disk", "dead_letters", "schemas")
 WITHHELD = (Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE, Verdict.DROPPED)
 
@@ -209,6 +210,7 @@ CATALOGUE: tuple[Metric, ...] = (
     _unknown("changelog_offset", "Changelog offset the index has applied."),
     _unknown("changelog_start_offset", "Offset that the changelog begins at; of several, the sum, as of changelog_offset."),
     _unknown("changelog_surplus_records", "Changelog offsets before the oldest window that is alive: to be cut off, and there still. Over 0 for long: DELETE on the changelog is missing, or a replica of it is down."),
+    _gauge("changelog_faults", "Changelogs that could not restore their index: settings = brokers may delete from it or refuse it, beginning = records that are needed were deleted.", "fault", CHANGELOG_FAULTS),
     _counter("changelog_bytes_total", "Bytes of batches in the changelog, before compression."),
     _gauge("restore_remaining_records", "Changelog records still to be applied before work starts."),
     _unknown("disk_free_bytes", "Free bytes on the index's disk."),

@@ -280,6 +280,11 @@ class Metrics:
         """Set where all changelogs of the process begin, and what could be cut off; or NaN."""
         self._set(changelog_start_offset=start, changelog_surplus_records=surplus)
 
+    def changelog_faults(self, fault: str, count: int) -> None:
+        """Set of how many changelogs a fault is known."""
+        with self._lock:
+            self._numbers["changelog_faults", fault] = count
+
     def occupied(
         self,
         bytes: int,

@@ -23,6 +23,7 @@ from streamfilter.engine.ports import Layout, Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transactor import Parts, StepResult, Transactor
+from streamfilter.engine.trimming import said_of_lost_beginning
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
@@ -81,6 +82,9 @@ class Starter:
             self._parts.trimming.begins(bounds.start)
         kill_point("start.bounds")
         header = yield from self._keeper.header(bounds)
+        if self._keeper.lost >= 0 and self._parts.trimming is not None:
+            said = said_of_lost_beginning(names.changelog, self._keeper.lost)
+            self._parts.trimming.lost(said)
         if header is None:
             beginning.refuse_lost_changelog(names, committed)
         opened = yield from self._keeper.opened(header, bounds)

@@ -127,6 +127,8 @@ class Keeper:
         self.index = index
         self._header: changelog.Header | None = None
         """What the changelog says of itself; None: nothing was ever committed to it."""
+        self.lost = -1
+        """Where the changelog begins if its beginning was deleted. The index is all there is."""
 
     def header(self, bounds: Watermarks) -> Script[Identity | None]:
         """Return whose changelog it is; None if nothing was ever committed to it."""
@@ -135,6 +137,8 @@ class Keeper:
             while not reader.done:
                 for entry in reader.read(1, READ_SECONDS):
                     try:
+                        if bounds.start > 0 and changelog.kind_of(entry.value) != changelog.HEADER:
+                            return self._without_header(bounds.start)
                         self._header = changelog.decode_header(entry.value)
                         self._refuse_other_group(self._header.group)
                         return self._store.decode(self._header.identity)
@@ -146,6 +150,21 @@ class Keeper:
         finally:
             reader.close()
         return None
+
+    def _without_header(self, start: int) -> Identity:
+        """Return the identity of the index that is there: the changelog does not say it any more.
+
+        Raises:
+            Refusal: there is none.
+        """
+        self.lost = start
+        try:
+            stored = self._store.identity()
+        except IndexDamaged:
+            stored = None
+        if stored is None:
+            raise beginning.refuse_lost_beginning(self._plan.names, start)
+        return stored
 
     def _refuse_other_group(self, group: str) -> None:
         if group not in ("", self._plan.names.group):
@@ -221,6 +240,9 @@ class Keeper:
         if self.index is None:
             self.index = yield from with_room(self._store.open, identity)
         beginning.refuse_future(names, self.index.progress, bounds, empty=empty)
+        if self.index.progress.changelog_offset < self.lost:
+            # What stands at that offset says whose index it is, and there it says nothing.
+            raise beginning.refuse_lost_beginning(names, self.lost)
         if beginning.is_behind_start(self.index.progress, bounds):
             offset = self.index.progress.changelog_offset
             self.wipe(f"it stands at {offset} and {names.changelog} begins at {bounds.start}")
@@ -251,8 +273,14 @@ class Keeper:
         )
 
     def wipe(self, why: str) -> None:
-        """Remove the index that is there, loudly: the changelog has it all."""
+        """Remove the index that is there, loudly: the changelog has it all.
+
+        Raises:
+            Refusal: it has not.
+        """
         self.close()
+        if self.lost >= 0:
+            raise beginning.refuse_lost_beginning(self._plan.names, self.lost)
         self._observer.loudly(
             f"the index in {self._plan.names.where} is removed and restored from "
             f"{self._plan.names.changelog} from its beginning: {why}"

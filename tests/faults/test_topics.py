@@ -19,9 +19,10 @@ from confluent_kafka.admin import (
 
 from tests.faults.chain import says
 from tests.kafka.story import die_at, id_of, records, texts
+from tests.kafka.test_standby import scraped
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
-from tests.support.topics import Input, alter_topic, create_topics, header
+from tests.support.topics import Input, alter_topic, create_topics, end_offsets, header
 
 SEED = 20_261_125
 SETTINGS = {
@@ -191,7 +192,7 @@ def test_new_partitions_of_an_output_are_used_at_once(stage: Stage) -> None:
     into(stage, 0, [f"a text of its own {n} {n * n} {n + 7}" for n in range(40)], 300)
     stage.drain(process)
     assert process.terminate() == 0
-    later = [each for each in stage.outputs()["unique"] if id_of(each) >= "d300"]
+    later = [each for each in stage.outputs()["unique"] if int(id_of(each)[1:]) >= 300]
     assert len({each.source.partition for each in later}) > 1
 
 
@@ -291,3 +292,44 @@ def test_a_changelog_that_takes_less_is_named_and_the_next_start_sends_less(stag
     assert sum(map(len, stage.outputs().values())) == 120
     alter_topic(stage.bootstrap, stage.changelog, {"max.message.bytes": "1000"})
     ended_with(stage.start(**settings(stage)), "max.message.bytes=1000; expected at least 4096")
+
+
+def test_a_changelog_that_loses_its_beginning_is_said_and_the_whole_index_goes_on(
+    stage: Stage,
+) -> None:
+    """No word was said of it, and the next start named a wrong cause and went on with nothing."""
+    process = working(stage)
+    first = end_offsets(stage.bootstrap, stage.changelog)[0]
+    into(stage, 0, texts(random.Random(SEED + 6), 20), 500)
+    stage.drain(process)
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    for future in admin.delete_records([TopicPartition(stage.changelog, 0, first)]).values():
+        future.result(120)
+    heard(process, "somebody deleted records that a restore needs")
+    assert scraped(process, 'changelog_faults{fault="beginning"}') == 1
+    into(stage, 0, texts(random.Random(SEED + 7), 20), 600)
+    stage.drain(process)
+    assert process.terminate() == 0
+    bare = stage.start(**settings(stage), state="bare")
+    ended_with(bare, "somebody deleted its beginning", "whose directory is whole")
+    process = stage.start(**settings(stage))
+    into(stage, 0, texts(random.Random(SEED), 60), 700)  # copies of the first ones
+    stage.drain(process)
+    assert says(process, "somebody deleted records that a restore needs")
+    assert scraped(process, 'changelog_faults{fault="beginning"}') == 1
+    assert process.terminate() == 0
+    unique = [id_of(each) for each in stage.outputs()["unique"]]
+    assert not [name for name in unique if int(name[1:]) >= 700]
+    assert sum(map(len, stage.outputs().values())) == 160
+
+
+def test_a_changelog_that_brokers_may_delete_from_is_said_while_it_works(stage: Stage) -> None:
+    process = working(stage, 20)
+    alter_topic(stage.bootstrap, stage.changelog, {"retention.ms": "86400000"})
+    heard(process, "has retention.ms=86400000; expected -1")
+    assert says(process, "nothing is wrong yet, and the next start refuses it")
+    fault = 'changelog_faults{fault="settings"}'
+    process.wait_for(lambda _: scraped(process, fault) == 1, what="the metric")
+    alter_topic(stage.bootstrap, stage.changelog, {"retention.ms": "-1"})
+    process.wait_for(lambda _: scraped(process, fault) == 0, what="all is well")
+    assert process.terminate() == 0

@@ -70,6 +70,9 @@ class ScriptedLog:
     def changelog_bounds(self) -> Watermarks:
         return Watermarks(0, len(self.changelog))
 
+    def changelog_start(self) -> int:
+        return 0
+
     def trim_changelog(self, before: int) -> bool:
         self._call("trim_changelog")
         return True

@@ -75,6 +75,9 @@ class Notes(Observer):
     def trimmed(self, changelog: str, start: int | None, needed: int = 0) -> None:
         self.shown.append((start, needed))
 
+    def changelog_fault(self, fault: str, changelog: str, *, there: bool) -> None:
+        self.faults = (fault, changelog, there)
+
     def note(self, message: str) -> None:
         self.notes.append(message)
 
@@ -120,3 +123,23 @@ def test_a_right_that_is_missing_is_said_once_with_its_cure_and_asked_for_now_an
     assert "is not cut off, and grows" in note
     assert "Grant DELETE on the topic" in note
     assert brokers.asked == [7] * 3
+
+
+def test_records_that_somebody_deleted_are_said_once_and_our_own_cut_is_none() -> None:
+    brokers, clock, notes = Brokers(), FakeClock(), Notes()
+    log = log_on(brokers)
+    trimming = Trimming(log, clock, notes, "changelog/0")
+    trimming.begins(2)
+    windows = [Window(3, 30, 3, 7)]
+    for start in (2, 7):  # ours, of which the brokers tell before they answer
+        log.changelog_start = lambda start=start: start
+        trimming.look(windows)
+    assert notes.notes == []
+    log.changelog_start = lambda: 8
+    for _ in range(3):
+        trimming.look(windows)
+    (note,) = notes.notes
+    assert "changelog/0 begins at 8: somebody deleted records that a restore needs" in note
+    assert notes.faults == ("beginning", "changelog/0", True)
+    trimming.close()
+    assert notes.faults == ("beginning", "changelog/0", False)

@@ -47,8 +47,10 @@ def next_one(story: Story) -> None:
         forget_offsets(story)
     elif kind < 0.63:
         skip_and_accept(story)
-    elif kind < 0.70:
+    elif kind < 0.68:
         add_partition(story)
+    elif kind < 0.74:
+        beginning_deleted(story)
     else:
         refusal(story)
 
@@ -121,6 +123,39 @@ def skip_and_accept(story: Story) -> None:
     story.world.broker.offsets[p] = turned
     story.skipped[p, known] = turned
     story.accept = True
+
+
+def beginning_deleted(story: Story) -> None:
+    """Somebody deletes the changelog's beginning: whoever has a whole index goes on with it."""
+    changelog = story.world.broker.topics[CHANGELOG][0]
+    disks = [process.disks[0] for process in story.processes]
+    whole = [disk.index.progress.changelog_offset for disk in disks if not disk.damaged]
+    before, most = changelog.start, max(whole, default=-1)
+    if story.shape.tasks > 1 or most <= before or not all(_working(story, p) for p in story.inputs):
+        return
+    changelog.start = story.rng.randint(before + 1, most)
+    story.world.tell("operator", f"deletes the changelog before {changelog.start}")
+    watcher, world = story.watcher, story.world
+    watcher.refusals, world.calm = [], True
+    refused: set[str] = set()  # who may not be started again: it would disturb the others
+    for _ in range(RESTING_ROUNDS):
+        before_it = len(watcher.refusals)
+        for process in story.processes:
+            if process.life is None and process.name not in refused:
+                process.start(accept_positions=story.accept)
+            if process.free:
+                process.turn()
+            if len(watcher.refusals) > before_it:
+                before_it = len(watcher.refusals)
+                refused.add(process.name)
+        world.advance(0.01)
+        if story.done:
+            break
+    else:
+        raise Failure("stuck", f"nobody goes on with a whole index: {watcher.refusals[-1:]}")
+    story.all_down()
+    watcher.refusals, world.calm = None, False
+    changelog.start = before  # and brings it back
 
 
 def add_partition(story: Story) -> None:

@@ -121,6 +121,9 @@ class SimLog:
         partition = self._changelog()
         return Watermarks(partition.start, partition.end)
 
+    def changelog_start(self) -> int:
+        return self._changelog().start
+
     def trim_changelog(self, before: int) -> bool:
         self._query("trim_changelog")
         if not self._world.shape.trims:

@@ -625,6 +625,16 @@ def a_start_believes_the_first_broker(patch: pytest.MonkeyPatch) -> None:
     only_in_worlds(patch, rates={**CALM, "rebalance": 0.1, "crash": 0.01}, tasks=1, processes=3)
 
 
+def a_changelog_without_its_beginning_ends_all(patch: pytest.MonkeyPatch) -> None:
+    """A whole index is of no use once the first record is no header."""
+
+    def refuse(self: Any, start: int) -> Any:
+        raise beginning.refuse_lost_beginning(self._plan.names, start)
+
+    patch.setattr(store.Keeper, "_without_header", refuse)
+    only_in_worlds(patch, rates=CALM, tasks=1)
+
+
 def whoever_gets_a_spare_partition_has_a_task(patch: pytest.MonkeyPatch) -> None:
     """A partition of the changelog is a task, however many there are."""
     patch.setattr(Moves, "among", lambda self, tasks: self)
@@ -688,6 +698,7 @@ PLANTED = tuple(
         (new_partitions_are_read_from_their_end, "changelog"),
         (new_partitions_are_not_taken_up, "stuck"),
         (a_start_believes_the_first_broker, "stop"),
+        (a_changelog_without_its_beginning_ends_all, "stuck"),
         (whoever_gets_a_spare_partition_has_a_task, "bug"),
     )
 )

@@ -84,7 +84,7 @@ class Teller(Observer):
     def _nothing(self, *_: Any, **__: Any) -> None:
         """Metrics and health are tested where they are made."""
 
-    moved = standing = left = transaction = rebalanced = owning = _nothing
+    changelog_fault = moved = standing = left = transaction = rebalanced = owning = _nothing
     restoring = identified = enter = occupying = tailing = alive = _nothing
     spent = trimmed = followed = closed = _nothing
 

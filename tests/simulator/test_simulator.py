@@ -149,6 +149,7 @@ SEEN = {
     "a changelog of other buckets": "becomes that of an index with another bucket_cap",
     "a changelog that another group writes": "Another group writes to the changelog",
     "a next batch that another group wrote": "Another group commits the changelog's very next",
+    "a changelog without its beginning": "deletes the changelog before",
     "a rewritten changelog": "is written anew",
     "a recreated input": "The input is deleted",
     "retention that passed us": "Retention removes input",
