@@ -122,12 +122,13 @@ def test_mixed_scripts_in_one_document_keep_their_words_and_their_pairs():
     one = "The new iPhone 手機の新製品 ราคา arrives in 東京タワー tomorrow with a new chip inside"
     other = one.replace("tomorrow", "today")
     sketches = Sketcher(SCHEMES["default"], seed=SEED).sketch([one, other])
-    assert sketches.contents.set_sizes.tolist() == [21, 21]
+    # The space between the Japanese and the Thai is no character: a pair goes across it.
+    assert sketches.contents.set_sizes.tolist() == [22, 22]
     samples = sketches.contents.samples
     shared = set(samples.tokens[: samples.starts[1]].tolist()) & set(
         samples.tokens[samples.starts[1] :].tolist()
     )
-    assert len(shared) == 21 - 3
+    assert len(shared) == 22 - 3
 
 
 def test_a_text_of_which_the_sample_keeps_nothing_is_a_short_one():
