@@ -134,7 +134,10 @@ class InputFile:
         if packing is None:
             return self._raw
         self._packed_by = packing.name
-        return unpacked(self._raw, packing)
+        content = unpacked(self._raw, packing)
+        if packing_in(content, self.path) is not None:
+            raise BrokenInput(f"{self.path} is packed twice\n    cure: unpack it once")
+        return content
 
     def read_so_far(self) -> tuple[int, str]:
         """Return how far the input has been read, and the digest in hexadecimal, "" without.

@@ -135,6 +135,9 @@ DEFLATE = replace(
 )
 """gzip without its frame, as blocks of Avro are; never that of a file."""
 PACKINGS = (GZIP, BZIP2, XZ, ZSTANDARD)
+_SKIPPABLE = b"\x2a\x4d\x18"
+"""What a frame of Zstandard without content begins with, behind a byte 0x50 to 0x5f: parallel
+packers put one before each other frame."""
 _BLOCK_MAGIC = (b"1AY&SY", b"\x17rE8P\x90")
 """Behind ``BZh9``: a text may begin with those letters."""
 
@@ -143,6 +146,7 @@ _FOREIGN = {
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z e -so IN > OUT"),
     b"Rar!\x1a\x07": ("a RAR archive", "unrar p -inul IN > OUT"),
     b"\x04\x22\x4d\x18": ("packed by lz4", "lz4 -dc IN > OUT"),
+    b"\x5d\x00\x00": ("packed by lzma", "xz -dc IN > OUT"),
     b"\x1f\x9d": ("packed by compress", "gzip -dc IN > OUT"),
     b"\xff\x06\x00\x00sNaPpY": ("packed by snappy", "snzip -dc IN > OUT"),
 }
@@ -165,6 +169,8 @@ def packing_in(raw: BufferedReader, path: str) -> Packing | None:
     for magic, (what, command) in _FOREIGN.items():
         if begin.startswith(magic):
             raise BrokenInput(f"{path} is {what}\n    cure: unpack it, such as by `{command}`")
+    if begin[:1] in b"PQRSTUVWXYZ[\\]^_" and begin[1:4] == _SKIPPABLE:
+        begin = ZSTANDARD.magic
     for packing in PACKINGS:
         if begin.startswith(packing.magic):
             if packing is ZSTANDARD:

@@ -12,6 +12,8 @@ from streamfilter.model import Record
 
 READ_RECORDS, READ_BYTES = 1_000, 1 << 22
 """Read at a time by whoever does not say."""
+BLANK_MAX = 100_000
+"""Lines or rows that are no records, in a stretch: between two of them an interruption is heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def stretches_of(
         else:
             records.append(record)
             held += length
-        if len(records) >= documents or held >= size or end == boundary:
+        if len(records) >= documents or held >= size or blank >= BLANK_MAX or end == boundary:
             yield Stretch(records, start, end, blank, *read())
             start, records, held, blank = end, [], 0, 0
     if end > start:

@@ -25,6 +25,8 @@ CONTENTS_BYTES_MAX = 64 * MIB
 
 _INDEX_NAME = re.compile(r"index|partition-(0|[1-9][0-9]{0,9})", re.ASCII)
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_NOT_OURS = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What fields of another shape raise: JSON's 1e999 is infinite."""
 _SUM = re.compile(r"[0-9a-f]{128}", re.ASCII)
 
 
@@ -100,7 +102,7 @@ def contents(backup: Path) -> list[Copied]:
             names = _distinct([(each.name, None) for each in copies])
             if "index" in names and len(names) > 1:
                 raise ValueError("an index beside those of partitions")
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except (*_NOT_OURS, RecursionError) as error:
             raise IndexDamaged(f"{path}: cannot be read: {error!s:.200}") from error
         for copied in copies:
             _refuse_links(backup, copied)

@@ -17,18 +17,25 @@ def scheme_of(canonical: str) -> Scheme:
         ValueError: this version does not know it, or makes other tokens under the same name
             (a list of stop words has changed, say).
     """
-    values: dict[str, Any] = json.loads(canonical)
+    try:
+        scheme = _scheme_in(json.loads(canonical))
+        same = scheme.algorithm == ALGORITHM and scheme.as_json() == canonical
+    except (TypeError, AttributeError, OverflowError):  # of another shape
+        raise ValueError("this version of streamfilter does not know the index's scheme") from None
+    if not same:
+        raise ValueError("this version of streamfilter makes other tokens than the index holds")
+    return scheme
+
+
+def _scheme_in(values: dict[str, Any]) -> Scheme:
     shingling = {key: _plain(value) for key, value in values.pop("shingling", {}).items()}
     normalisation = Normalisation(**values.pop("normalisation", {}))
     known = {field.name for field in fields(Shingling)}
-    scheme = Scheme(
+    return Scheme(
         **{key: _plain(value) for key, value in values.items()},
         shingling=Shingling(**{key: shingling[key] for key in shingling.keys() & known}),
         normalisation=normalisation,
     )
-    if scheme.algorithm != ALGORITHM or scheme.as_json() != canonical:
-        raise ValueError("this version of streamfilter makes other tokens than the index holds")
-    return scheme
 
 
 def _plain(value: Any) -> Any:

@@ -75,6 +75,28 @@ def test_damage_is_told_with_the_last_good_line(
         assert not desk.unique.exists()
 
 
+def test_frames_without_content_stand_before_and_between_the_others(desk: Desk) -> None:
+    """As parallel packers write them."""
+    marks = [b"\x50\x2a\x4d\x18" + bytes(4), b"\x5f\x2a\x4d\x18\x03\x00\x00\x00abc"]
+    lines = lines_of(stories(40))
+    halves = b"\n".join(lines[:9]) + b"\n", b"\n".join(lines[9:])
+    packed = desk.path / "in.jsonl"
+    packed.write_bytes(marks[0] * 3 + PACK["zst"](halves[0]) + marks[1] + PACK["zst"](halves[1]))
+    assert desk.run(packed) == 0
+    found = desk.unique.read_bytes()
+    assert desk.run(write(desk.path / "plain", lines)) == 0
+    assert desk.unique.read_bytes() == found
+
+
+def test_blank_lines_are_cut_so_that_an_interruption_is_heard(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n" * 250_000 + b'{"id":"a","text":"a story"}\n'))
+    with closing(opened(path, "1MB")) as file:
+        found = [(each.start, each.end, len(each.records)) for each in
+                 file.stretches(documents=9, size=9 << 20, summed=True)]  # fmt: skip
+    assert found == [(1, 100_001, 0), (100_001, 200_001, 0), (200_001, 250_002, 1)]
+
+
 def test_csv_and_avro_are_unpacked_too(desk: Desk) -> None:
     rows = "".join(f"{each['id']},{each['text']}\n" for each in stories(40))
     packed = desk.path / "in.csv.xz"
@@ -107,6 +129,9 @@ def test_without_the_extra_zstandard_says_what_to_install(
         (b"PAR1", "is a Parquet file, not a record on each line\n    cure: read it"),
         (b"Obj\x01", "is an Avro container file"), (b"ORC", "is an ORC file"),
         (b"ARROW1", "is an Arrow file"), ("{}".encode("utf-16"), "is UTF-16"),
+        ("{}".encode("utf-32"), "is UTF-32"), (bytes(257) + b"ustar", "is a tar archive"),
+        (lzma.compress(b"{}", format=lzma.FORMAT_ALONE), "is packed by lzma"),
+        (gzip.compress(gzip.compress(b"{}")), "is packed twice\n    cure: unpack it once"),
     ],
 )  # fmt: skip
 def test_what_is_not_read_is_named_with_the_cure(
@@ -195,6 +220,8 @@ LAYOUTS = {
     "an array of lines": ("[" + ",\n".join(map(json.dumps, ROWS)) + "]", "one JSON array"),
     "a pretty array": ("\ufeff\n" + json.dumps(ROWS, indent=2), "one JSON array"),
     "pretty objects": ("\n".join(json.dumps(each, indent=2) for each in ROWS), "JSON over sev"),
+    "a sequence": ("".join(f"\x1e{json.dumps(each)}\n" for each in ROWS), "a JSON text sequence"),
+    "lines of CR": ("\r".join(map(json.dumps, ROWS)), "lines that end with CR alone"),
     "objects of lines": (json.dumps(ROWS[0]).replace(", ", ",\n"), "JSON over several lines"),
 }  # fmt: skip
 
@@ -209,7 +236,7 @@ def test_json_of_another_layout_is_named_with_the_cure(
     assert desk.run(path) == 65
     error = capsys.readouterr().err
     assert f"{path} is {said}" in error
-    assert "cure: write a line for each" in error
+    assert "\n    cure: " in error
     assert not desk.unique.exists()
 
 

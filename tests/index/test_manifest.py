@@ -111,6 +111,31 @@ def test_contents_of_another_shape_are_a_fault_and_no_bug(backup: Path, broken: 
     assert str(error.value).isprintable()
 
 
+@pytest.mark.parametrize("value", ["1e999", "NaN", "[]", '"x"', "null"])
+@pytest.mark.parametrize("name", ["documents", "next_ordinal", "marker", "files"])
+def test_a_field_of_another_type_is_a_fault_and_no_bug(
+    backup: Path, tmp_path: Path, name: str, value: str
+) -> None:
+    edited(backup, lambda indexes: indexes[0].update({name: "HERE"}))
+    path = backup / CONTENTS_NAME
+    path.write_text(path.read_text().replace('"HERE"', value))
+    refused(backup, tmp_path)
+
+
+@pytest.mark.parametrize("shape", ['"rows": "x"', '"shingling": []', '"bands": null',
+                                   '"normalisation": {"whitespace": {}}'])  # fmt: skip
+def test_a_scheme_of_another_shape_is_refused_when_it_is_opened(
+    backup: Path, tmp_path: Path, shape: str
+) -> None:
+    def change(indexes: list[dict[str, Any]]) -> None:
+        indexes[0]["marker"]["identity"]["scheme"].update(json.loads(f"{{{shape}}}"))
+
+    edited(backup, change)
+    restore(backup, tmp_path / "again")
+    with pytest.raises((ValueError, IndexFault)):
+        Deduplicator.open(tmp_path / "again")
+
+
 def test_the_verb_ends_with_78_and_names_the_file(
     backup: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
