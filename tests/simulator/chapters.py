@@ -217,8 +217,13 @@ def _working(story: Story, p: int) -> bool:
 
 
 def _all_used(story: Story, task: int) -> bool:
+    """Return whether every index remembers a record that the changelog holds still."""
     disks = [process.disks[task] for process in story.processes]
-    return all(disk.used and not disk.damaged for disk in disks)
+    start = story.world.broker.topics[CHANGELOG][task].start
+    return all(
+        disk.used and not disk.damaged and disk.index.progress.changelog_offset >= start
+        for disk in disks
+    )
 
 
 def changelog_deleted(story: Story, p: int) -> Repair | None:

@@ -515,7 +515,7 @@ def the_first_part_of_a_tombstone_moves_behind_it(patch: pytest.MonkeyPatch) -> 
 def a_window_begins_with_full_buckets(patch: pytest.MonkeyPatch) -> None:
     """Lists go over windows: whoever begins one finds no room beside those of the last."""
     patch.setattr(Buckets, "aged", lambda self: self)
-    only_in_worlds(patch, cap=1, retentions=(Retention(documents=2),))
+    only_in_worlds(patch, **{**world.TEMPLATE, "retentions": (Retention(documents=24),)})
 
 
 def the_forgotten_hide_a_copy(patch: pytest.MonkeyPatch) -> None:
