@@ -3,7 +3,7 @@
 An index that is kept is ahead of the outputs or level with them, for the outputs appear only
 when complete. So a run that died is simply run again: what the index already holds is re-read
 as of its own time and gets its first verdict again, the rest is new. The batches of two runs
-differ, the verdicts do not. Lines whose windows are gone meet nobody any more: that is said.
+differ, the verdicts do not. Lines do not meet what was in windows that are gone: that is said.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from streamfilter.files.ahead import at_once, some_ahead
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.files.stretches import Input, Stretch
+from streamfilter.index.ages import first_met
 from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Decided, Prepared, Rules, decide, prepare
@@ -163,14 +164,16 @@ class Engine:
             records, span = records[len(some) :], replace(span, start=end)
 
     def _note_forgotten(self, name: str, number: int, stretch: Stretch) -> None:
-        """Say, at the first line of an input, that it was judged and is forgotten."""
+        """Say, at the first line of an input, that it was judged and what it met is forgotten."""
         if stretch.start > 1:
             return
         (mark,) = self.index.marks_covering(np.array([number]), np.array([stretch.start]))
-        if mark is None:
+        # Its first line met the oldest documents of all, and these may be gone before it is.
+        if mark is None or first_met(mark) < self.index.windows[0].first_ordinal:
             logger.warning(
-                "%s was judged before, and is older than what index.retention and "
-                "index.documents_max remember: lines that are forgotten come out as unique",
+                "%s was judged before, and it or what it met is older than what index.retention "
+                "and index.documents_max remember: lines that are forgotten, or whose first copy "
+                "is, come out as unique",
                 name,
             )
 

@@ -94,6 +94,11 @@ def ages_of(mark: BatchMark) -> Ages | None:
     return ages
 
 
+def first_met(mark: BatchMark) -> int:
+    """Return the first ordinal that the first document of *mark* could see."""
+    return mark.horizon if (ages := ages_of(mark)) is None else int(ages.horizons[0])
+
+
 def _holding(spans: Sequence[Span]) -> list[Span]:
     """Return those of *spans* that hold an offset, by partition: an index keeps no others."""
     return sorted((span for span in spans if span.start < span.end), key=lambda s: s.partition)

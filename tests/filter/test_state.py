@@ -205,4 +205,25 @@ def test_a_state_forgets_what_is_beyond_its_limit_and_the_limit_may_change_at_an
     assert told("b", [0, 1, 5_600, 5], "1000") == ["b-0", "b-1", "b-5600"]
     assert "forgotten" not in capsys.readouterr().err
     told("a", [*range(6_000), *again], "1000")
-    assert "lines that are forgotten come out as unique" in capsys.readouterr().err
+    assert "lines that are forgotten" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_run_that_is_repeated_after_what_it_met_was_dropped_says_so(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own lines are remembered longer than the lines before them."""
+    lines = [json.dumps({"id": n, "text": f"story {n} {n * n} {n + 7}"}) for n in range(6_500)]
+
+    def told(name: str, begin: int, end: int) -> int:
+        source = write(desk.path / name, [line.encode() for line in lines[begin:end]])
+        arguments = desk.arguments(source, state="s", set="index.documents_max=1000")
+        assert main(arguments) == 0
+        return len(desk.duplicates.read_bytes().splitlines())
+
+    assert [told("a", 0, 4_000), told("b", 3_990, 4_000), told("b", 3_990, 4_000)] == [0, 10, 10]
+    assert "judged before" not in capsys.readouterr().err
+    told("c", 4_000, 6_500)
+    assert "judged before" not in capsys.readouterr().err
+    assert told("b", 3_990, 4_000) == 0
+    assert "b was judged before, and it or what it met" in capsys.readouterr().err
