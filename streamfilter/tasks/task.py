@@ -13,6 +13,7 @@ from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
+from streamfilter.tasks.held_back import HeldBack
 from streamfilter.tasks.plan import Plan, Script
 from streamfilter.tasks.starting import Starter
 from streamfilter.tasks.store import IndexStore
@@ -92,6 +93,7 @@ class Task:
         self.state, self.detail = State.STARTING, ""
         self._measure_at = self._lag_at = 0.0
         self._stood_at: Positions = {}
+        self._held = HeldBack(parts.log, parts.clock, plan.names.topic)
         self.partitions: tuple[int, ...] = ()
         """Of the input, as the last start found them."""
         self.restart()
@@ -192,7 +194,7 @@ class Task:
             return State.PAUSED_DISK, transactor.waits_for
         if step is StepResult.TRIPPED:
             return State.PAUSED_DEAD_LETTERS, self._parts.breaker.reason
-        return State.RUNNING, ""
+        return State.RUNNING, str(self._held)
 
     def _show(self, transactor: Transactor) -> None:
         index, parts = self._index, self._parts
@@ -212,8 +214,15 @@ class Task:
 
         Not of what was taken: if nothing is committed any more, what waits here waits too.
         """
-        begin = transactor.waits_from
-        return {p: max(0, end - begin[p]) for p, end in self._parts.log.ends().items()}
+        begin, ends = transactor.waits_from, self._parts.log.ends()
+        self._look_who_holds(begin, ends)
+        return {p: max(0, end - begin[p]) for p, end in ends.items()}
+
+    def _look_who_holds(self, positions: Positions, ends: Positions) -> None:
+        before = str(self._held)
+        self._held.look(positions, ends)
+        if (now := str(self._held)) != before:
+            self._parts.observer.loudly(now or "no open transaction holds the input back any more")
 
     def close(self) -> None:
         """Release everything; an open transaction is aborted."""

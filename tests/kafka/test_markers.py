@@ -153,3 +153,31 @@ def test_a_log_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: 
 
 def _none(*_: object) -> Producer:
     raise AssertionError("nothing is produced here")
+
+
+def test_an_open_transaction_that_holds_the_input_back_is_named(stage: Stage) -> None:
+    """Records waited, nothing was committed, and no word said why."""
+    process = stage.start(**SETTINGS)
+    stage.produce(records(texts(random.Random(SEED + 3), 5)))
+    stage.drain(process)
+    holder = Producer(
+        {"bootstrap.servers": stage.bootstrap, "transactional.id": f"{stage.group}.upstream"}
+    )
+    holder.init_transactions(60)
+    holder.begin_transaction()
+    for each in records(texts(random.Random(SEED + 4), 3), first=50):
+        holder.produce(stage.input, each.value, partition=0)
+    holder.flush(60)
+    stage.produce(records(texts(random.Random(SEED + 5), 5), first=100))
+    held = "a transaction of another producer is open there"
+    tool = f"kafka-transactions.sh describe-producers --topic {stage.input} --partition 0"
+    status = process.wait_for(lambda status: held in status.get("detail", ""), what=held)
+    assert f"{stage.input}/0 waits at offset 5" in status["detail"]
+    assert tool in status["detail"]
+    assert status["state"] == "running"
+    assert tool in process.log.read_text()
+    holder.commit_transaction(60)
+    stage.drain(process)
+    process.wait_for(lambda status: not status.get("detail"), what="nothing holds it back")
+    assert process.terminate() == 0
+    assert sum(map(len, stage.outputs().values())) == 13

@@ -1,0 +1,58 @@
+"""Which input partitions another producer's open transaction holds back.
+
+A reader of committed records gets nothing behind the first open transaction, and positions stand
+still while records wait. It is no fault, and passes: brokers abort a transaction after the
+``transaction.timeout.ms`` of its producer. Which producer it is, librdkafka cannot ask
+(DescribeProducers); Kafka's own tool can.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from streamfilter.engine.ports import Clock, Log, LogError
+from streamfilter.model import Positions
+
+HELD_SECONDS = 10.0
+"""A position stands still for so long before anybody is asked, and between two questions."""
+
+
+class HeldBack:
+    """Looks at one task's positions."""
+
+    def __init__(self, log: Log, clock: Clock, topic: str) -> None:
+        self._log, self._clock, self._topic = log, clock, topic
+        self._stood: dict[int, tuple[int, float]] = {}
+        """By partition: a position, and since when it stands there with more behind it."""
+        self._ask_at = 0.0
+        self._found: Positions = {}
+
+    def look(self, positions: Positions, ends: Positions) -> None:
+        """Find out what holds *positions* back that are before the *ends*."""
+        now = self._clock.monotonic()
+        waiting = {p: offset for p, offset in positions.items() if ends.get(p, 0) > offset}
+        before = self._stood
+        self._stood = {
+            p: before[p] if p in before and before[p][0] == offset else (offset, now)
+            for p, offset in waiting.items()
+        }
+        still = [p for p, (_, since) in self._stood.items() if now - since >= HELD_SECONDS]
+        self._found = {p: o for p, o in self._found.items() if waiting.get(p) == o}
+        if still and now >= self._ask_at:
+            self._ask_at = now + HELD_SECONDS
+            with suppress(LogError):  # who does not answer says nothing
+                stable = self._log.start_positions(still, "latest")
+                self._found = {p: waiting[p] for p in still if stable[p] == waiting[p]}
+
+    def __str__(self) -> str:
+        """Return what holds them back, in words; empty: nothing that is known."""
+        if not self._found:
+            return ""
+        partition, offset = min(self._found.items())
+        more = f" (and {len(self._found) - 1} more)" if len(self._found) > 1 else ""
+        return (
+            f"{self._topic}/{partition} waits at offset {offset}{more}: a transaction of another "
+            "producer is open there, and brokers end it after its transaction.timeout.ms. "
+            f"`kafka-transactions.sh describe-producers --topic {self._topic} --partition "
+            f"{partition}` names it"
+        )
