@@ -20,14 +20,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.index.errors import IndexDamaged, IndexLocked, IndexRefused, IndexRemoved
+from streamfilter.index.errors import (
+    CURRENT,
+    IndexDamaged,
+    IndexLocked,
+    IndexRefused,
+    IndexRemoved,
+)
 from streamfilter.index.forks import abandon_in_children
 
 LOCK_NAME = "lock"
 MARKER_NAME = "index.json"
 DATABASE_NAME = "rocksdb"
-CURRENT = "CURRENT"
-"""RocksDB's file that says which of its files are the database: always there."""
 OURS = frozenset({LOCK_NAME, MARKER_NAME, MARKER_NAME + ".new", DATABASE_NAME})
 MARKER_BYTES_MAX = 1 << 20
 
@@ -207,8 +211,9 @@ def clear(path: Path) -> None:
     The marker goes last: a crash in between leaves a database that is missing, not a fresh start
     that forgets to be loud.
     """
-    if (path / DATABASE_NAME).exists():
-        shutil.rmtree(path / DATABASE_NAME)  # follows no links
+    while (path / DATABASE_NAME).exists():
+        with suppress(FileNotFoundError):  # somebody else removes it, too
+            shutil.rmtree(path / DATABASE_NAME)  # follows no links
     for name in (MARKER_NAME + ".new", MARKER_NAME):
         (path / name).unlink(missing_ok=True)
     _sync_directory(path)

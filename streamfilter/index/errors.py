@@ -69,6 +69,10 @@ class IndexRemoved(IndexDamaged):
     """Somebody removed the directory of an open index: a person's deed, and no disk's fault."""
 
 
+CURRENT = "CURRENT"
+"""RocksDB's file that says which of its files are the database: always there."""
+
+
 class DiskFull(IndexFault):
     """A write found no space. Nothing of it is visible; apply the same changes again later.
 
@@ -104,6 +108,8 @@ def translated(error: Exception, path: Path) -> IndexFault:
     # looked for first; and only what surely speaks of the data is called damage.
     refused = any(phrase in lowered for phrase in _REFUSED)
     if not refused and any(phrase in lowered for phrase in _DAMAGED):
+        if not (path / CURRENT).exists():
+            return IndexRemoved(f"{path}: was removed while it was open ({text})")
         return IndexDamaged(f"{path}: the database is damaged: {text}")
     return IndexUnavailable(f"{path}: the database cannot be used now: {text}")
 

@@ -13,6 +13,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +28,7 @@ from streamfilter.index.directory import (
     read_marker,
     write_marker,
 )
-from streamfilter.index.errors import FormatError, IndexDamaged, file_errors
+from streamfilter.index.errors import CURRENT, FormatError, IndexDamaged, IndexRemoved, file_errors
 from streamfilter.index.format import BUCKET_CAP, BUCKET_CAP_MAX
 from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.log_gaps import refuse_gaps
@@ -55,7 +57,7 @@ def open_index(
     if not 1 <= bucket_cap <= BUCKET_CAP_MAX:
         cure = f"use 1 to {BUCKET_CAP_MAX}, such as {BUCKET_CAP}"
         raise ValueError(f"index.bucket_cap is {bucket_cap}; {cure}")
-    with file_errors(path):
+    with _files_of(path):
         claim(path)
         lock = Lock(path)
         try:
@@ -68,6 +70,16 @@ def open_index(
         except BaseException:
             lock.release()
             raise
+
+
+@contextmanager
+def _files_of(path: Path) -> Iterator[None]:
+    """Turn what the system raises into faults; a file that vanishes is an index removed."""
+    with file_errors(path):
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise IndexRemoved(f"{path}: was removed while it was opened ({error})") from error
 
 
 def _current_marker(path: Path) -> Marker | None:
@@ -108,7 +120,7 @@ def _created(
 def _reopened(
     path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, slots: int
 ) -> RocksIndex:
-    if not (path / DATABASE_NAME / "CURRENT").exists():
+    if not (path / DATABASE_NAME / CURRENT).exists():
         raise IndexDamaged(f"{path}: the database's files are missing")
     try:
         refuse_gaps(path / DATABASE_NAME)
@@ -166,7 +178,7 @@ def read_identity(path: Path, *, seed: bytes | None = None) -> Identity | None:
     Raises:
         IndexFault: the directory is not ours, or its marker is broken or of another format.
     """
-    with file_errors(path):
+    with _files_of(path):
         if not path.is_symlink() and not path.exists():
             return None
         check_ours(path)
@@ -180,7 +192,7 @@ def wipe_index(path: Path) -> None:
     Raises:
         IndexFault: it is open somewhere, or the directory holds other things.
     """
-    with file_errors(path):
+    with file_errors(path), suppress(FileNotFoundError):  # somebody else removes it, too
         if not path.is_symlink() and not path.exists():
             return
         check_ours(path)

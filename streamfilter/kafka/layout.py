@@ -32,11 +32,14 @@ class Partitions:
         counts = self._counts
         return Layout(counts[self._source], {name: counts[name] for name in self._outputs})
 
-    def hear(self, topic: str, count: int) -> int:
-        """Take in that a broker tells of *count* partitions; return how many are new."""
-        known = self._counts.get(topic, count)  # a changelog was made since
-        self._counts[topic] = max(count, known)
-        return max(0, count - known)
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many each topic has, as far as it is known."""
+        return dict(self._counts)
+
+    def hear(self, topic: str, count: int) -> None:
+        """Take in that a broker tells of *count* partitions."""
+        self._counts[topic] = max(count, self._counts.get(topic, 0))
 
     def ask(self, admin: AdminClient) -> Layout:
         """Ask the brokers, and return what is known then.

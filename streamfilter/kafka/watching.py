@@ -58,6 +58,8 @@ class TopicsWatch:
         self._ask_at = clock.monotonic()
         self._answers: Mapping[str, Future[Any]] = {}
         self._ids: dict[str, str] = {}
+        self._announced = partitions.counts
+        """Of partitions, as they were said last: a start of a task hears of new ones, too."""
         self._missing: dict[str, int] = {}
 
     def expect(self, topic: str, topic_id: str) -> None:
@@ -112,9 +114,11 @@ class TopicsWatch:
                 "name a new kafka.group to begin anew"
             )
         count = len(found.partitions)
-        new = self._partitions.hear(topic, count)
-        if not new:
+        self._partitions.hear(topic, count)
+        new = count - self._announced.setdefault(topic, count)  # a changelog was made since
+        if new <= 0:
             return
+        self._announced[topic] = count
         if topic == self._input and not self._whole:
             raise _stop(
                 f"{role}: topic {topic!r} has {count} partitions now, {new} of them new, and with "

@@ -2,18 +2,21 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from streamfilter.index import opening
 from streamfilter.index.directory import MARKER_NAME, Lock, Marker, write_marker
 from streamfilter.index.errors import (
     IndexDamaged,
     IndexLocked,
     IndexMismatch,
     IndexRefused,
+    IndexRemoved,
     IndexUnavailable,
 )
 from streamfilter.index.opening import open_index, read_identity, wipe_index
@@ -340,3 +343,47 @@ def test_an_open_index_tells_its_size_and_rocksdbs_own_figures(state: Path) -> N
     assert 1_000 < occupied < 1_000_000
     assert free > 0
     index.close()
+
+
+def test_a_write_into_a_directory_that_is_gone_says_so_before_anybody_looks(state: Path) -> None:
+    """It was damage, and the second one in a process's life ended it with 78."""
+    index = open_index(state, identity(), memory=SMALL)
+    while state.exists():
+        shutil.rmtree(state, ignore_errors=True)  # RocksDB removes a log of before by itself
+
+    def write_on() -> None:
+        for number in range(1, 1_000):
+            ordinals = range(number * 1_000, number * 1_000 + 1_000)
+            rows = [[n * 4 + column for column in range(4)] for n in ordinals]
+            add(index, ordinals, keys_of(rows), next_batch=number + 1)
+
+    with pytest.raises(IndexRemoved, match="was removed while it was open"):
+        write_on()
+    index.close()
+    wipe_index(state)
+    open_index(state, identity(), memory=SMALL).close()
+
+
+@pytest.mark.parametrize("name", ["claim", "write_marker", "read_marker"])
+def test_a_directory_that_is_removed_while_it_is_opened_is_no_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / "state"
+    real = getattr(opening, name)
+
+    def then_removed(where: Path, *rest: object) -> object:
+        if name == "write_marker":
+            shutil.rmtree(path)
+        answer = real(where, *rest)
+        if name == "claim":
+            shutil.rmtree(path)
+        elif name == "read_marker":
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return answer
+
+    monkeypatch.setattr(opening, name, then_removed)
+    with pytest.raises(IndexRemoved):
+        open_index(path, identity(), memory=SMALL)
+    monkeypatch.undo()
+    wipe_index(path)
+    open_index(path, identity(), memory=SMALL).close()

@@ -98,6 +98,18 @@ def test_partitions_are_counted_and_an_old_answer_takes_none_away(
     assert "they are used from now on, and keys may move between partitions" in said
 
 
+def test_partitions_that_a_start_heard_of_first_are_told_all_the_same() -> None:
+    """With an index for each they were read by nothing, without a word, until the next start."""
+    brokers, clock, partitions = Brokers(), FakeClock(), counted(APART)
+    admin: Any = SimpleNamespace(describe_topics=brokers.describe_topics, poll=lambda _: 0)
+    watch = TopicsWatch(APART, admin, partitions, clock)
+    brokers.partitions = 3
+    partitions.ask(admin)
+    watch.look()
+    with pytest.raises(Stop, match="documents' has 3 partitions now, 1 of them new"):
+        watch.look()
+
+
 def test_who_is_not_let_in_is_told_whose_fault_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     late = Retriable("timed out")
     for code, words, exit_code in (
