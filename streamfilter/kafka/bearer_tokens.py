@@ -11,7 +11,9 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import math
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -24,17 +26,25 @@ from functools import cache
 from typing import Any
 
 from streamfilter.config.configuration import Config
-from streamfilter.process.logs import MASKER
+from streamfilter.process.logs import MASKER, Masker
 
 logger = logging.getLogger("streamfilter.kafka")
 
 OUTPUT_BYTES_MAX = 256 * 1024
 SHOWN_CHARACTERS_MAX = 300
+COMPLAINT_BYTES_MAX = 16 * 1024
+"""Of its end: what is shown, and a secret that it cuts."""
 SHARED_SHARE = 0.5
 """Of a token's lifetime, in which another client gets the same one."""
 
 GOOD_SHARE = 0.9
 """Of a token's lifetime, in which it serves if the program gives no newer one."""
+
+LIFE_SECONDS_MAX = 10 * 366 * 86_400.0
+"""No token says to be good for longer; librdkafka counts milliseconds in 64 bits."""
+
+_TOKEN = re.compile(r"[!-~]+")
+"""As brokers take it."""
 
 
 class TokenFailure(Exception):
@@ -70,9 +80,9 @@ def read_token(said: bytes, *, now: float, lifetime: float) -> BearerToken:
         except (ValueError, RecursionError):
             raise TokenFailure("it printed JSON that is broken") from None
     value = fields.get("access_token", fields.get("token"))
-    if not isinstance(value, str) or not value or value.split() != [value]:
+    if not isinstance(value, str) or not _TOKEN.fullmatch(value):
         raise TokenFailure('it printed no token: one word, or JSON with "access_token"')
-    expires = _expiry(fields, value, now + lifetime, now)
+    expires = min(_expiry(fields, value, now + lifetime, now), now + LIFE_SECONDS_MAX)
     if expires <= now:
         raise TokenFailure(f"its token expired {now - expires:.0f} s ago")
     return BearerToken(value, expires, str(fields.get("principal", "")))
@@ -81,12 +91,19 @@ def read_token(said: bytes, *, now: float, lifetime: float) -> BearerToken:
 def _expiry(fields: dict[str, Any], value: str, otherwise: float, now: float) -> float:
     try:
         if "expires_in" in fields:
-            return now + float(fields["expires_in"])
+            return now + _number(fields["expires_in"])
         if "expires_at" in fields:
-            return float(fields["expires_at"])
-    except (TypeError, ValueError):
+            return _number(fields["expires_at"])
+    except (TypeError, ValueError, OverflowError):
         raise TokenFailure("expires_in and expires_at are seconds, as a number") from None
     return _jwt_expiry(value) or otherwise
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if math.isnan(number):  # compared with the time it would never be over
+        raise ValueError
+    return number
 
 
 def _jwt_expiry(token: str) -> float | None:
@@ -94,9 +111,9 @@ def _jwt_expiry(token: str) -> float | None:
     parts = token.split(".")
     if len(parts) != 3:
         return None
-    with suppress(ValueError, TypeError, AttributeError, RecursionError):
+    with suppress(ValueError, TypeError, AttributeError, RecursionError, OverflowError):
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        return float(claims.get("exp"))
+        return _number(claims.get("exp"))
     return None
 
 
@@ -169,6 +186,8 @@ def run(command: Sequence[str], seconds: float) -> bytes:
         )
     except OSError as error:
         raise TokenFailure(f"cannot be started: {error.strerror}") from None
+    except ValueError as error:  # a null character in an argument
+        raise TokenFailure(f"cannot be started: {error}") from None
     with process:
         try:
             said, complained = _read(process, time.monotonic() + seconds, seconds)
@@ -180,9 +199,18 @@ def run(command: Sequence[str], seconds: float) -> bytes:
             os.killpg(process.pid, signal.SIGKILL)
             raise
     if code != 0:
-        why = complained.decode(errors="replace").strip()[-SHOWN_CHARACTERS_MAX:]
-        raise TokenFailure(f"ended with {code}: {MASKER.mask(why) or 'it said nothing'}")
+        raise TokenFailure(f"ended with {code}: {_shown(complained, said) or 'it said nothing'}")
     return said
+
+
+def _shown(complained: bytes, said: bytes) -> str:
+    """Return the end of what a program *complained*, without secrets: not what it *said* either."""
+    mask = Masker()
+    text = said.decode(errors="replace")
+    mask.learn([text.strip(), *re.findall(r'[^\s"{}:,]{8,}', text)])
+    end = complained[-COMPLAINT_BYTES_MAX:].decode(errors="replace")
+    why = mask.mask(MASKER.mask(end))
+    return why.strip()[-SHOWN_CHARACTERS_MAX:]
 
 
 def _read(process: subprocess.Popen[bytes], deadline: float, seconds: float) -> tuple[bytes, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from streamfilter import cli
 from streamfilter.kafka.bearer_tokens import (
+    LIFE_SECONDS_MAX,
     OUTPUT_BYTES_MAX,
     TokenFailure,
     TokenSource,
@@ -46,6 +48,8 @@ def jwt(**claims: Any) -> str:
         (b'{"token": "a", "expires_at": 1000100.5, "principal": "p"}', "a", NOW + 100.5),
         (jwt(sub="a", exp=NOW + 7).encode(), jwt(sub="a", exp=NOW + 7), NOW + 7),
         (b"not.a.jwt", "not.a.jwt", NOW + 60),
+        (jwt(exp=math.nan).encode(), jwt(exp=math.nan), NOW + 60),
+        (b'{"access_token": "a", "expires_in": Infinity}', "a", NOW + LIFE_SECONDS_MAX),
     ],
 )
 def test_a_token_is_printed_alone_or_as_json_and_says_how_long_it_is_good(said, value, expires):
@@ -62,6 +66,10 @@ def test_a_token_is_printed_alone_or_as_json_and_says_how_long_it_is_good(said, 
         (b"{" * 100_000, "broken"),
         (b'{"access_token": 5}', "no token"),
         (b'{"access_token": "a", "expires_in": "soon"}', "as a number"),
+        (b'{"access_token": "a", "expires_in": NaN}', "as a number"),
+        (b'{"access_token": "a", "expires_in": 1%s}' % (b"0" * 400), "as a number"),
+        (b"a\0b", "no token"),
+        (b"\xff\xfe", "no token"),
         (b'{"access_token": "a", "expires_at": 1}', "expired 999999 s ago"),
     ],
 )
@@ -86,6 +94,14 @@ def test_what_is_no_token_is_told(said, why):
 def test_a_program_that_fails_hangs_or_floods_is_ended(program, why):
     with pytest.raises(TokenFailure, match=why):
         run([sys.executable, "-c", program], 0.5)
+
+
+def test_what_a_program_printed_is_in_no_error():
+    program = 'echo \'{"token": "half.of-it"}\'; echo cannot use half.of-it at all >&2; exit 3'
+    with pytest.raises(TokenFailure, match=r"ended with 3: cannot use \*+ at all"):
+        run(["sh", "-c", program], 10)
+    with pytest.raises(TokenFailure, match="cannot be started"):
+        run(["sh", "-c", "a\0b"], 10)
 
 
 def test_a_program_that_is_not_there_is_told():
