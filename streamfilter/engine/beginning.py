@@ -79,8 +79,8 @@ def refuse_future(names: Names, progress: Progress, bounds: Watermarks, *, empty
 def refuse_lost_beginning(names: Names, start: int) -> Refusal:
     """Return the refusal of a changelog whose beginning was deleted, without an index to go on."""
     return Refusal(
-        f"{names.changelog} begins at {start}, and not with a header record: somebody deleted its "
-        f"beginning, and the index in {names.where} is not one that could go on without it.\n"
+        f"{names.changelog} begins at {start}: somebody deleted its beginning, and the index in "
+        f"{names.where} is not one that could go on without it.\n"
         "    ways out: start the process whose directory is whole (the last owner's), or bring its "
         "directory, or a backup of it, here; or begin anew (`streamfilter reset`)"
     )

@@ -45,6 +45,8 @@ def refuse_changed(config: Config, admin: AdminClient, limit: int) -> None:
     settings: dict[str, str] = {}
     with suppress(LogError):
         settings = settings_of(admin, config.changelog_topic, POLICY_SECONDS)
+    if not settings:
+        return
     changelog = Topic(0, settings)
     if problems := problems_of_changelog(config, changelog, 0):
         raise ConfigError(problems)

@@ -96,6 +96,10 @@ class Starter:
             standing = Standing(positions, positions, writer=opened.writer)
         else:
             yield from self._catch_up(opened, bounds)
+            oldest = opened.index.windows[0]
+            if oldest.first_ordinal > opened.index.progress.horizon:
+                # A window goes, and is cut off, once the horizon has passed all that it holds.
+                raise beginning.refuse_lost_beginning(names, bounds.start)
             if (yield from self._was_late(opened.index, self.layout)):
                 return (yield from self.run())
             standing = yield from self._standing(opened, committed, partitions)

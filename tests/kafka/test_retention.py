@@ -7,7 +7,10 @@ import shutil
 from collections.abc import Callable, Iterable
 
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from streamfilter.index.seeds import seed_at
+from streamfilter.index.viewing import viewed
 from tests.kafka.story import (
     BATCH,
     CUT,
@@ -173,3 +176,22 @@ def test_a_mad_timestamp_ages_nobody_by_more_than_a_part_of_the_retention(
     assert index_of(stage) == lived
     met = {id_: ("exact_duplicate" if other else "unique", other) for id_, _, _, other in MAD}
     assert verdicts(stage) == met
+
+
+def test_a_changelog_that_was_cut_off_in_a_live_window_is_no_shorter_memory(stage: Stage) -> None:
+    """It began with a later window's header, and half of what is remembered was gone in silence."""
+    for number in range(0, 24, 6):
+        stage.produce(waves(range(number, number + 6)))
+        finish(stage, SETTINGS)
+    with viewed(stage.directory / "state", seed=seed_at(stage.directory / "seed")) as view:
+        oldest, later, *_ = view.windows
+    assert oldest.offset < later.offset
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    spots = [TopicPartition(stage.changelog, 0, later.offset)]
+    for future in admin.delete_records(spots).values():
+        future.result(60)
+    for _ in range(2):  # and not after half of it was restored either
+        process = stage.start(state="bare", **SETTINGS)
+        assert process.wait_for_exit() == 78, process.told("was not refused")
+        assert "somebody deleted its beginning" in process.log.read_text()
+    finish(stage, SETTINGS)  # the whole one goes on
