@@ -12,9 +12,8 @@ import json
 import os
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,21 +95,19 @@ class Composition:
 
     def __init__(self, engine: Engine, *, avro: bool = False) -> None:
         self.engine = engine
-        self._files = (COMPOSE, AVRO) if avro else (COMPOSE,)
+        self._files = ("-f", str(COMPOSE), *(("-f", str(AVRO)) if avro else ()))
         self.parts = (*UP, *(("registry",) if avro else ()))
 
-    def compose(self, files: Iterable[Path], *arguments: str) -> str:
-        command = ["podman-compose", "-p", PROJECT]
-        for file in files:
-            command += ["-f", str(file)]
-        return self.engine.run(*command, *arguments, timeout=COMPOSE_SECONDS)
+    def compose(self, *arguments: str) -> str:
+        file = ("-p", PROJECT, *self._files)
+        return self.engine.run("podman-compose", *file, *arguments, timeout=COMPOSE_SECONDS)
 
     @contextmanager
     def up(self) -> Iterator[None]:
         """All is up, one filter works and the other stands by; then nothing is left of it."""
-        self.down()
+        self.clear()
         try:
-            self.compose(self._files, "up", "--detach", "--no-build", *self.parts)
+            self.compose("up", "--detach", "--no-build", *self.parts)
             self.wait(lambda: filters(self).keys() == {"running", "standby"})
             yield
         finally:
@@ -118,9 +115,13 @@ class Composition:
             # Debian's podman-compose leaves the network; a later one takes it down as well.
             self.engine.attempt("podman", "network", "rm", f"{PROJECT}_default")
 
+    def clear(self) -> None:
+        """Remove what a run that was killed has left in the storage of the tests."""
+        self.engine.run("podman", "rm", "--all", "--force", "--volumes")
+        self.engine.run("podman", "volume", "rm", "--all", "--force")
+
     def down(self) -> None:
-        """Take down either demo: one that was killed may have left the other."""
-        self.compose((COMPOSE, AVRO), "down", "--volumes")
+        self.compose("down", "--volumes")
 
     def container(self, service: str) -> str:
         return f"{PROJECT}_{service}_1"
@@ -129,10 +130,9 @@ class Composition:
         return self.engine.run("podman", "inspect", "-f", what, self.container(service)).strip()
 
     def left(self) -> list[str]:
-        """Return the containers and volumes of the project that are there."""
-        mine = ("--filter", f"label=io.podman.compose.project={PROJECT}")
-        told = self.engine.run("podman", "ps", "-a", *mine, "--format", "{{.Names}}")
-        return (told + self.engine.run("podman", "volume", "ls", "-q", *mine)).split()
+        """Return all containers and volumes of the storage, those without a name as well."""
+        told = self.engine.run("podman", "ps", "-a", "--format", "{{.Names}}")
+        return (told + self.engine.run("podman", "volume", "ls", "-q")).split()
 
     def url(self, service: str) -> str:
         (port,) = services()[service].published.values()

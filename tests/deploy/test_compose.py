@@ -140,6 +140,14 @@ def test_our_containers_may_do_nothing_more_than_they_need(name):
     assert "privileged" not in mine
 
 
+@pytest.mark.parametrize("name", MINE)
+def test_no_container_of_ours_gets_a_volume_without_a_name(name):
+    """Debian's podman-compose leaves those behind, even by `down --volumes`."""
+    (volume,) = re.findall(r"^VOLUME (\S+)$", (DEPLOY / "Dockerfile").read_text(), re.M)
+    named = [inside for _, inside in services()[name].volumes]
+    assert volume in [*named, *MINE[name]["tmpfs"]]
+
+
 def test_one_service_builds_our_image_before_anybody_starts_and_the_others_use_it():
     """Four built one tag at once, and a first parallel build collided."""
     building = [name for name, mine in MINE.items() if "build" in mine]
