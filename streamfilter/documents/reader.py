@@ -175,7 +175,7 @@ class Reader:
         self._named = inside is not None
         """Whether the id stands in the value."""
         self._unsettled: AsksAgain | None = None
-        """Where schemas come from, if an id was not known there, and may be soon."""
+        """Where schemas come from, since an id was not known there."""
         self._recipe: str | None = None
         if not records and format in PLAIN:
             recipe = Recipe(format, tuple(texts), inside, self.limits, empty_text)
@@ -230,14 +230,14 @@ class Reader:
     def _read_until(self, records: Sequence[Record], late: Callable[[], bool]) -> list[Reading]:
         if self._unsettled is not None:
             # Each id alone would be waited for. So all that these records bear wait together.
-            unsettled, self._unsettled = self._unsettled, None
-            unsettled.ask_all(ids_in(records), late)
+            self._unsettled.ask_all(ids_in(records), late)
         readings: list[Reading] = []
         for record in records:
             try:
                 readings.append(self.read(record))
             except SchemasAway as away:
-                self._unsettled = away.asked if isinstance(away, SchemaUnsettled) else None
+                if isinstance(away, SchemaUnsettled):
+                    self._unsettled = away.asked
                 if not readings:
                     raise
                 break

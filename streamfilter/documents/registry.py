@@ -63,6 +63,10 @@ SETTLE_SECONDS = 5.0
 AGAIN_SECONDS = 0.5
 UNKNOWN_SECONDS = 30.0
 """The shortest and the longest time between two questions for one unknown id."""
+ASKING_SECONDS = 2.0
+"""The longest that `ask_all` asks: a batch has some more seconds, in which it is also read."""
+RECHECK_SHARE = 10
+"""Ids that stay unknown take one part in so many of the time: a flood of them must not take all."""
 UNKNOWN_MAX = 50_000
 """Unknown ids that are remembered: more than a batch has records."""
 REFERENCES_MAX = 100
@@ -116,6 +120,9 @@ class Registry:
         self._parts: Recent[str, dict[str, Any]] = Recent()
         """Versions of subjects that schemas refer to; they never change."""
         self._doubts: OrderedDict[SchemaId, _Doubt] = OrderedDict()
+        self._recheck = self._say = 0.0
+        """When settled ids may be asked for again, and when it may be said which are unknown."""
+        self._unsaid: list[SchemaId] = []
 
     def schema(self, id: SchemaId) -> Schema:
         """Return the schema of that id.
@@ -135,8 +142,8 @@ class Registry:
         if isinstance(id, int) and id > ID_MAX:
             return unknown
         begun = self._clock()
-        if self._is_due(id, begun):
-            self._ask([id])
+        if due := self._due([id], begun):
+            self._ask(due)
             found = self._kept.get(id)
             if found is not None:
                 if (seconds := self._clock() - begun) > SLOW_SECONDS:
@@ -156,18 +163,41 @@ class Registry:
         A registry that is away is no error: `schema` says so.
         """
         now = self._clock()
-        due = [id for id in dict.fromkeys(ids) if self._is_due(id, now)]
+        until = now + ASKING_SECONDS
         with suppress(SchemasAway):
-            self._ask(due, late)
+            self._ask(self._due(ids, now), lambda: late() or self._clock() >= until)
 
-    def _is_due(self, id: SchemaId, now: float) -> bool:
-        if isinstance(id, int) and id > ID_MAX:
-            return False
-        doubt = self._doubts.get(id)
-        return self._kept.get(id) is None if doubt is None else now >= doubt.again
+    def _due(self, ids: Iterable[SchemaId], now: float) -> list[SchemaId]:
+        """Return those of *ids* to ask for now, that which waits for longest first.
+
+        Of those that stay unknown these are a few, and none soon after the last ones.
+        """
+        fresh, settled = list[tuple[float, SchemaId]](), list[SchemaId]()
+        for id in dict.fromkeys(ids):
+            doubt = self._doubts.get(id)
+            if isinstance(id, int) and id > ID_MAX:
+                continue
+            if doubt is None:
+                fresh += [(0.0, id)] if self._kept.get(id) is None else []
+            elif now >= doubt.again:
+                settled += [id] if doubt.settled else []
+                fresh += [] if doubt.settled else [(doubt.again, id)]
+        fresh.sort(key=lambda each: each[0])
+        again = settled[:CONNECTIONS_MAX] if now >= self._recheck else []
+        return again + [id for _, id in fresh]
 
     def _ask(self, ids: Sequence[SchemaId], late: Callable[[], bool] = lambda: False) -> None:
         """Ask for *ids*, and remember what is known of them then."""
+        if not any(id in self._doubts and self._doubts[id].settled for id in ids):
+            return self._ask_each(ids, late)
+        begun = self._clock()
+        try:
+            self._ask_each(ids, late)
+        finally:
+            ended = self._clock()
+            self._recheck = ended + max(AGAIN_SECONDS, (ended - begun) * (RECHECK_SHARE - 1))
+
+    def _ask_each(self, ids: Sequence[SchemaId], late: Callable[[], bool]) -> None:
         waiting, missing = deque(ids), list[tuple[SchemaId, bool]]()
 
         def ask() -> None:
@@ -226,7 +256,7 @@ class Registry:
 
     def _doubt(self, ids: Sequence[SchemaId]) -> None:
         """Remember that *ids* are unknown, and say of which ones that is their records' fault."""
-        now, settled = self._clock(), []
+        now = self._clock()
         for id in ids:
             known = self._doubts.pop(id, None)
             since = known.since if known else now
@@ -235,15 +265,16 @@ class Registry:
             again = now + pause if done else min(now + pause, since + self._settle)
             self._doubts[id] = _Doubt(since, again, done)
             if done and not (known and known.settled):
-                settled.append(id)
+                self._unsaid.append(id)
         while len(self._doubts) > UNKNOWN_MAX:
             self._doubts.popitem(last=False)
-        if settled and self._settle:
-            others = f" and {len(settled) - 1:,} others" if len(settled) > 1 else ""
+        if self._unsaid and self._settle and now >= self._say:
+            unsaid, self._unsaid, self._say = self._unsaid, [], now + self._settle
+            others = f" and {len(unsaid) - 1:,} others" if len(unsaid) > 1 else ""
             logger.warning(
                 "%s knows no schema %s%s, asked for %g s: records of it are dead letters "
                 "(schema_unknown); it is asked again now and then",
-                self._access.url, settled[0], others, self._settle,
+                self._access.url, unsaid[0], others, self._settle,
             )  # fmt: skip
 
     def newest(self, subject: str) -> Schema | None:

@@ -145,6 +145,30 @@ def test_thousands_of_unknown_ids_wait_together_over_a_few_connections(url):
     assert len(Handler.asked) == asked, "it was late"
 
 
+def test_ids_that_stay_unknown_are_asked_for_a_few_at_a_time_and_said_together(url, caplog):
+    clock = Clock()
+    registry = Registry(Access(url), clock)
+    ids = [*range(1, 501)]
+    while clock.now <= SETTLE_SECONDS:
+        registry.ask_all(ids, lambda: False)
+        clock.now += 0.5
+    clock.now += 60  # all are due again
+    before = len(Handler.asked)
+    for _ in range(3):
+        registry.ask_all(ids, lambda: False)
+        for id in ids:
+            with pytest.raises(Unreadable):
+                registry.schema(id)
+    assert len(Handler.asked) <= before + CONNECTIONS_MAX + 1, "in no time"
+    for id in ids:
+        Handler.answers[f"/schemas/ids/{id}"] = (200, SCHEMA)
+    for _ in range(len(ids) // CONNECTIONS_MAX + 1):
+        clock.now += 0.5
+        registry.ask_all(ids, lambda: False)
+    assert all(registry.schema(id) for id in ids), "each has its turn"
+    assert len([each for each in caplog.records if "schema_unknown" in each.message]) == 1
+
+
 def test_a_connection_that_the_other_end_closed_is_made_anew(url):
     registry = Registry(Access(url))
     for id in range(1, 4):
