@@ -56,6 +56,8 @@ def command(
     found = resetting.survey(config, admin)
     places = _indexes(config.index.path)
     _refuse_alive(config, found.members, places)
+    if found.changelog:
+        resetting.refuse_foreign(config)
     if outputs:
         resetting.refuse_compacted(config, admin)
     emptied = found.outputs if outputs else {}

@@ -36,7 +36,6 @@ from streamfilter.documents.registry_calls import (
     SLOW_SECONDS,
     Access,
     Calls,
-    Reply,
     TooLarge,
 )
 from streamfilter.documents.schemas import (
@@ -368,7 +367,7 @@ class Registry:
             except ValueError as error:
                 raise SchemasAway(f"{why}, but {error}") from None
         if answer.status in UNKNOWN_STATUSES:
-            raise _NotFound(why, sure=answer.status == 422 or _code_of(answer) in UNKNOWN_CODES)
+            raise _NotFound(why, sure=answer.status == 422 or answer.error_code in UNKNOWN_CODES)
         raise (SchemasWithheld if answer.status in REFUSALS else SchemasAway)(why)
 
 
@@ -395,11 +394,3 @@ def _id_in(data: bytes) -> int:
 
 def _versions_of(subject: str) -> str:
     return f"subjects/{quote(subject, safe='')}/versions"
-
-
-def _code_of(answer: Reply) -> object:
-    try:
-        content = json.loads(answer.content)
-    except ValueError:
-        return None
-    return content.get("error_code") if isinstance(content, dict) else None

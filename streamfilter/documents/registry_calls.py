@@ -63,6 +63,15 @@ class Reply:
     reason: str
     content: bytes
 
+    @property
+    def error_code(self) -> object:
+        """Return what a registry's own error says, None if the content is no such error."""
+        try:
+            content = json.loads(self.content)
+        except ValueError:
+            return None
+        return content.get("error_code") if isinstance(content, dict) else None
+
 
 class Calls:
     """Calls of one registry; any thread may make them."""

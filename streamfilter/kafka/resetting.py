@@ -24,10 +24,13 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, Topi
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
+from streamfilter.engine.changelog import HEADER, decode_header, kind_of
 from streamfilter.engine.ports import Retriable
+from streamfilter.index.errors import FormatError
 from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
 from streamfilter.kafka.errors import kafka_errors
 from streamfilter.kafka.questions import bounds_of
+from streamfilter.kafka.sampling import first_of
 from streamfilter.kafka.topics import Topics, describe, outputs_of
 from streamfilter.stops import ConfigError, Problem
 
@@ -84,6 +87,29 @@ def refuse_compacted(config: Config, admin: AdminClient) -> None:
     ]
     if problems:
         raise ConfigError(problems)
+
+
+def refuse_foreign(config: Config) -> None:
+    """Stop if the changelog to delete is another group's, or none: a slip of ``index.changelog``.
+
+    Raises:
+        Stop: it is; or the cluster does not answer, or refuses us.
+    """
+    name, group = config.changelog_topic, config.kafka.group
+    for record in first_of(config, name):
+        owner = _owner_of(record.value or b"")
+        if owner not in (group, ""):
+            got = f"topic {name!r} is not the changelog of group {group!r}, but {owner}"
+            cure = "name the group's own changelog, or delete that topic yourself if it is to go"
+            raise ConfigError([Problem("index.changelog", got, cure)])
+
+
+def _owner_of(value: bytes) -> str:
+    """Return the group in a changelog's record, "" if the record does not say it."""
+    try:
+        return decode_header(value).group if kind_of(value) == HEADER else ""
+    except FormatError:
+        return "holds records of something else"
 
 
 def _group(admin: AdminClient, group: str) -> tuple[tuple[str, ...], bool]:

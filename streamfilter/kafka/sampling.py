@@ -56,14 +56,25 @@ def earliest(config: Config, count: int) -> list[Record]:
     return _sample(config, count, earliest=True)
 
 
-def _sample(config: Config, count: int, *, earliest: bool) -> list[Record]:
-    topic = config.input.topic
+def first_of(config: Config, topic: str) -> list[Record]:
+    """Return the first record of each partition of *topic*, committed or not.
+
+    Raises:
+        Stop: as `latest`.
+    """
+    return _sample(config, 1, earliest=True, topic=topic, **{"isolation.level": "read_uncommitted"})
+
+
+def _sample(
+    config: Config, count: int, *, earliest: bool, topic: str = "", **properties: str
+) -> list[Record]:
+    topic = topic or config.input.topic
     admin = clients.admin_client(config)
     known = awaited(config, lambda seconds: listed(config, admin, seconds=seconds))
     if topic not in known:
         raise ConfigError([no_topic("input.topic", topic, known)])
     with asked_once(), kafka_errors(f"reading {topic}"):
-        consumer = clients.consumer(config, clients.data_properties(config))
+        consumer = clients.consumer(config, clients.data_properties(config) | properties)
         try:
             spots = sorted(known[topic].partitions)
             return list(_read(consumer, topic, spots, count, earliest))

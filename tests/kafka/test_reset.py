@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from streamfilter import cli
@@ -175,6 +175,28 @@ def test_a_compacted_output_is_refused_before_anything_is_touched(
     output = {"unique": name, "duplicates": stage.duplicates, "dead_letter": stage.dead_letter}
     assert command(stage, "--outputs", "--yes", output=output) == 78
     assert "is compacted, and its records cannot be deleted" in capsys.readouterr().err
+    assert everything(stage) == before
+
+
+@pytest.mark.parametrize("whose", ["an input", "another group"])
+def test_a_topic_that_is_not_the_groups_changelog_is_not_deleted(
+    stage: Stage, capsys: pytest.CaptureFixture[str], whose: str
+) -> None:
+    stage.produce(records(STORIES))
+    if whose == "another group":
+        run(stage)
+    name = f"{stage.group}.orders"
+    create_topics(stage.bootstrap, {name: 1})
+    producer = Producer({"bootstrap.servers": stage.bootstrap})
+    producer.produce(name, b"an order")
+    producer.flush(10)
+    slip: dict[str, Any] = {"index": {"changelog": name, "path": str(stage.directory / "none")}}
+    if whose == "another group":
+        slip["index"]["changelog"] = stage.changelog
+        slip["kafka"] = {"group": f"{stage.group}-b"}
+    before = everything(stage)
+    assert command(stage, "--yes", **slip) == 78
+    assert "is not the changelog of group" in capsys.readouterr().err
     assert everything(stage) == before
 
 
