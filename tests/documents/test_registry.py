@@ -183,7 +183,7 @@ def test_a_connection_that_the_other_end_closed_is_made_anew(url):
 
 def test_after_a_failure_no_connection_from_before_is_used(url):
     """A path that drops packets cost a timeout for each connection that was kept."""
-    registry = Registry(Access(url, seconds=0.3))
+    registry = Registry(Access(url, seconds=0.8))
     registry.ask_all([*range(1, 60)], lambda: False)
     before = len(Handler.connections)
     Handler.answers["/schemas/ids/70"] = ("hang", None)
