@@ -30,9 +30,9 @@ Example:
 
 With --state DIR the index is kept: later runs know what earlier ones saw, lines added to an input
 are judged against all of it, and a run that was stopped or killed is simply run again, with the
-same result. With index.retention or index.documents_max that ends where the run has dropped what
-its first lines met: it says so, and --state with another directory begins anew. An input is known
-by its name as given: news.jsonl and ./news.jsonl are two, and the second of them is all
+same result. With index.retention or index.documents_max a complete run that is repeated may have
+dropped what its lines met: it says so, and --state with another directory begins anew. An input
+is known by its name as given: news.jsonl and ./news.jsonl are two, and the second of them is all
 duplicates. Outputs are written whole, and appear only when complete: Ctrl-C or SIGTERM ends a run
 between two batches and leaves them as they were, a second one ends it at once.
 With --keep longest the longest text of each group takes the place of its first, and the evidence

@@ -81,11 +81,11 @@ def discover(
     groups: Stars | Components = Stars() if clusters == "stars" else Components()
     with (
         _rejections(inputs, dead_letter) as rejections,
-        opened(config, None, seed=seed) as (index, _),
+        opened(config, None, seed=seed) as state,
         closing(crew_for(config)) as crew,
     ):
         sketcher = sketcher_of(config.scheme().as_json(), seed=seed, spread=crew)
-        collection = Collection(index, sketcher, seed=seed)
+        collection = Collection(state.index, sketcher, seed=seed)
         for ordinals, ids in _added(
             collection, documents_of(inputs, config, rejected=rejections.take, advanced=advanced)
         ):

@@ -2,14 +2,14 @@
 
 An index that is kept is ahead of the outputs or level with them, for the outputs appear only
 when complete. So a run that died is simply run again: what the index already holds is re-read
-as of its own time and gets its first verdict again, the rest is new. The batches of two runs
-differ, the verdicts do not. Lines do not meet what was in windows that are gone: that is said.
+as of its own time and gets its first verdict again, the rest is new. An index that forgets begins
+where the dead run began (`unfinished`). The batches of two runs differ, the verdicts do not. Lines
+of a complete run that are read again do not meet what was in windows that are gone: that is said.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -35,10 +35,6 @@ from streamfilter.stops import SchemeMismatch
 logger = logging.getLogger("streamfilter.filter")
 
 
-def _wall_milliseconds() -> int:
-    return time.time_ns() // 1_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class FilterSettings:
     """What shapes the verdicts and the batches."""
@@ -47,8 +43,9 @@ class FilterSettings:
     batch_documents: int = 1_000
     batch_bytes: int = 8 * 1024 * 1024
     retention: Retention = UNLIMITED
-    now: Callable[[], int] = _wall_milliseconds
-    """Milliseconds since the epoch: lines have no timestamps, so they count as of the present."""
+    now: int = -1
+    """Milliseconds since the epoch when the run began: lines have no timestamps, so all count as
+    come then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,7 @@ class Engine:
         self, records: Sequence[Record], span: Span, part: Callable[[Sequence[Record]], Prepared]
     ) -> None:
         """Move new *records*, the lines of *span*, in as many batches as they take."""
-        now = self.settings.now()
+        now = self.settings.now
         while span.start < span.end:
             some, end = records, span.end
             decided = None

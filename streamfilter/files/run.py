@@ -59,12 +59,13 @@ def filter_files(
         inputs = stack.enter_context(
             opened_inputs(job.inputs, config, reader, job.unique, stdin_name=job.stdin_name)
         )
-        index, seed = stack.enter_context(opened(config, job.state, seed=job.seed))
+        names = [job.stdin_name if each == STDIN else each for each in job.inputs]
+        state = stack.enter_context(opened(config, job.state, seed=job.seed, inputs=names))
         outputs = stack.enter_context(
             Outputs(job.unique, job.duplicates, job.dead_letter, writer=inputs[0].writer)
         )
         crew = stack.enter_context(closing(crew_for(config)))
-        sketcher = Sketcher(config.scheme(), seed=seed, spread=crew)
+        sketcher = Sketcher(config.scheme(), seed=state.seed, spread=crew)
         sources = Sources(job.state)
         placement = Placement(
             outputs,
@@ -79,14 +80,16 @@ def filter_files(
                 batch_documents=config.batch.documents,
                 batch_bytes=config.batch.bytes,
                 retention=retention_for(config),
+                now=state.began,
             ),
             reader=reader,
             sketcher=sketcher,
-            index=index,
+            index=state.index,
             sources=sources,
             placement=placement,
             ahead=crew.workers > 0,
         ).run(inputs, advanced)
+        state.finish()
     return placement.summary
 
 

@@ -3,6 +3,7 @@
     DIR/
       sources.json    which input is which (`sources`)
       index/          the index, locked while a run has it open
+      unfinished/     while a run that forgets is not complete: where it began (`unfinished`)
 
 Without a directory the index lives in a temporary one: memory stays bounded either way.
 """
@@ -10,15 +11,18 @@ Without a directory the index lives in a temporary one: memory stays bounded eit
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.assembly import note_policy, policy_for
+from streamfilter.assembly import note_policy, policy_for, retention_for
 from streamfilter.collection.identity import wanted_identity
 from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import AS_THEY_WERE
 from streamfilter.files.scratch import scratch
+from streamfilter.files.unfinished import BegunRun, Unfinished
 from streamfilter.index.directory import MARKER_NAME, refuse_link
 from streamfilter.index.errors import (
     DiskFull,
@@ -43,13 +47,25 @@ to the version of streamfilter that made it); or
     2. reset: delete this directory; everything counts as new"""
 
 
+@dataclass(slots=True)
+class OpenState:
+    """An open index, and what belongs to it."""
+
+    index: Index
+    seed: bytes
+    began: int
+    """When the run began that goes on now; milliseconds since the epoch."""
+    finish: Callable[[], None] = lambda: None
+    """To be called when all outputs are there."""
+
+
 @contextmanager
 def opened(
-    config: Config, state: Path | None, *, seed: bytes | None = None
-) -> Iterator[tuple[Index, bytes]]:
-    """Yield the index in *state* (None: a temporary one) and its secret seed.
+    config: Config, state: Path | None, *, seed: bytes | None = None, inputs: Sequence[str] = ()
+) -> Iterator[OpenState]:
+    """Yield the index in *state* (None: a temporary one) for a run over *inputs*.
 
-    A new one's is *seed*, else that of ``index.seed_file``, else drawn.
+    A new one's seed is *seed*, else that of ``index.seed_file``, else drawn.
 
     Raises:
         Stop: if the index cannot be used, or stops working; says why.
@@ -61,11 +77,17 @@ def opened(
                 raise IndexRefused(
                     f"{state}: is the index of a Deduplicator or a service; name another directory"
                 )
+            unfinished = Unfinished(state, state / DIRECTORY)
+            run = unfinished.begin(
+                BegunRun(inputs, _now()),
+                forgets=retention_for(config).limited,
+                create=lambda: _create(config, state / DIRECTORY, seed),
+            )
             with _open(config, state / DIRECTORY, seed) as found:
-                yield found
+                yield OpenState(*found, run.began, unfinished.finish)
         else:
             with scratch() as directory, _open(config, directory / DIRECTORY, seed) as found:
-                yield found
+                yield OpenState(*found, _now())
     except DiskFull as fault:
         stays = f"{AS_THEY_WERE}; {state} knows what was judged before"
         cure = "make room, and run it again with the same inputs: it writes the outputs whole"
@@ -76,6 +98,16 @@ def opened(
         raise SchemeMismatch(str(fault.with_ways(WAYS))) from fault
     except IndexFault as fault:
         raise SchemeMismatch(str(fault)) from fault
+
+
+def _create(config: Config, path: Path, seed: bytes | None) -> None:
+    """Make the index in *path* if there is none, and leave it closed."""
+    with _open(config, path, seed):
+        pass
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 @contextmanager

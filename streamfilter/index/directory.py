@@ -189,7 +189,7 @@ def write_marker(path: Path, marker: Marker) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(path / MARKER_NAME)
-    _sync_directory(path)
+    sync_directory(path)
 
 
 def canonical(fields: object) -> bytes:
@@ -197,7 +197,8 @@ def canonical(fields: object) -> bytes:
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Have the names in the directory *path* on the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -216,7 +217,7 @@ def clear(path: Path) -> None:
             shutil.rmtree(path / DATABASE_NAME)  # follows no links
     for name in (MARKER_NAME + ".new", MARKER_NAME):
         (path / name).unlink(missing_ok=True)
-    _sync_directory(path)
+    sync_directory(path)
 
 
 def space_of(path: Path) -> tuple[int, int]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -227,3 +228,68 @@ def test_a_run_that_is_repeated_after_what_it_met_was_dropped_says_so(
     assert "judged before" not in capsys.readouterr().err
     assert told("b", 3_990, 4_000) == 0
     assert "b was judged before, and it or what it met" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", [None, "index.retention=30d"])
+@pytest.mark.parametrize("point", ["batch.decided:6", "index.applied:40", "close.begun"])
+@pytest.mark.slow(4)
+def test_killed_anywhere_a_run_that_forgets_gives_the_undisturbed_outputs(
+    desk: Desk, point: str, limit: str | None
+) -> None:
+    """Windows are gone by then, and with them what the first lines met; whatever the batches."""
+    texts = [f"a story of its own, number {n} {n * n} {n + 7} {3 * n}" for n in range(6_000)]
+    again = [texts[n - 900 if n % 7 == 0 else n - 1_100] for n in range(1_100, 6_000, 5)]
+    lines = [*texts, *again, *texts[5_500:], *again[:300]]
+    documents = [{"id": f"d{n}", "text": text} for n, text in enumerate(lines)]
+    before = write(desk.path / "before", lines_of(documents[:1_500]))
+    source = write(desk.path / "source", lines_of(documents))
+    settings = ["--set", "index.documents_max=1000", *(["--set", limit] if limit else [])]
+
+    def run(source: Path, state: str, batch: int) -> list[str]:
+        return [
+            *desk.arguments(source, state=state),
+            *settings,
+            "--set",
+            f"batch.documents={batch}",
+        ]
+
+    outputs = []
+    for state, batch in (("calm", 4_000), ("small", 70)):
+        assert main(run(before, state, batch)) == 0
+        assert main(run(source, state, batch)) == 0
+        outputs.append(desk.outputs)
+    assert outputs[0] == outputs[1]
+    assert main(run(before, "s", 4_000)) == 0
+    desk.clear()
+    for _ in range(2):
+        dead = process(desk, *run(source, "s", 100), STREAMFILTER_KILL_POINT=point)
+        dead.communicate(timeout=180)
+        assert dead.returncode == -signal.SIGKILL
+        assert not desk.unique.exists()
+    assert main(run(source, "s", 333)) == 0
+    assert desk.outputs == outputs[0]
+    assert not (desk.path / "s" / "unfinished").exists()
+
+
+@pytest.mark.slow
+def test_an_unfinished_run_is_begun_again_by_its_inputs_and_by_no_others(
+    desk: Desk, source: Path
+) -> None:
+    def run(*sources: Path) -> list[str]:
+        arguments = desk.arguments(sources[0], state="s")
+        return [*arguments, *map(str, sources[1:]), "--set", "index.documents_max=1000"]
+
+    def judged() -> int:
+        with viewed(desk.path / "s" / "index", seed=read_seed(desk.seed)) as view:
+            return view.progress.next_ordinal
+
+    other = write(desk.path / "other", lines_of([{"id": "x", "text": "a story of another kind"}]))
+    for cures in (run(other), run(source), run(source, other)):
+        shutil.rmtree(desk.path / "s", ignore_errors=True)
+        dead = process(desk, *run(source), STREAMFILTER_KILL_POINT="close.begun")
+        dead.communicate(timeout=180)
+        whole = judged()
+        assert (desk.path / "s" / "unfinished" / "run.json").exists()
+        assert main(cures) == 0
+        assert judged() == whole + (str(other) in cures)
+        assert not (desk.path / "s" / "unfinished").exists()

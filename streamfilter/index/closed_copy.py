@@ -1,0 +1,92 @@
+"""A copy of an index that no process has open, on the same file system: to go back to it later.
+
+RocksDB never changes a table file after it was written, so the copy has links to them and takes no
+room until the index has merged its own. All other files are copied. The saved front is left out: it
+goes with one write of one database, and is made again at the next opening.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from streamfilter.index.directory import (
+    DATABASE_NAME,
+    MARKER_NAME,
+    Lock,
+    clear,
+    read_marker,
+    sync_directory,
+    write_marker,
+)
+from streamfilter.index.errors import IndexDamaged, file_errors
+from streamfilter.index.front_file import FILE_NAME
+
+TABLE = ".sst"
+
+
+def copy_closed(path: Path, target: Path) -> None:
+    """Copy the index in *path* into the directory *target*, which is there and empty.
+
+    Raises:
+        IndexFault: another process has it open, or there is no room.
+    """
+    with file_errors(target):
+        lock = Lock(path)
+        try:
+            _copy_database(path, target)
+            shutil.copyfile(path / MARKER_NAME, target / MARKER_NAME)
+            sync_directory(target)
+        finally:
+            lock.release()
+
+
+def bring_back(copy: Path, path: Path) -> None:
+    """Let the index in *path* be what the *copy* of it is.
+
+    A crash leaves an index that `is_whole` denies; call it again then.
+
+    Raises:
+        IndexFault: another process has it open, there is no room, or *copy* is none.
+    """
+    with file_errors(path):
+        marker = read_marker(copy)
+        if marker is None:
+            raise IndexDamaged(f"{copy}: is no copy of an index; remove it")
+        lock = Lock(path)
+        try:
+            write_marker(path, replace(marker, complete=False))
+            clear(path)
+            _copy_database(copy, path)
+            write_marker(path, marker)
+        finally:
+            lock.release()
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether the index in *path* is one, and not what a crash left of `bring_back`."""
+    marker = read_marker(path)
+    return marker is not None and marker.complete
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    database = target / DATABASE_NAME
+    database.mkdir(mode=0o700)
+    for file in sorted((source / DATABASE_NAME).iterdir()):
+        if not file.name.startswith(FILE_NAME):
+            _copy_file(file, database / file.name)
+    sync_directory(database)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    if source.suffix == TABLE:
+        try:
+            os.link(source, target)
+            return
+        except OSError:  # a file system without links: the copy takes its room at once
+            pass
+    shutil.copyfile(source, target)
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
