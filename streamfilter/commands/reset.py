@@ -30,7 +30,8 @@ Removes the changelog topic, the group with its offsets, and the index in index.
 with --outputs also the records of the output topics. Afterwards `run` reads the input from
 input.start again, and every document counts as new. Refused while a process of the group
 is alive. If it is interrupted, run it again: `run` refuses what is removed half-way.
-Its user needs DELETE on the changelog and the group (and the outputs), and DESCRIBE on the group.
+Its user needs READ and DELETE on the changelog, DELETE and DESCRIBE on the group, and DELETE
+on the outputs.
 """
 
 
