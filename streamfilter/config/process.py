@@ -78,7 +78,7 @@ class HttpSection(Section):
     port: int = Field(default=9464, ge=0, le=65_535, description="Port; 0 takes any free one.")
     allowed_hosts: tuple[str, ...] = Field(
         default=(),
-        description="Names under which /, /status and /metrics are asked for, such as "
+        description="Names under which / and /status are asked for, such as "
         "filter.example.com. Addresses, names without a dot and those that end in .local, "
         '.internal, .svc or .localhost are allowed anyway; "*" allows all, also a page on the '
         "Internet that rebinds its name to this host.",

@@ -19,7 +19,7 @@ from socketserver import TCPServer
 from typing import Any
 
 from streamfilter.monitoring.hosts import AllowedHosts
-from streamfilter.monitoring.pages import PROBES, Answer, Pages
+from streamfilter.monitoring.pages import OPEN, Answer, Pages
 from streamfilter.stops import ConfigError, Problem
 
 REQUESTS_MAX = 16  # at once; a scraper, two probes and a person need four
@@ -207,9 +207,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _found(self) -> Answer:
-        """Return the answer; a probe's to anybody, for it says nothing and must get through."""
+        """Return the answer: a refusal for a foreign host name, but for the open pages."""
         host = self.headers.get("Host")
-        if not self.server.hosts.allows(host) and self.path.partition("?")[0] not in PROBES:
+        if not self.server.hosts.allows(host) and self.path.partition("?")[0] not in OPEN:
             return 403, self.error_content_type, REFUSED
         return self.server.pages.answer(self.path, self.headers.get("Accept", ""))
 

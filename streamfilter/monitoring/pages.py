@@ -21,7 +21,8 @@ from streamfilter.process.logs import MASKER
 Answer = tuple[int, str, bytes]
 """Status code, content type, body."""
 
-PROBES = frozenset({"/livez", "/readyz"})
+OPEN = frozenset({"/livez", "/readyz", "/metrics"})
+"""Pages without texts and ids: probes and scrapes get through under any host name."""
 STATIC = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
