@@ -98,7 +98,9 @@ class Starter:
             yield from self._catch_up(opened, bounds)
             oldest = opened.index.windows[0]
             if oldest.first_ordinal > opened.index.progress.horizon:
-                # A window goes, and is cut off, once the horizon has passed all that it holds.
+                # A window goes, and is cut off, once the horizon has passed all that it holds. This
+                # part of an index must not stay: the whole changelog may be brought back.
+                self._keeper.wipe(f"{names.changelog} lacks what the oldest window begins with")
                 raise beginning.refuse_lost_beginning(names, bounds.start)
             if (yield from self._was_late(opened.index, self.layout)):
                 return (yield from self.run())
