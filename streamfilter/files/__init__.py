@@ -1,5 +1,5 @@
-"""The filter over files: the same pipeline, with lines or rows for records and no broker.
+"""The filter over files: the same pipeline, with lines or rows as records and without a broker.
 
-`inputs` opens, `lines` and `formats` read, `outputs` writes, `sources` remembers which input is
-which, `engine` is the loop.
+`inputs` opens files, `lines` and `formats` read them, and `outputs` writes. `sources` numbers the
+inputs. `engine` is the loop.
 """

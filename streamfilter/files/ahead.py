@@ -1,4 +1,4 @@
-"""The next batches of lines are read and sketched while this one is judged and written."""
+"""Read-ahead: the next batches are read and sketched while this one is judged and written."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 AHEAD = 2
-"""So many batches. With one, whoever is done with his part of it has nothing to do until the other
-workers are done with theirs, and this one's batch is written, and another one read."""
+"""Batches read ahead. With only one, a worker that finishes its part early sits idle.
+
+It would wait until the other workers finish, this batch is written, and another one is read."""
 
 
 def at_once(
     given: Iterable[Given], make: Callable[[Given], Made]
 ) -> Iterator[tuple[Given, Callable[[], Made]]]:
-    """Yield each of *given* with what makes something of it, when it is called."""
+    """Yield each of *given* with a function that calls *make* on it."""
     for each in given:
         yield each, partial(make, each)
 
@@ -26,12 +27,12 @@ def at_once(
 def some_ahead(
     given: Iterable[Given], make: Callable[[Given], Made]
 ) -> Iterator[tuple[Given, Callable[[], Made]]]:
-    """Yield as `at_once` does, and take and make the next ones meanwhile, in threads.
+    """Yield as `at_once` does, and prepare the next items meanwhile, in threads.
 
-    What is made must be a function of what is given. Trouble with taking one is raised when it
-    is that one's turn.
+    The result of *make* must depend only on its argument. If *given* raises, the items before the
+    error are yielded first.
     """
-    from concurrent.futures import ThreadPoolExecutor  # who is not ahead does not import it
+    from concurrent.futures import ThreadPoolExecutor  # slow import: only if needed
 
     with ThreadPoolExecutor(AHEAD, thread_name_prefix="ahead") as threads:
         waiting: deque[tuple[Given, Callable[[], Made]]] = deque()

@@ -1,9 +1,11 @@
 """Discovery: all near-duplicate pairs of some files, and their clusters.
 
-Near-duplication is not transitive. So a cluster is a star: in the order of the input, a document
-joins the most similar earlier centre that it was itself compared with, or becomes a centre. Or it
-is a component: whoever is similar to a member is one, too, and the ends of such a chain may have
-nothing in common.
+Near-duplication is not transitive, so there are two kinds of clusters:
+
+- Star: in input order, a document joins the most similar earlier centre that it was compared with.
+  Without one it becomes a centre.
+- Component: each document that is similar to a member is a member. The two ends of such a chain
+  may have nothing in common.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ CLUSTERS = ("stars", "components")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A centre, the cluster's first document, and who belongs to it."""
+    """A centre (the cluster's first document) and the ids of the other members."""
 
     centre: str
     members: list[str] = field(default_factory=list)
@@ -41,15 +43,15 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What was found."""
+    """The result: pairs, clusters and counts."""
 
     documents: int
     broken: int
     pairs: list[Pair]
     clusters: list[Cluster]
-    """Those with members, in the order of their centres; of the kind that was asked for."""
+    """Clusters of the requested kind that have members, in the order of their centres."""
     overflows: int
-    """How often a document stayed unlisted in a full bucket: pairs may be missing."""
+    """How often a document was not added to a full bucket: pairs may be missing."""
 
 
 def discover(
@@ -61,18 +63,18 @@ def discover(
     clusters: str = "stars",
     advanced: Callable[[int], None] = no_progress,
 ) -> Discovery:
-    """Return all pairs of *inputs* that meet and are similar by *config*.
+    """Return all pairs of *inputs* that share a band key and are similar by *config*.
 
     Args:
-        config: what similar means, and where a record has its text.
+        config: defines similarity, and where a record has its text.
         inputs: the files, in their order.
-        seed: of the hashes.
+        seed: seed of the hashes.
         dead_letter: a file for lines that cannot be read.
-        clusters: their kind, one of `CLUSTERS`.
-        advanced: hears the bytes read since it was last called.
+        clusters: the kind of clusters, one of `CLUSTERS`.
+        advanced: called with the number of bytes read since its last call.
 
     Raises:
-        Stop: an input cannot be read, or holds something else; names the line and the cure.
+        Stop: an input cannot be read or has another format; names the line and the cure.
     """
     index_settings = config.index.model_copy(update={"bucket_cap": BUCKET_CAP_MAX})
     config = config.model_copy(update={"index": index_settings})
@@ -99,7 +101,7 @@ def discover(
 
 
 class Stars:
-    """Each document joins its most similar centre, or becomes one."""
+    """Star clusters: each document joins its most similar centre, or becomes one."""
 
     def __init__(self) -> None:
         self._stars: dict[int, Cluster] = {}
@@ -113,17 +115,17 @@ class Stars:
         self._stars[ordinal] = Cluster(id_)
 
     def clusters(self) -> list[Cluster]:
-        """Return those with members."""
+        """Return the clusters with members."""
         return [star for star in self._stars.values() if star.members]
 
 
 class Components:
-    """Whoever is similar to a member is a member."""
+    """Connected components: each document that is similar to a member is a member."""
 
     def __init__(self) -> None:
         self._ids: dict[int, str] = {}
         self._first: dict[int, int] = {}
-        """Someone earlier in the same component, nearer to its first; who is first has himself."""
+        """Union-find: an earlier ordinal of the component; the first document maps to itself."""
 
     def add(self, ordinal: int, id_: str, similar: Sequence[int]) -> None:
         """Add a document with the earlier ones that it is *similar* to."""
@@ -139,7 +141,7 @@ class Components:
         return ordinal
 
     def clusters(self) -> list[Cluster]:
-        """Return those with members, in the order of the input."""
+        """Return the components with members, in input order."""
         found: dict[int, Cluster] = {}
         for ordinal, id_ in self._ids.items():
             root = self._root(ordinal)
@@ -151,7 +153,7 @@ class Components:
 
 
 class _Rejections:
-    """What becomes of lines that cannot be read: set aside and counted, or an end."""
+    """Handles lines that cannot be read: writes and counts them, or stops the run."""
 
     def __init__(self, output: OutputFile | None) -> None:
         self._output, self.count = output, 0
@@ -166,7 +168,7 @@ class _Rejections:
 
 @contextmanager
 def _rejections(inputs: Sequence[str], path: str | None) -> Iterator[_Rejections]:
-    """Yield where broken lines go; the file at *path* appears when all went well."""
+    """Yield the handler of broken lines; the file at *path* appears only if the block succeeds."""
     if path is None:
         yield _Rejections(None)
         return

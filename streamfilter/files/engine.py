@@ -1,10 +1,12 @@
-"""The loop over files: read, judge, write, remember; the promises of the Kafka loop, on lines.
+"""The loop over files: read, judge, write, remember; the guarantees of the Kafka loop, on lines.
 
-An index that is kept is ahead of the outputs or level with them, for the outputs appear only
-when complete. So a run that died is simply run again: what the index already holds is re-read
-as of its own time and gets its first verdict again, the rest is new. An index that forgets begins
-where the dead run began (`unfinished`). The batches of two runs differ, the verdicts do not. Lines
-of a complete run that are read again do not meet what was in windows that are gone: that is said.
+Outputs appear only when complete, so a kept index is never behind them. If a run dies, run it
+again. Lines that the index already holds are re-read as of their own time and get the same
+verdict; the other lines are new. An index with a retention limit starts again from where the dead
+run began (`unfinished`). The batches of two runs may differ; the verdicts do not.
+
+If the lines of a complete run are read again, documents of dropped windows are not found. The log
+warns of it.
 """
 
 from __future__ import annotations
@@ -37,20 +39,20 @@ logger = logging.getLogger("streamfilter.filter")
 
 @dataclass(frozen=True, slots=True)
 class FilterSettings:
-    """What shapes the verdicts and the batches."""
+    """Settings that determine the verdicts and the batches."""
 
     rules: Rules
     batch_documents: int = 1_000
     batch_bytes: int = 8 * 1024 * 1024
     retention: Retention = UNLIMITED
     now: int = -1
-    """Milliseconds since the epoch when the run began: lines have no timestamps, so all count as
-    come then."""
+    """Start of the run in milliseconds since the epoch: the timestamp of all lines, which have
+    none of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One run over its inputs, put together from its parts."""
+    """One run over its inputs."""
 
     settings: FilterSettings
     reader: Reader
@@ -64,13 +66,13 @@ class Engine:
     def run(self, inputs: Iterable[Input], advanced: Callable[[int], None]) -> None:
         """Filter *inputs* in their order and publish the outputs.
 
-        ``advanced`` hears how many more stored bytes have been read.
+        ``advanced`` is called with the number of stored bytes read since its last call.
 
         Raises:
             BrokenInput: at the first line that cannot be read, if there is no dead letter.
-            Interrupted: somebody wanted an end before the outputs appeared.
-            SchemeMismatch: if an input is no longer what it was when the index first saw it, or
-                the index knows inputs that the table of sources does not.
+            Interrupted: an interruption was requested before the outputs appeared.
+            SchemeMismatch: an input has changed after the index first saw it, or the index knows
+                inputs that the table of sources does not.
         """
         if max(self.index.progress.positions or {-1: 0}) >= len(self.sources):
             raise SchemeMismatch(
@@ -84,7 +86,7 @@ class Engine:
         self.placement.outputs.publish()
 
     def _filter(self, input_: Input, advanced: Callable[[int], None]) -> None:
-        """Filter one input; remember how far it came, whatever stopped it."""
+        """Filter one input; record how far it was read, also after an error."""
         number = self.sources.number_of(input_.name)
         known = self.sources.known(number)
         settings = self.settings
@@ -108,18 +110,18 @@ class Engine:
                 advanced(stretch.bytes_read - seen)
                 seen = stretch.bytes_read
         finally:
-            # Also after a broken line: the judged lines must not change while it is mended.
+            # Also after a broken line: the judged lines must not change while it is repaired.
             self.sources.remember(number, lines=done, digest=digest)
         if done < known.lines:
             raise _changed(input_.name, known.lines)
 
     def _prepare(self, records: Sequence[Record], number: int) -> Prepared:
-        """Read and sketch a batch: a function of its records."""
+        """Read and sketch a batch; the result depends only on its records."""
         readings, drawn = self.reader.read_elsewhere(records, self.sketcher)
         return prepare(records, readings, self.sketcher, partition=number, drawn=drawn)
 
     def _step(self, number: int, stretch: Stretch, prepared: Callable[[], Prepared]) -> None:
-        """Move one batch: first what was judged before, then what is new, each in line order."""
+        """Process one batch: first the lines judged before, then the new ones, in line order."""
         whole = prepared()
         records = whole.records
         position = (self.index.progress.positions or {}).get(number, 1)
@@ -142,7 +144,7 @@ class Engine:
     def _take(
         self, records: Sequence[Record], span: Span, part: Callable[[Sequence[Record]], Prepared]
     ) -> None:
-        """Move new *records*, the lines of *span*, in as many batches as they take."""
+        """Process new *records*, the lines of *span*, in as many batches as needed."""
         now = self.settings.now
         while span.start < span.end:
             some, end = records, span.end
@@ -161,11 +163,11 @@ class Engine:
             records, span = records[len(some) :], replace(span, start=end)
 
     def _note_forgotten(self, name: str, number: int, stretch: Stretch) -> None:
-        """Say, at the first line of an input, that it was judged and what it met is forgotten."""
+        """Warn at the first line of an input that was judged before if its matches are dropped."""
         if stretch.start > 1:
             return
         (mark,) = self.index.marks_covering(np.array([number]), np.array([stretch.start]))
-        # Its first line met the oldest documents of all, and these may be gone before it is.
+        # The first line was compared with the oldest documents: these are dropped first.
         if mark is None or first_met(mark) < self.index.windows[0].first_ordinal:
             logger.warning(
                 "%s was judged before, and it or what it met is older than what index.retention "
@@ -200,7 +202,7 @@ class Engine:
 
 
 def _changes(progress: Progress, decided: Decided, span: Span) -> Changes:
-    """Return the one write that remembers a batch: its unique documents, its mark, its end."""
+    """Return the index write of a batch: its unique documents, its mark, its end."""
     extent, ages = decided.extent, decided.ages
     next_ordinal = progress.next_ordinal + len(decided.prepared.rows)
     mark = BatchMark(

@@ -1,4 +1,4 @@
-"""Reading a finished run over files back, for its evaluation."""
+"""Reads the outputs of a finished run over files, for its evaluation."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def read_run(
     dead_letter: str | None,
     short_dropped: bool = False,
 ) -> Run:
-    """Return what *inputs* hold and where the outputs have it.
+    """Return the records of *inputs*, and the output that each one went to.
 
-    ``short_dropped`` says that the configuration drops short texts: only the filter itself
-    could say which those are.
+    ``short_dropped`` means that the configuration drops short texts. Only the filter itself could
+    say which those are.
 
     Raises:
-        Stop: if a file cannot be read, or an output holds something else; names the line.
+        Stop: a file cannot be read, or an output has another format; names the line.
     """
     given = list(_given(inputs, config, short_dropped))
     forwarded = records_in([unique], config)

@@ -1,6 +1,6 @@
-"""Inputs: files of records, each opened as its format has it, which its name says, or a setting.
+"""Inputs: files of records, each opened by its format. The file name or a setting says the format.
 
-What is kept of a file comes out in a file of its format, written as the input says.
+The kept records are written in the format of the input.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from streamfilter.stops import ExitCode, MissingExtra, Stop
 LINES = "lines"
 SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".csv": "csv",
             ".tsv": "csv", ".avro": "avro", ".parquet": "parquet", ".pq": "parquet"}  # fmt: skip
-"""What a file's name says of its format, if anything."""
+"""Format by the suffix of a file name."""
 
 
 def format_of(path: str) -> str | None:
-    """Return the format that the name *path* says, None if it says nothing."""
+    """Return the format by the suffix of *path*, or None for an unknown suffix."""
     packing = packing_of(path)
     name = path.lower().removesuffix(packing.suffix if packing is not None else "")
     return SUFFIXES.get(Path(name).suffix)
@@ -39,7 +39,8 @@ def open_input(path: str, config: Config, reader: Reader, *, name: str | None = 
     """Open *path*, known to the index as *name*.
 
     Raises:
-        Stop: it cannot be opened, or is not of its format, or has not what *reader* reads.
+        Stop: the file cannot be opened, has another format, or lacks the fields that *reader*
+            reads.
     """
     format: str = config.input.file_format
     if format == "auto":
@@ -61,10 +62,11 @@ def open_input(path: str, config: Config, reader: Reader, *, name: str | None = 
 def opened(
     paths: Iterable[str], config: Config, reader: Reader, unique: str, *, stdin_name: str = STDIN
 ) -> Iterator[list[Input]]:
-    """Open files whose records go into one, named *unique*, as far as they are kept.
+    """Open input files; their kept records go to one output file, named *unique*.
 
     Raises:
-        Stop: one cannot be read, or they are not alike, or *unique* is named as another format.
+        Stop: a file cannot be read, the schemas differ, or the name *unique* has the suffix of
+            another format.
     """
     with ExitStack() as stack:
         inputs = []
@@ -78,12 +80,12 @@ def opened(
 def read_in(
     paths: Iterable[str], config: Config, *, advanced: Callable[[int], None] = lambda _: None
 ) -> Iterator[tuple[Record, Reading]]:
-    """Yield the records of files as they are read, one file after the other.
+    """Yield the records of files with their readings, one file after the other.
 
-    *advanced* hears how many more stored bytes have been read.
+    *advanced* is called with the number of stored bytes read since its last call.
 
     Raises:
-        Stop: one cannot be read.
+        Stop: a file cannot be read.
     """
     reader = reader_for(config)
     for path in paths:
@@ -93,13 +95,13 @@ def read_in(
 
 
 def check_read_again(paths: Iterable[str], *, who: str) -> None:
-    """Refuse what *who* cannot read a second time: standard input, pipes, devices.
+    """Refuse inputs that *who* cannot read a second time: standard input, pipes, devices.
 
     Raises:
         Stop: (usage) names the path.
     """
     for path in paths:
-        # Of one that may not be looked at, `open` says why.
+        # If the path may not be inspected, `open` reports the reason later.
         plain = os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
         if path == STDIN or not plain:
             name = "standard input" if path == STDIN else path
@@ -114,7 +116,7 @@ def records_in(paths: Iterable[str], config: Config) -> Iterator[Record]:
     """Yield the records of files, one file after the other.
 
     Raises:
-        Stop: one cannot be read.
+        Stop: a file cannot be read.
     """
     reader = reader_for(config)
     for path in paths:
@@ -123,10 +125,10 @@ def records_in(paths: Iterable[str], config: Config) -> Iterator[Record]:
 
 
 def for_files(config: Config, paths: Sequence[str]) -> Config:
-    """Return *config* as it is read by for the files *paths*: their format, and what rows are.
+    """Return *config* for the files *paths*: with their format, and with rows as values.
 
     Raises:
-        ConfigError: with what files do not have.
+        ConfigError: a setting does not apply to files.
         Stop: (usage) the files are of different formats.
     """
     given = config.input
@@ -150,7 +152,7 @@ def for_files(config: Config, paths: Sequence[str]) -> Config:
 
 
 def _not_in(format: str, config: Config) -> Problem | None:
-    """Return what files of *format* do not have."""
+    """Return the problem of a setting that does not apply to files of *format*."""
     values, id_ = config.input.format, config.input.id
     unit, part = ("line", "field") if format == LINES else ("row", "column")
     if format == LINES and not config.input.has_lines:
@@ -166,10 +168,10 @@ def _not_in(format: str, config: Config) -> Problem | None:
 
 
 def _refuse_unlike(inputs: Sequence[Input], unique: str) -> None:
-    """Refuse inputs that one file cannot hold, and a name that says another format than theirs.
+    """Refuse inputs that do not fit in one file, and an output name of another format.
 
     Raises:
-        Stop: (usage) names them, and the cure.
+        Stop: (usage) names the files and the cure.
     """
     first = inputs[0]
     for other in inputs[1:]:

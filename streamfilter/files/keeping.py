@@ -1,10 +1,12 @@
-"""Which member of a group comes out of a file: its first, or its longest.
+"""Which member of a group of duplicates is kept: the first, or the longest.
 
-A stream must let the first one through, for nobody knows what comes later. Over files all is
-known: `filter_files` decides as ever, who belongs to whom and why; then, in a second reading, the
-longest text of each group changes places with its first. What a duplicate was verified against
-stays in its evidence; who came out for it is its ``kept``. The groups are the first one's: two
-members need not be alike.
+A stream must forward the first one, because later records are not known yet. Files can be read
+twice. First `filter_files` forms the groups as usual, with the evidence. Then a second reading
+swaps the longest text of each group with its first.
+
+The evidence of a duplicate still names the document that it was verified against. Its ``kept``
+names the document that was written instead. All members are similar to the group's first
+document, not necessarily to each other.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from streamfilter.model import Document, Record, Source
 from streamfilter.stops import ExitCode, Stop, Temporary
 
 KEEPS = ("first", "longest")
-"""Whom a group is kept by."""
+"""Values of the option: the member of a group that is kept."""
 
 
 @dataclass(slots=True)
@@ -38,17 +40,17 @@ class _Member:
 
     characters: int = -1
     evidence: dict[str, Any] | None = None
-    """Why it is a duplicate of the group's first, which has none."""
+    """Why it is a duplicate of the group's first member; None for the first member itself."""
 
 
 @dataclass(slots=True)
 class _Groups:
-    """Those of a finished run with more than one member."""
+    """The groups of a finished run with more than one member."""
 
     first_of: dict[Source, Source] = field(default_factory=dict)
     members: dict[Source, _Member] = field(default_factory=dict)
     kept: dict[Source, Source] = field(default_factory=dict)
-    """First → who comes out."""
+    """First member → the member that is kept."""
 
     def add(self, evidence: dict[str, Any]) -> None:
         """Add a duplicate by its evidence."""
@@ -59,11 +61,11 @@ class _Groups:
 
     @property
     def measured(self) -> bool:
-        """Return whether each member was met again."""
+        """Return whether the second reading found each member."""
         return all(member.characters >= 0 for member in self.members.values())
 
     def measure(self, record: Record, reader: Reader) -> None:
-        """Note how long a member is; the longest so far, the oldest of equals, is kept."""
+        """Note the length of a member; the longest so far is kept, the oldest among equals."""
         member = self.members.get(record.source)
         reading = reader.read(record) if member is not None else None
         if member is None or not isinstance(reading, Document):
@@ -78,11 +80,12 @@ class _Groups:
 def filter_keeping_longest(
     config: Config, job: Job, *, advanced: Callable[[int], None] = no_progress
 ) -> Summary:
-    """Run *job*, and let the longest text of each group come out.
+    """Run *job*, and keep the longest text of each group.
 
     Raises:
-        Stop: an input cannot be read twice, a state is to be kept, or what `filter_files` says.
-        Temporary: an input changed before it was read again; the outputs are as they were.
+        Stop: an input cannot be read twice, the job keeps a state, or any reason of
+            `filter_files`.
+        Temporary: an input changed before it was read again; the outputs are unchanged.
     """
     if job.state is not None or job.shadow:
         raise Stop(
@@ -136,13 +139,13 @@ def _groups(duplicates: Path) -> _Groups:
 
 
 def _place(job: Job, config: Config, groups: _Groups, unique: Path, outputs: Outputs) -> int:
-    """Write each record of the input to where it goes now, in its order; return how many do."""
+    """Write each record to its output, in input order; return the number written."""
     placed = 0
     forwarded = (record.value for record in records_in([str(unique)], config))
     waiting = next(forwarded, None)
     for record in records_in(job.inputs, config):
         first = groups.first_of.get(record.source)
-        # Equal lines that are in no group have one fate: all are forwarded, dropped or broken.
+        # Equal lines outside any group share one outcome: all are forwarded, dropped or broken.
         comes_out = record.value == waiting and first in (None, record.source)
         if comes_out:
             waiting = next(forwarded, None)
@@ -158,7 +161,7 @@ def _place(job: Job, config: Config, groups: _Groups, unique: Path, outputs: Out
 
 
 def _evidence(groups: _Groups, record: Record, first: Source) -> dict[str, Any]:
-    """Return why *record* does not come out, and who does."""
+    """Return why *record* is not kept, and which record is kept instead."""
     kept = groups.kept[first]
     own = groups.members[record.source].evidence
     if own is None:
@@ -170,7 +173,7 @@ def _evidence(groups: _Groups, record: Record, first: Source) -> dict[str, Any]:
 
 
 def _turned(evidence: dict[str, Any], first: Record) -> dict[str, Any]:
-    """Return the evidence of the longest one, told of the first: they are as alike as that."""
+    """Return the longest member's evidence with both sides swapped: similarity is symmetric."""
     match = {**evidence["matches"][0], "id": evidence["id"], **evidence["source"]}
     turned = {
         **evidence,

@@ -1,6 +1,6 @@
-"""Layout: what a file is that should hold a record on each line, and does not.
+"""Layout: detects files that should hold a record on each line, and do not.
 
-Without a word each of its lines would be a broken record. A file is judged by its first lines.
+Without this check each of their lines would be a broken record. Only the first lines are checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from streamfilter.stops import BrokenInput
 
 LINES_SEEN = 4
 TAR_AT, TAR = 257, b"ustar"
-"""A tar archive says what it is only there."""
+"""Offset and magic bytes of a tar archive."""
 BOM = b"\xef\xbb\xbf"
 _FOREIGN = {
     b"PAR1": ("a Parquet file", "read it by --format parquet"),
@@ -26,10 +26,10 @@ _FOREIGN = {
 
 
 def begun(lines: Iterator[bytes], path: str, json_values: bool) -> Iterator[bytes]:
-    """Return the *lines* of the file at *path*, of which the first ones were looked at.
+    """Check the first *lines* of the file at *path*, and return all lines.
 
     Raises:
-        BrokenInput: they are no lines of records; names what they are and the cure.
+        BrokenInput: the lines are not records; names the detected format and the cure.
     """
     first = [*islice(lines, LINES_SEEN if json_values else 1)]
     what = _foreign(first) or (_layout(first) if json_values else None)
@@ -46,10 +46,10 @@ def _foreign(lines: Sequence[bytes]) -> tuple[str, str] | None:
 
 
 def _layout(lines: Sequence[bytes]) -> tuple[str, str] | None:
-    """Return how JSON is laid out over *lines* if not one value a line, and the cure.
+    """Return the layout of JSON *lines* and the cure, or None for one value on each line.
 
-    A line that ends behind a comma or an opening bracket goes on in the next one. A broken first
-    line of a file of lines is no such line: it must not refuse the others.
+    A value continues on the next line if its line ends with a comma, a colon or an opening bracket.
+    One broken first line is not enough: it must not refuse the other lines.
     """
     stripped = [line.removeprefix(BOM).strip() for line in lines]
     first, *others = [line for line in stripped if line] or [b""]

@@ -1,8 +1,8 @@
 """Lines of JSON Lines inputs, in batches: plain or packed, from a file or standard input.
 
-A line's number counts from 1 and counts every line, blank ones too, so that it is the one an
-editor shows. Blank lines are no records. Memory holds one batch. Of a line that is longer than the
-limit only the beginning is kept; the rest is passed over.
+Line numbers begin at 1 and include blank lines, as in an editor. Blank lines are not records.
+Memory holds one batch. If a line is longer than the limit, only its beginning is kept; the rest is
+skipped.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from streamfilter.stops import BrokenInput, ExitCode, Stop
 STDIN = "-"
 BUFFER_BYTES = 1 << 17
 WAIT_MILLISECONDS = 200
-"""How late an interruption is heard while an input says nothing."""
+"""Longest delay of an interruption while an input sends nothing."""
 LINE_BYTES_MAX = 256 * 1024 * 1024
-"""Of a line, where the reader has no limit of its own: an envelope holds a whole record."""
+"""Limit of a line if the reader has none of its own: an envelope holds a whole record."""
 
 
 class InputFile:
@@ -49,11 +49,11 @@ class InputFile:
     ) -> None:
         """Open *path* (``-`` is standard input), known to the index as *name*.
 
-        Of a line not much more than *limit* bytes are kept. *json_values* says that each line is to
-        be JSON, so that a file of another layout can be named.
+        Not much more than *limit* bytes of a line are kept. *json_values* means that each line
+        must be JSON, so that an error can name another layout.
 
         Raises:
-            Stop: (usage) if it cannot be opened.
+            Stop: (usage) it cannot be opened.
         """
         self.path = path
         # A file name need not be UTF-8, but what is written about it must be.
@@ -62,14 +62,14 @@ class InputFile:
         self._limit, self._json_values = limit, json_values
         self._packed_by = "packed"
         self.summed = True
-        """Whether anybody will ask what was read: a digest is a fiftieth of what a filter takes."""
+        """Whether a digest is needed; it takes 2 % of the filter's time."""
         self._digest = blake2b(digest_size=16)
-        """Of the lines read so far, each with a line feed: a file may grow after a last line that
-        had none."""
+        """Digest of the lines read so far. Each counts with a line feed, because a file may grow
+        after a last line that had none."""
 
     @property
     def size(self) -> int:
-        """Return the stored size in bytes, 0 if nobody can know."""
+        """Return the stored size in bytes, 0 if unknown."""
         try:
             status = os.fstat(self._raw.fileno())
         except OSError:
@@ -79,9 +79,9 @@ class InputFile:
     def stretches(
         self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
     ) -> Iterator[Stretch]:
-        """Yield at most *documents* lines at a time; *size* bytes of them close one earlier.
+        """Yield at most *documents* lines at a time; *size* bytes close a stretch earlier.
 
-        None reaches over the line *boundary*. Each bears a digest if they are *summed*.
+        No stretch crosses the line *boundary*. If *summed*, each has a digest.
         """
         self.summed = summed
         return stretches_of(
@@ -100,7 +100,7 @@ class InputFile:
             yield Record(Source(self.name, 0, number), None, line) if there else None, len(line)
 
     def _pass_over(self, piece: bytes, pieces: Iterator[bytes]) -> None:
-        """Take what is left of the line that begins with *piece*; its end counts as a line feed."""
+        """Skip the rest of the line that begins with *piece*; its end counts as a line feed."""
         while len(piece) > self._limit and not piece.endswith(b"\n"):
             piece = next(pieces, b"")
             self.sum(piece)
@@ -108,9 +108,9 @@ class InputFile:
             self.sum(b"\n")
 
     def raw_lines(self) -> Iterator[bytes]:
-        """Yield the lines as they stand, each with its line feed.
+        """Yield the lines unchanged, each with its line feed.
 
-        A longer line than the limit comes in pieces; only the last one has the line feed.
+        A line longer than the limit comes in pieces; only the last piece has the line feed.
         """
         number = 0
         try:
@@ -123,13 +123,13 @@ class InputFile:
             raise BrokenInput(message) from None
 
     def unpacked(self) -> BufferedReader:
-        """Return what reads the content.
+        """Return a reader of the unpacked content.
 
         Raises:
-            BrokenInput: it is packed by what we do not unpack.
-            Stop: (usage) the library for it is not installed.
+            BrokenInput: the packing is not supported.
+            Stop: (usage) its library is not installed.
         """
-        # Not before it is wanted: standard input may have nothing to say for a while.
+        # Only on the first read: standard input may send nothing for a while.
         packing = packing_in(self._raw, self.path)
         if packing is None:
             return self._raw
@@ -140,24 +140,24 @@ class InputFile:
         return content
 
     def read_so_far(self) -> tuple[int, str]:
-        """Return how far the input has been read, and the digest in hexadecimal, "" without.
+        """Return how many stored bytes have been read, and the digest in hexadecimal.
 
-        That far in bytes as stored; 0 if nobody can know.
+        The position is 0 if it is unknown; the digest is "" if none was requested.
         """
         digest = self._digest.hexdigest() if self.summed else ""
         return self._raw.tell() if self._raw.seekable() else 0, digest
 
     def sum(self, read: bytes) -> None:
-        """Take what was *read* into the digest, if anybody will ask for it."""
+        """Add what was *read* to the digest, if one is needed."""
         if self.summed:
             self._digest.update(read)
 
     def writer(self, output: OutputFile) -> Writer:
-        """Return what writes lines."""
+        """Return a writer of lines."""
         return LinesWriter(output)
 
     def differs(self, other: Input) -> None:
-        """Return nothing: any lines can stand in one file."""
+        """Return None: one file can hold any lines."""
 
     def close(self) -> None:
         """Close the input; standard input stays open."""
@@ -176,7 +176,7 @@ def lines_of(path: str) -> Iterator[Record]:
 
 
 class _Waiting(RawIOBase):
-    """What may keep silent for ever (a pipe, a terminal), read so that an interruption is heard."""
+    """Reads a pipe or a terminal, which may block for ever, and obeys interruptions meanwhile."""
 
     def __init__(self, file: BufferedReader) -> None:
         self._file = file
@@ -211,7 +211,7 @@ def _open(path: str) -> BufferedReader:
 
 
 def _standard_input() -> BufferedReader:
-    """Return standard input; a test's own need not have a descriptor."""
+    """Return standard input; in tests it may have no descriptor."""
     if sys.stdin is None:
         raise Stop("cannot read -: standard input is closed", exit_code=ExitCode.USAGE)
     stdin = cast(Any, sys.stdin.buffer)
@@ -219,6 +219,6 @@ def _standard_input() -> BufferedReader:
 
 
 def _heard(file: BufferedReader) -> BufferedReader:
-    """Return *file*; one that may keep silent is read so that an interruption is heard."""
+    """Return *file*; one that may block is wrapped, so that interruptions are obeyed."""
     regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     return file if regular else BufferedReader(_Waiting(file), BUFFER_BYTES)

@@ -1,9 +1,9 @@
-"""Outputs that are whole or not there: written beside their name, renamed when complete.
+"""Atomic outputs: each is written to a temporary file beside its name, and renamed when complete.
 
-A reader never sees half a file, and a run that dies leaves the previous outputs alone. The
-renames come one after the other: a crash between them is healed by running again. What is no
-regular file (a pipe, ``/dev/null``, standard output ``-``, whatever a shell has opened for us) is
-written as it comes.
+A reader never sees half a file, and a run that dies leaves the previous outputs unchanged. The
+outputs are renamed one after the other. After a crash between two renames, run again. Outputs that
+are no regular files (a pipe, ``/dev/null``, standard output ``-``, a descriptor of the shell) are
+written directly.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ STDOUT = "-"
 PARTIAL = ".partial"
 AS_THEY_WERE = "the outputs are as they were (of a pipe or a device: not whole)"
 _OPEN_ALREADY = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
-"""A descriptor of this process by its name, as shells write ``>(gzip > file)``."""
-_BUFFER_BYTES = 1 << 17  # nobody reads the file before it is complete
+"""Path of an open descriptor of this process, as shells pass for ``>(gzip > file)``."""
+_BUFFER_BYTES = 1 << 17  # large: the file is read only when complete
 
 
 class OutputFile:
-    """One output; compressed if its name ends as a packed file's does, such as ``.gz``."""
+    """One output; compressed if its name has such a suffix, for example ``.gz``."""
 
     def __init__(self, path: str) -> None:
         """Open the output.
 
         Raises:
-            Stop: (usage) if it cannot be written, or packed; (temporary) if another run is writing
-                it.
+            Stop: (usage) it cannot be written or packed; (temporary) another run is writing it.
         """
         packing = packing_of(path)
         if packing is ZSTANDARD:
             zstandard()
-        # A link keeps pointing at its file: what is replaced is the file.
+        # A symbolic link stays: its target is replaced.
         self._target = Path(os.path.realpath(path))
         self._partial: Path | None = None
         self._name = "standard output" if path == STDOUT else path
@@ -62,7 +61,7 @@ class OutputFile:
                 raise OSError(errno.EBADF, "standard output is closed")
             return sys.stdout.buffer
         open_already = _OPEN_ALREADY.fullmatch("/dev/fd/1" if path == "/dev/stdout" else path)
-        if open_already is not None:  # not opened anew: the shell's may append to a file
+        if open_already is not None:  # duplicated: reopening could undo a shell's >>
             return os.fdopen(os.dup(int(open_already[1])), "wb")
         if self._target.exists() and not self._target.is_file():
             return open(self._target, "wb")
@@ -87,7 +86,7 @@ class OutputFile:
         """Add *line*, which has no line feed.
 
         Raises:
-            NoRoom: there is none for it.
+            NoRoom: the disk is full.
         """
         self.append(line + b"\n")
 
@@ -95,7 +94,7 @@ class OutputFile:
         """Add *data* as it is.
 
         Raises:
-            NoRoom: there is none for it.
+            NoRoom: the disk is full.
         """
         try:
             self._stream.write(data)
@@ -113,7 +112,7 @@ class OutputFile:
         """Finish the content: after this, only the renaming can fail.
 
         Raises:
-            NoRoom: there is none for its end.
+            NoRoom: the disk is full.
         """
         try:
             if self._stream is not self._file:
@@ -134,14 +133,14 @@ class OutputFile:
             self._file.close()
 
     def publish(self) -> None:
-        """Let the completed content appear under its name."""
+        """Rename the completed file to its final name."""
         if self._partial is not None:
             os.replace(self._partial, self._target)
             self._partial = None
-        self._close()  # and with it the lock: not before the name is the final one
+        self._close()  # releases the lock: only after the rename
 
     def discard(self) -> None:
-        """Remove what was written, if it has not been published."""
+        """Remove the temporary file, if it has not been published."""
         if self._partial is not None:
             self._partial.unlink(missing_ok=True)  # while it is locked: it is still ours
         with suppress(OSError):  # a full disk or a closed pipe no longer matters
@@ -149,10 +148,10 @@ class OutputFile:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write *content*, an answer's file, such that it is there whole or not at all.
+    """Write *content*, the file of an answer, atomically.
 
     Raises:
-        Stop: (usage) if it cannot be written; (temporary) if there is no room for it.
+        Stop: (usage) it cannot be written; (temporary) the disk is full.
     """
     output = OutputFile(str(path))
     try:
@@ -171,7 +170,7 @@ class Writer(Protocol):
         ...
 
     def finish(self) -> None:
-        """Write what stands behind the last record."""
+        """Write what the format needs after the last record."""
         ...
 
 
@@ -186,11 +185,11 @@ class LinesWriter:
         self._output.write(record.value or b"")
 
     def finish(self) -> None:
-        """Write nothing: a line says all by itself."""
+        """Write nothing: lines need no footer."""
 
 
 class Outputs:
-    """The places where a record can go. Leaving the context without `publish` discards them."""
+    """All outputs of a run. Leaving the context without `publish` discards them."""
 
     def __init__(
         self,
@@ -200,7 +199,7 @@ class Outputs:
         *,
         writer: Callable[[OutputFile], Writer] = LinesWriter,
     ) -> None:
-        """Open them; what is kept is written by *writer*."""
+        """Open the outputs; *writer* writes the kept records."""
         opened: list[OutputFile] = []
         try:
             for path in (unique, duplicates, dead_letter):
@@ -216,7 +215,7 @@ class Outputs:
         self.dead_letter = opened[2] if dead_letter is not None else None
 
     def publish(self) -> None:
-        """Complete all, then let all appear."""
+        """Complete all outputs, then rename all."""
         self.unique.finish()
         for output in self._all:
             output.complete()

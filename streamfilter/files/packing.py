@@ -1,7 +1,7 @@
-"""Packings: gzip, bzip2, xz and Zstandard, of whole files and of a container's blocks.
+"""Compression: gzip, bzip2, xz and Zstandard, of whole files and of a container's blocks.
 
-A packed file may claim to be a thousand times its size. So it is unpacked piece by piece, and no
-header makes an unpacker take more than `MEMORY_BYTES_MAX`.
+A packed file may unpack to a thousand times its size. So it is unpacked in pieces, and no header
+makes an unpacker use more than `MEMORY_BYTES_MAX`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import IO, Any
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 PIECE_BYTES = 1 << 17
-"""Unpacked at a time."""
+"""Bytes that are unpacked at a time."""
 MEMORY_BYTES_MAX = 1 << 27
-"""Of an unpacker; the strongest presets of `xz` and `zstd` take 65 and 128 MiB."""
+"""Memory limit of an unpacker; the strongest presets of `xz` and `zstd` need 65 and 128 MiB."""
 ZSTD_PIECE_BYTES = 512
-"""Of packed data handed over at a time: the library has no limit for what comes out of it, and
-four bytes may stand for 128 KiB."""
+"""Packed bytes passed to Zstandard at a time. The library does not limit its output, and four
+bytes may unpack to 128 KiB."""
 GZIP_LEVEL = 6
 
 
 class Damaged(Exception):
-    """These bytes are not packed as their beginning says; says why."""
+    """The data is corrupt, or not packed as its first bytes say; the message says why."""
 
 
 class _Zlib:
-    """zlib's unpacker with the interface of those of `bz2` and `lzma`."""
+    """zlib's unpacker with the interface of `bz2` and `lzma`."""
 
     def __init__(self, window_bits: int) -> None:
         self._unpacker = zlib.decompressobj(window_bits)
@@ -56,7 +56,7 @@ class _Zlib:
 
 
 class _Zstandard:
-    """Zstandard's unpacker with the interface of those of `bz2` and `lzma`."""
+    """Zstandard's unpacker with the interface of `bz2` and `lzma`."""
 
     needs_input = True
 
@@ -65,7 +65,7 @@ class _Zstandard:
         self._unpacker = unpacker.decompressobj()
 
     def decompress(self, data: bytes, size: int) -> bytes:
-        """Unpack a piece of `ZSTD_PIECE_BYTES`, to 16 MiB at most, whatever the *size*."""
+        """Unpack a piece of `ZSTD_PIECE_BYTES`, to at most 16 MiB; *size* is ignored."""
         try:
             found: bytes = self._unpacker.decompress(data)
         except zstandard().ZstdError as error:
@@ -83,7 +83,7 @@ class _Zstandard:
 
 
 def zstandard() -> Any:
-    """Return the library.
+    """Return the Zstandard library.
 
     Raises:
         Stop: (usage) it is not installed; names the cure.
@@ -101,19 +101,19 @@ def zstandard() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """One way to pack."""
+    """One compression format."""
 
     name: str
     suffix: str
-    """Of a file's name."""
+    """Suffix of a file name."""
     magic: bytes
-    """What packed data begins with."""
+    """First bytes of packed data."""
     unpacker: Callable[[], Any]
-    """Makes what unpacks one stream; a file may be several, one behind the other."""
+    """Creates the unpacker of one stream; a file may hold several streams in sequence."""
     writer: Callable[[IO[bytes]], Any]
-    """Makes what packs into a file, without a name and a time: equal lines give equal bytes."""
+    """Creates the packer of a file, without name and time, so that equal lines give equal bytes."""
     piece: int = PIECE_BYTES
-    """Packed bytes that are handed over at a time."""
+    """Packed bytes passed to the unpacker at a time."""
 
 
 GZIP = Packing(
@@ -133,13 +133,13 @@ ZSTANDARD = Packing(
 DEFLATE = replace(
     GZIP, name="deflate", suffix="", magic=b"", unpacker=lambda: _Zlib(-zlib.MAX_WBITS)
 )
-"""gzip without its frame, as blocks of Avro are; never that of a file."""
+"""gzip without its frame, as in Avro blocks; never used for a file."""
 PACKINGS = (GZIP, BZIP2, XZ, ZSTANDARD)
 _SKIPPABLE = b"\x2a\x4d\x18"
-"""What a frame of Zstandard without content begins with, behind a byte 0x50 to 0x5f: parallel
-packers put one before each other frame."""
+"""Magic bytes of a skippable Zstandard frame, after a byte 0x50 to 0x5f. Parallel packers put such
+a frame before each other frame."""
 _BLOCK_MAGIC = (b"1AY&SY", b"\x17rE8P\x90")
-"""Behind ``BZh9``: a text may begin with those letters."""
+"""Bytes required after ``BZh9``, because a text may begin with those letters."""
 
 _FOREIGN = {
     b"PK\x03\x04": ("a ZIP archive (or a spreadsheet)", "unzip -p IN > OUT"),
@@ -150,20 +150,20 @@ _FOREIGN = {
     b"\x1f\x9d": ("packed by compress", "gzip -dc IN > OUT"),
     b"\xff\x06\x00\x00sNaPpY": ("packed by snappy", "snzip -dc IN > OUT"),
 }
-"""What files begin with that are not unpacked: what they are, and the command that unpacks them."""
+"""First bytes of unsupported packings: their name, and the command that unpacks them."""
 
 
 def packing_of(path: str) -> Packing | None:
-    """Return how a file is packed by its name, None if it is not."""
+    """Return the packing by the suffix of *path*, None for an unpacked file."""
     return next((each for each in PACKINGS if path.lower().endswith(each.suffix)), None)
 
 
 def packing_in(raw: BufferedReader, path: str) -> Packing | None:
-    """Return how the file *raw* is packed by its first bytes, None if it is not.
+    """Return the packing of the file *raw* by its first bytes, None if it is not packed.
 
     Raises:
-        BrokenInput: it is packed by something else; names that and the cure.
-        Stop: (usage) the library for it is not installed.
+        BrokenInput: the packing is not supported; names it and the cure.
+        Stop: (usage) its library is not installed.
     """
     begin = raw.peek(16)[:16]
     for magic, (what, command) in _FOREIGN.items():
@@ -181,7 +181,7 @@ def packing_in(raw: BufferedReader, path: str) -> Packing | None:
 
 
 def unpacked(raw: BufferedReader, packing: Packing) -> BufferedReader:
-    """Return what reads the content of *raw*; it raises `Damaged` if it is."""
+    """Return a reader of the unpacked content of *raw*; it raises `Damaged` for corrupt data."""
     return BufferedReader(_Unpacking(raw, packing), PIECE_BYTES)
 
 
@@ -208,7 +208,7 @@ class _Unpacking(RawIOBase):
         return size
 
     def _next(self) -> bytes | None:
-        """Return the next content, which may be none yet; None at the end."""
+        """Return the next content, b"" if there is none yet, None at the end."""
         if self._unpacker is not None and not self._unpacker.needs_input:
             return self._unpacked(b"")
         data = self._packed or self._raw.read1(self._packing.piece)
@@ -216,7 +216,7 @@ class _Unpacking(RawIOBase):
         if self._unpacker is None:
             if not data:
                 return None
-            data = data.lstrip(b"\0")  # stands between the streams of an xz file
+            data = data.lstrip(b"\0")  # padding between the streams of an xz file
             if not data:
                 return b""
             self._unpacker = self._packing.unpacker()
@@ -241,10 +241,10 @@ def _step(unpacker: Any, data: bytes, size: int) -> bytes:
 
 
 def unpack(packing: Packing, data: bytes, limit: int) -> bytes:
-    """Return what was packed in *data*, one stream.
+    """Return the unpacked content of *data*, one stream.
 
     Raises:
-        Damaged: it is cut short, or has more than *limit* bytes.
+        Damaged: the data is cut short, or unpacks to more than *limit* bytes.
     """
     unpacker = packing.unpacker()
     found, held = [], 0

@@ -1,4 +1,4 @@
-"""Placement: the one visible place that acts on a verdict, for lines of files."""
+"""Placement: the only code that acts on a verdict, for records of files."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Placement:
         """Prepare to write.
 
         Args:
-            outputs: where to.
+            outputs: the outputs of the run.
             scheme: fingerprint of the scheme, for the evidence.
-            threshold: the similarity from which a match counts, for the evidence.
-            payload: whether a duplicate carries its original line.
-            shadow: every readable line is forwarded; the evidence of what would be withheld is
-                written beside it, without the line.
+            threshold: the lowest similarity of a match, for the evidence.
+            payload: whether the evidence of a duplicate contains its original line.
+            shadow: every readable line is forwarded; the evidence of each would-be duplicate is
+                written too, without the line.
         """
         self.outputs = outputs
         self.summary = Summary()
@@ -47,7 +47,7 @@ class Placement:
         self._payload, self._shadow = payload and not shadow, shadow
 
     def judged(self, record: Record, document_id: str, decision: Decision) -> None:
-        """Place a record that was judged."""
+        """Write a record that was judged."""
         if decision.verdict not in DUPLICATES:
             return self.unjudged(record, decision)
         evidence = envelope.evidence(
@@ -65,16 +65,16 @@ class Placement:
         self.summary.count(decision.verdict)
 
     def unjudged(self, record: Record, outcome: Unjudged | Decision) -> None:
-        """Place a record that is forwarded or dropped as it stands."""
+        """Forward or drop a record that was not judged."""
         if self._shadow or outcome.verdict is not Verdict.DROPPED:
             self.outputs.unique.add(record)
         self.summary.count(outcome.verdict, outcome.reason)
 
     def rejected(self, record: Record, malformed: Malformed) -> None:
-        """Place a record that cannot be read.
+        """Write a record that cannot be read to the dead-letter file.
 
         Raises:
-            BrokenInput: if there is no place for it; it is never dropped.
+            BrokenInput: there is no dead-letter file; the record is never dropped.
         """
         if self.outputs.dead_letter is None:
             raise BrokenInput(

@@ -1,4 +1,4 @@
-"""One whole run over files: from a configuration and some paths to outputs and their counts."""
+"""One run over files: from a configuration and paths to outputs and their counts."""
 
 from __future__ import annotations
 
@@ -24,33 +24,35 @@ from streamfilter.stops import ExitCode, Stop
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to filter, and where to."""
+    """The inputs and outputs of a run."""
 
     inputs: Sequence[str]
     unique: str
     duplicates: str
     dead_letter: str | None = None
     state: Path | None = None
-    """Directory of the index; None forgets it with the run."""
+    """Directory of the index; with None it is temporary."""
     stdin_name: str = STDIN
-    """What the state directory knows standard input by."""
+    """Name of standard input in the state directory."""
     shadow: bool = False
-    """Every readable line becomes a unique one; duplicates are told of beside them."""
+    """Every readable line is forwarded; the evidence of duplicates is written too."""
     seed: bytes | None = None
-    """Of a new index; None: that of ``index.seed_file``, else one drawn."""
+    """Seed of a new index; None: the content of ``index.seed_file``, else a random seed."""
 
 
 def no_progress(_: int) -> None:
-    """Hear how far a run has come, and do nothing about it."""
+    """Ignore the progress of a run."""
 
 
 def filter_files(
     config: Config, job: Job, *, advanced: Callable[[int], None] = no_progress
 ) -> Summary:
-    """Run *job* and return its counts; ``advanced`` hears the stored bytes read since last time.
+    """Run *job* and return its counts.
+
+    ``advanced`` is called with the number of stored bytes read since its last call.
 
     Raises:
-        Stop: what went wrong and what to do; the outputs are then as they were before.
+        Stop: names the problem and the cure; the outputs are unchanged.
     """
     paths = (job.unique, job.duplicates, job.dead_letter)
     check_paths(job.inputs, [path for path in paths if path is not None])
@@ -94,7 +96,7 @@ def filter_files(
 
 
 def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Refuse paths that would be read twice, or overwrite each other or an input.
+    """Refuse paths that would be read twice, and outputs that overwrite each other or an input.
 
     Raises:
         Stop: (usage) names the path.

@@ -1,4 +1,4 @@
-"""Inputs as documents, and the first of them as a file that a run can be given."""
+"""Reads the documents of inputs, and copies their first records to a file for a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def copy_first(inputs: Sequence[str], config: Config, path: Path, *, records: in
 
 
 Rejected = Callable[[Record, Malformed], None]
-"""Hears of a record that cannot be read."""
+"""Called for a record that cannot be read."""
 
 
 def refuse(record: Record, malformed: Malformed) -> None:
@@ -45,7 +45,7 @@ def refuse(record: Record, malformed: Malformed) -> None:
 
 
 def pass_over(record: Record, malformed: Malformed) -> None:
-    """Leave out a line that cannot be read."""
+    """Skip a line that cannot be read."""
 
 
 def documents_of(
@@ -55,10 +55,10 @@ def documents_of(
     rejected: Rejected = refuse,
     advanced: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield (id, text) of each document of *inputs*; what has no text is left out.
+    """Yield (id, text) of each document of *inputs*; records without a text are skipped.
 
     Raises:
-        BrokenInput: a line cannot be read, unless *rejected* takes it.
+        BrokenInput: a line cannot be read, unless *rejected* handles it.
     """
     for record, reading in read_in(inputs, config, advanced=advanced):
         if isinstance(reading, Document):

@@ -1,4 +1,4 @@
-"""A directory for what is needed only now, on whatever disk the system has for that (TMPDIR)."""
+"""A temporary directory, on the disk that the system has for such files (TMPDIR)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamfilter.stops import NoRoom, no_room
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a directory that is gone afterwards.
+    """Yield a directory that is removed afterwards.
 
     Raises:
         NoRoom: its disk is full.

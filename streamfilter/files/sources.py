@@ -1,9 +1,10 @@
-"""Which input is which: the table that gives every input of a state directory its number.
+"""The table of sources: gives every input of a state directory a number.
 
-The index knows a source as (partition, offset); for files the partition is the input's number
-here. The table is written before anything of a new input enters the index, so it is never
-behind. It also remembers a digest of the lines that were judged: a changed file would be
-re-read as if it were the old one, and is refused instead.
+The index stores a source as (partition, offset). For files the partition is the input's number in
+this table. The table is written before a new input enters the index, so it is never behind.
+
+It also stores a digest of the judged lines. A changed file would be re-read as if it were the old
+one, so it is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One input, as far as it was read by runs that ended in order."""
+    """One input, as far as it was read by runs that were not killed."""
 
     name: str
     lines: int = 0
@@ -32,13 +33,13 @@ class Known:
 
 
 class Sources:
-    """The table of one state directory; without a directory, of this run only."""
+    """The table of one state directory; without a directory it lasts for this run only."""
 
     def __init__(self, directory: Path | None) -> None:
         """Read the table.
 
         Raises:
-            SchemeMismatch: if it is there but cannot be read.
+            SchemeMismatch: the table exists but cannot be read.
         """
         self._path = None if directory is None else directory / FILE
         self._known: list[Known] = []
@@ -47,14 +48,14 @@ class Sources:
 
     @property
     def kept(self) -> bool:
-        """Return whether a later run will know what this one has read."""
+        """Return whether the table is stored for later runs."""
         return self._path is not None
 
     def __len__(self) -> int:
         return len(self._known)
 
     def number_of(self, name: str) -> int:
-        """Return the number of the input *name*; a new one is written down first."""
+        """Return the number of the input *name*; a new input is first added to the stored table."""
         for number, known in enumerate(self._known):
             if known.name == name:
                 return number
@@ -63,18 +64,18 @@ class Sources:
         return len(self._known) - 1
 
     def known(self, number: int) -> Known:
-        """Return what is remembered of an input."""
+        """Return the stored entry of an input."""
         return self._known[number]
 
     def remember(self, number: int, *, lines: int, digest: str) -> None:
-        """Write down how far the input was read, unless more is known."""
+        """Store how far the input was read, unless the table already has more lines."""
         known = self._known[number]
         if lines > known.lines:
             self._known[number] = Known(known.name, lines, digest)
             self._write()
 
     def locate(self, partition: int, offset: int) -> Source:
-        """Return the source that a person knows: the input's name and the line number."""
+        """Return the source for a person: the input's name and the line number."""
         return Source(self._known[partition].name, 0, offset)
 
     def _write(self) -> None:

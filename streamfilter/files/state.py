@@ -1,11 +1,12 @@
-"""The memory of a run over files: an index in its own directory, kept or forgotten.
+"""The state directory of a run over files: an index, kept or temporary.
 
     DIR/
-      sources.json    which input is which (`sources`)
+      sources.json    the numbers of the inputs (`sources`)
       index/          the index, locked while a run has it open
-      unfinished/     while a run that forgets is not complete: where it began (`unfinished`)
+      unfinished/     a copy of the index while a run with a retention limit is incomplete
+                      (`unfinished`)
 
-Without a directory the index lives in a temporary one: memory stays bounded either way.
+Without a directory the index is in a temporary one, so memory is bounded in both cases.
 """
 
 from __future__ import annotations
@@ -49,14 +50,15 @@ to the version of streamfilter that made it); or
 
 @dataclass(slots=True)
 class OpenState:
-    """An open index, and what belongs to it."""
+    """An open index, and the data of its run."""
 
     index: Index
     seed: bytes
     began: int
-    """When the run began that goes on now; milliseconds since the epoch."""
+    """Start of the current run, or of the unfinished run that it repeats; in milliseconds since
+    the epoch."""
     finish: Callable[[], None] = lambda: None
-    """To be called when all outputs are there."""
+    """Call this when all outputs are published."""
 
 
 @contextmanager
@@ -65,15 +67,15 @@ def opened(
 ) -> Iterator[OpenState]:
     """Yield the index in *state* (None: a temporary one) for a run over *inputs*.
 
-    A new one's seed is *seed*, else that of ``index.seed_file``, else drawn.
+    The seed of a new index is *seed*, else the content of ``index.seed_file``, else random.
 
     Raises:
-        Stop: if the index cannot be used, or stops working; says why.
+        Stop: the index cannot be used, or stops working; says why.
     """
     try:
         if state is not None:
             refuse_link(state)
-            if os.path.exists(state / MARKER_NAME):  # ours beside it would be refused with it
+            if os.path.exists(state / MARKER_NAME):  # ours beside it would be refused too
                 raise IndexRefused(
                     f"{state}: is the index of a Deduplicator or a service; name another directory"
                 )
@@ -101,7 +103,7 @@ def opened(
 
 
 def _create(config: Config, path: Path, seed: bytes | None) -> None:
-    """Make the index in *path* if there is none, and leave it closed."""
+    """Create the index in *path* if there is none, and leave it closed."""
     with _open(config, path, seed):
         pass
 

@@ -1,4 +1,4 @@
-"""Stretches: consecutive records of one input, and what an input is: where they come from."""
+"""Stretches: consecutive records of one input; and the interface of an input."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from streamfilter.files.outputs import OutputFile, Writer
 from streamfilter.model import Record
 
 READ_RECORDS, READ_BYTES = 1_000, 1 << 22
-"""Read at a time by whoever does not say."""
+"""Records and bytes read at a time by default."""
 BLANK_MAX = 100_000
-"""Lines or rows that are no records, in a stretch: between two of them an interruption is heard."""
+"""Limit of blank lines or rows in a stretch: an interruption is only obeyed between stretches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,41 +22,41 @@ class Stretch:
 
     records: list[Record]
     start: int
-    """Number of the first line or row, a record or not."""
+    """Number of the first line or row, blank or not."""
     end: int
-    """Number of the one after the last."""
+    """Number of the line or row after the last one."""
     blank: int
-    """How many of them are no records."""
+    """How many lines or rows are not records."""
     bytes_read: int
-    """How far the input has been read, in bytes as stored (compressed if it is)."""
+    """Stored bytes of the input read so far; compressed bytes if the file is compressed."""
     digest: str
-    """Of all before ``end``, in hexadecimal, if it was asked for."""
+    """Digest of everything before ``end``, in hexadecimal; "" if none was requested."""
 
 
 class Input(Protocol):
     """One file, read once from its beginning."""
 
     format: str
-    """As `input.file_format` calls it."""
+    """A value of `input.file_format`."""
     path: str
     name: str
-    """What the index knows it by."""
+    """Name of the input in the index."""
 
     def stretches(
         self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
     ) -> Iterator[Stretch]:
-        """Yield at most *documents* records at a time; *size* bytes of them close one earlier.
+        """Yield at most *documents* records at a time; *size* bytes close a stretch earlier.
 
-        None reaches over the line or row *boundary*. Each bears a digest if they are *summed*:
-        for whoever remembers what was read.
+        No stretch crosses the line or row *boundary*. If *summed*, each has a digest of what was
+        read.
 
         Raises:
-            BrokenInput: it is damaged; says how far it can be read.
+            BrokenInput: the file is damaged; says how far it can be read.
         """
         ...
 
     def writer(self, output: OutputFile) -> Writer:
-        """Return what writes records of this file, and of those that are like it."""
+        """Return a writer of records of this file, and of files with the same schema."""
         ...
 
     def differs(self, other: Input) -> str | None:
@@ -64,7 +64,7 @@ class Input(Protocol):
         ...
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         ...
 
 
@@ -76,14 +76,14 @@ def stretches_of(
     size: int,
     boundary: int,
 ) -> Iterator[Stretch]:
-    """Cut *rows* as `Input.stretches` promises.
+    """Cut *rows* into stretches by the rules of `Input.stretches`.
 
     Args:
-        rows: lines or rows, None for one that is no record, and how many bytes each has.
-        read: says how far the input has been read, and the digest of that.
-        documents: of a stretch, at most.
+        rows: lines or rows with their sizes in bytes; None for a line or row that is no record.
+        read: returns the stored bytes read so far, and their digest.
+        documents: the most records of a stretch.
         size: bytes that close a stretch earlier.
-        boundary: number of a line or row over which none reaches.
+        boundary: number of a line or row that no stretch crosses.
     """
     start = end = 1
     records: list[Record] = []
@@ -105,9 +105,9 @@ def stretches_of(
 def some_of(
     input_: Input, *, advanced: Callable[[int], None] = lambda _: None
 ) -> Iterator[list[Record]]:
-    """Yield the records of an input, some at a time.
+    """Yield the records of an input in chunks.
 
-    *advanced* hears how many more stored bytes have been read.
+    *advanced* is called with the number of stored bytes read since its last call.
     """
     read = 0
     for stretch in input_.stretches(documents=READ_RECORDS, size=READ_BYTES):

@@ -1,4 +1,4 @@
-"""What a run over files did: every record counted once, by the place it went to."""
+"""Counts of a run over files: every record counts once, by the output that it went to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamfilter.stops import BrokenInput
 
 
 def all_broken(records: int) -> BrokenInput:
-    """Return the end of a verb that could read none of its records: wrong pointers, most likely."""
+    """Return the error of a command that could read no record: probably wrong pointers."""
     return BrokenInput(
         f"all {records:,} records are broken, and none was judged\n    cure: name the text "
         "and the id that your records have, such as --text /body --id none; `streamfilter peek "
@@ -20,7 +20,7 @@ def all_broken(records: int) -> BrokenInput:
 
 
 def no_documents(path: str) -> BrokenInput:
-    """Return the end of a verb whose file has no document to look at."""
+    """Return the error of a command whose file has no document with a text."""
     return BrokenInput(
         f"{path}: holds no document with a text\n    cure: name a file that does; "
         "`streamfilter peek FILE` shows how its records are read"
@@ -33,12 +33,12 @@ class Summary:
 
     lines: int = 0
     blank: int = 0
-    """Lines that are no records."""
+    """Lines that are not records."""
     reread: int = 0
     """Records whose verdict was known from an earlier run on the same state."""
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-    """Of records that were not judged: a `Reason` or an `ErrorCode`."""
+    """Records that were not judged, by `Reason` or `ErrorCode`."""
 
     def count(self, verdict: Verdict, why: Reason | ErrorCode | None = None) -> None:
         """Count one record."""
@@ -53,7 +53,7 @@ class Summary:
 
     @property
     def places(self) -> dict[str, int]:
-        """Return the number of records in each place; together they are all records."""
+        """Return the number of records in each output; their sum is the number of records."""
         verdicts = self.verdicts
         return {
             "unique": verdicts[Verdict.UNIQUE] + verdicts[Verdict.PASSTHROUGH],
@@ -63,7 +63,7 @@ class Summary:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts; a verdict that never came is there with 0."""
+        """Return the counts; a verdict without records has 0."""
         return {
             "records": self.records,
             "blank_lines": self.blank,

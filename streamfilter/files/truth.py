@@ -1,4 +1,4 @@
-"""Reading a truth file: ``id_a  id_b  jaccard  …`` in columns parted by tabs, plain or packed."""
+"""Reads a truth file: tab-separated columns ``id_a  id_b  jaccard  …``, plain or packed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from streamfilter.stops import BrokenInput
 
 HEADER = "id_a"
 COLUMNS = 3
-"""Columns that are read; more (intersection, union) may follow."""
+"""Columns that are read; others (intersection, union) may follow."""
 
 
 def read_truth(path: str) -> Truth:
     """Return the pairs in the file at *path*; a first line that begins with ``id_a`` is a header.
 
     Raises:
-        Stop: if it cannot be read, or is no truth file; the message names the line.
+        Stop: it cannot be read, or is no truth file; the message names the line.
     """
     lines = ((line.source.offset, line.value or b"") for line in lines_of(path))
     return Truth(_pairs(path, lines))

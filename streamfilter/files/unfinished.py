@@ -1,13 +1,15 @@
-"""Runs that did not finish: run again, they begin where they began, with the same result.
+"""Unfinished runs: if run again, they start from the same index and give the same result.
 
     DIR/unfinished/
       index.json, rocksdb/    the index as it was when the run began (`index.closed_copy`)
-      run.json                its inputs, and when it began
+      run.json                the inputs of the run, and its start time
 
-An index that forgets is not enough to run it again. What its lines met may be gone by then, window
-by window, and lines count as come when their run began. So such a run leaves a copy of the index
-until its outputs are complete. The same inputs bring it back, also with others behind them. With
-any other input the copy is dropped, and the index knows what the unfinished run has judged.
+An index with a retention limit is not enough to repeat a run. It may have dropped windows that the
+lines were compared with, and the timestamp of a line is the start of its run. So such a run keeps
+a copy of the index until its outputs are complete.
+
+The copy is restored if the inputs are the same, also if other inputs follow them. With any other
+input the copy is dropped, and the index keeps the documents that the unfinished run has judged.
 """
 
 from __future__ import annotations
@@ -30,27 +32,27 @@ DIRECTORY, RUN = "unfinished", "run.json"
 
 @dataclass(frozen=True, slots=True)
 class BegunRun:
-    """What a run is known by."""
+    """The identity of a run."""
 
     inputs: Sequence[str]
-    """As the index knows them."""
+    """Names of the inputs in the index."""
     began: int
     """Milliseconds since the epoch."""
 
 
 class Unfinished:
-    """The copy that one state directory keeps of an unfinished run."""
+    """The copy of the index that a state directory keeps for an unfinished run."""
 
     def __init__(self, state: Path, index: Path) -> None:
-        """Look into *state*; the *index* in it is not open."""
+        """Read *state*; the *index* in it must not be open."""
         self._kept, self._index = state / DIRECTORY, index
         self._partial = self._kept.with_suffix(".partial")
 
     def begin(self, run: BegunRun, *, forgets: bool, create: Callable[[], None]) -> BegunRun:
-        """Begin *run*; return the one that did not finish if this is the same.
+        """Begin *run*; if it repeats an unfinished run, return that one.
 
-        Of an index that *forgets*, and that *create* makes if there is none, a copy is kept until
-        `finish`.
+        If the index *forgets* documents, a copy of it is kept until `finish`. *create* creates a
+        missing index.
         """
         with file_errors(self._kept):
             shutil.rmtree(self._partial, ignore_errors=True)
@@ -72,7 +74,7 @@ class Unfinished:
             fields = json.loads((self._kept / RUN).read_bytes())
             return BegunRun([*fields["inputs"]], int(fields["began"]))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return None  # nothing, or what a power cut left of it
+            return None  # no file, or one damaged by a power cut
 
     def _keep(self, run: BegunRun) -> None:
         self._partial.mkdir(mode=0o700)
@@ -85,7 +87,7 @@ class Unfinished:
         self._partial.replace(self._kept)
 
     def finish(self) -> None:
-        """Drop the copy: the outputs of the run are there."""
+        """Drop the copy, because the outputs of the run are published."""
         if self._kept.exists():
-            self._kept.replace(self._partial)  # at once: what is half dropped is no copy
+            self._kept.replace(self._partial)  # atomic: a partly removed copy must not be used
         shutil.rmtree(self._partial, ignore_errors=True)

@@ -1,5 +1,5 @@
-"""Formats of files that hold rows instead of lines, a file each, called as `input.file_format` is.
+"""Formats of files with rows instead of lines: one module for each value of `input.file_format`.
 
-Each has a class ``table``, an `Input`, which opens one file. Only the format that is read is
-ever imported, so its library may be an extra.
+Each module has a class ``table``, an `Input`, which opens one file. Only the format in use is
+imported, so its library may be an extra.
 """

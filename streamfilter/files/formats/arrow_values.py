@@ -1,6 +1,7 @@
-"""Arrow columns as values: what a pointer finds in a row, and the types that pyarrow can move.
+"""Arrow columns as Python values: the values that pointers lead to, and the supported types.
 
-Only what pointers name becomes a Python value, so nothing else in a column can refuse a row.
+Only the fields that pointers name become Python values. So other fields cannot make a row
+unreadable.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ UUID_BYTES = 16
 def without_views(kind: Any) -> Any:
     """Return the type *kind* with plain strings, bytes and lists in place of views.
 
-    pyarrow reads and writes views, but takes no rows out of them.
+    pyarrow reads and writes views, but cannot select rows of them.
     """
     types = pa.types
     if types.is_string_view(kind):
@@ -39,7 +40,7 @@ def without_views(kind: Any) -> Any:
 
 
 def _list_type(kind: Any) -> Callable[[Any], Any] | None:
-    """Return what makes the type of lists of a field that is no view, None if *kind* is no list."""
+    """Return a constructor of the plain list type of *kind*, None if *kind* is no list."""
     types = pa.types
     if types.is_list(kind) or types.is_list_view(kind):
         return pa.list_  # type: ignore[no-any-return]
@@ -51,10 +52,10 @@ def _list_type(kind: Any) -> Callable[[Any], Any] | None:
 
 
 def named_values(column: Any, tree: Tree, id_path: Path | None) -> list[Any]:
-    """Return a value for each row of *column*, with what *tree* names in it and nothing else.
+    """Return a value for each row of *column*, with only the fields that *tree* names.
 
-    *id_path* is where the id is from here on, None if it is elsewhere. For example, the tree
-    ``{"text": {}}`` takes ``[{"text": "a"}, None]`` out of the structs
+    *id_path* is the path of the id below *column*, None if the id is elsewhere. For example, the
+    tree ``{"text": {}}`` selects ``[{"text": "a"}, None]`` from the structs
     ``[{"text": "a", "vector": [0.5, 1]}, null]``.
     """
     kind = column.type
@@ -95,17 +96,17 @@ def _arrays(column: Any, tree: Tree, id_path: Path | None) -> list[Any]:
 
 
 def plain_values(column: Any) -> list[Any]:
-    """Return the values of *column*; dates, times, decimals and UUIDs as text.
+    """Return the values of *column*; dates, times, decimals and UUIDs become text.
 
-    Bytes that are UTF-8 are text: older writers mark no strings. A string that is not UTF-8 is
-    `Faulty`. Bytes of a fixed size are hexadecimal, as digests are written.
+    Bytes that are valid UTF-8 become text, because older writers do not mark strings. A string
+    that is not UTF-8 becomes `Faulty`. Bytes of a fixed size become hexadecimal, like digests.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         values = plain_values(column.storage)
         return [*map(_uuid, values)] if kind.extension_name == "arrow.uuid" else values
     if pa.types.is_dictionary(kind):
-        # Each text is made once, however many rows have it.
+        # Each text is created once, even if many rows share it.
         values = plain_values(column.dictionary)
         return [None if at is None else values[at] for at in column.indices.to_pylist()]
     if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
@@ -128,7 +129,7 @@ def _uuid(digits: str | None) -> str | None:
 
 
 def _string(raw: bytes | None) -> str | None:
-    """Return a string of a column in which one is not UTF-8."""
+    """Return one string of a column that has strings that are not UTF-8."""
     found = _text_or_bytes(raw)
     if isinstance(found, bytes):
         faulty = Faulty()
@@ -145,9 +146,9 @@ def _text_or_bytes(raw: bytes | None) -> str | bytes | None:
 
 
 def _as_ids(values: Sequence[Any]) -> list[Any]:
-    """Return *values* with numbers in place of floats: pandas makes these of integers and nulls.
+    """Return *values* as ids: pandas turns a column of integers with nulls into floats.
 
-    ``17.0`` is 17, ``0.5`` is the text ``0.5``; what is no finite number stays.
+    ``17.0`` becomes 17 and ``0.5`` becomes the text ``0.5``; NaN and infinities stay.
     """
     return [_as_id(each) if isinstance(each, float) else each for each in values]
 

@@ -1,8 +1,8 @@
-"""Avro container files: the writer's schema first, then blocks of records, each with its marker.
+"""Avro container files: the writer's schema first, then blocks of records, each with a marker.
 
-A record is the bytes that it was written as; what is kept comes out under the same schema, codec
-and marker. Behind a record that cannot be passed over
-nobody knows where the next one begins: there the reading ends, and says after which.
+Records keep their bytes. The output has the same schema, codec and marker. If the length of a
+record cannot be found, the start of the next one is unknown. Reading then stops, and the error
+names the last readable record.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from streamfilter.stops import BrokenInput
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 BLOCK_BYTES_MAX = 256 * 1024 * 1024
-"""Of a block, packed or not: a length beyond it is damage, or somebody's bomb."""
+"""Limit of a block, packed or not: a greater length is damage, or a decompression bomb."""
 HEADER_BYTES_MAX = 16 * 1024 * 1024
-"""Of all that stands before the first block; it is kept."""
+"""Limit of the header, which is kept in memory."""
 BLOCK_BYTES = 64 * 1024
-"""From which a block that we write is closed."""
+"""A block that we write is closed at this size."""
 LONG_BYTES_MAX = 10
 
 
@@ -46,7 +46,7 @@ class AvroTable:
         """Open *path*, known to the index as *name*, and read its schema.
 
         Raises:
-            Stop: it cannot be opened, is none, or has not the fields that *reader* reads.
+            Stop: it cannot be opened, is no Avro file, or lacks the fields that *reader* reads.
         """
         self._file = InputFile(path, name=name)
         self.path, self.name = path, self._file.name
@@ -82,9 +82,9 @@ class AvroTable:
     def stretches(
         self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
     ) -> Iterator[Stretch]:
-        """Yield at most *documents* rows at a time; *size* bytes of them close one earlier.
+        """Yield at most *documents* rows at a time; *size* bytes close a stretch earlier.
 
-        None reaches over the row *boundary*. Each bears a digest if they are *summed*.
+        No stretch crosses the row *boundary*. If *summed*, each has a digest.
         """
         self._file.summed = summed
         return stretches_of(
@@ -118,7 +118,7 @@ class AvroTable:
                 raise Broken(f"{len(data) - at} bytes are left behind a block's last record")
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each block's number of records, and its content."""
+        """Yield each block's number of records, and its unpacked content."""
         while not self._bytes.ended():
             count = self._bytes.long()
             data = self._bytes.take(self._bytes.long())
@@ -130,7 +130,7 @@ class AvroTable:
 
     @contextmanager
     def _damage(self) -> Iterator[None]:
-        """Say of what is no such file how far it can be read."""
+        """Turn errors of a damaged file into `BrokenInput`, which says how far it can be read."""
         try:
             yield
         except (*BROKEN_VALUE, *_BROKEN_FILE) as error:
@@ -139,11 +139,11 @@ class AvroTable:
             raise BrokenInput(f"{self.path}: damaged Avro data {where}: {why}") from None
 
     def writer(self, output: OutputFile) -> AvroWriter:
-        """Return what writes records, under the same schema."""
+        """Return a writer of records with the same schema."""
         return AvroWriter(output, self)
 
     def differs(self, other: Input) -> str | None:
-        """Return whether the other file's schema is another one."""
+        """Return why the schemas differ, None if they are the same."""
         same = isinstance(other, AvroTable) and other.schema == self.schema
         return None if same else "their schemas differ"
 
@@ -156,7 +156,7 @@ table = AvroTable
 
 
 class AvroWriter:
-    """Writes records as they came, in blocks of its own."""
+    """Writes records unchanged, in new blocks."""
 
     def __init__(self, output: OutputFile, like: AvroTable) -> None:
         self._output, self._sync = output, like.sync
@@ -166,7 +166,7 @@ class AvroWriter:
         output.append(like.header)
 
     def add(self, record: Record) -> None:
-        """Write *record* as it came."""
+        """Write *record* unchanged."""
         raw = record.value or b""
         self._records.append(raw)
         self._held += len(raw)
@@ -174,7 +174,7 @@ class AvroWriter:
             self.finish()
 
     def finish(self) -> None:
-        """Close the block."""
+        """Write the last block."""
         if self._records:
             data = self._pack(b"".join(self._records))
             lengths = as_long(len(self._records)) + as_long(len(data))
@@ -183,17 +183,17 @@ class AvroWriter:
 
 
 class _Bytes:
-    """A file as Avro's pieces; what is cut short is an error."""
+    """Reads Avro's primitives from a file; a file that is cut short is an error."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._next = b""
         self._held = 0
         self.kept: list[bytes] | None = []
-        """What was taken so far, until nobody wants it any more."""
+        """The bytes read so far, while the header is read; None afterwards."""
 
     def ended(self) -> bool:
-        """Return whether nothing is left."""
+        """Return whether the file is at its end."""
         self._next = self._next or self._stream.read(1)
         return not self._next
 

@@ -1,4 +1,4 @@
-"""Codecs of Avro's container files: what unpacks and packs a block."""
+"""Codecs of Avro container files: functions that unpack and pack a block."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from streamfilter.stops import BrokenInput, ExitCode, Stop
 CRC_BYTES = 4
 SIZE_BYTES_MAX = 5
 Codec = tuple[Callable[[bytes, int], bytes], Callable[[bytes], bytes]]
-"""What unpacks a block, to so many bytes at most, and what packs it."""
+"""(unpacks a block to at most the given number of bytes, packs a block)."""
 
 
 def codec(name: str, path: str) -> Codec:
-    """Return the codec of that *name*, in which the file at *path* is packed.
+    """Return the codec *name* of the file at *path*.
 
     Raises:
-        BrokenInput: we have no such codec; names the cure.
+        BrokenInput: the codec is not supported; names the cure.
         Stop: (usage) its library is not installed; names the cure.
     """
     if name == "null":
@@ -62,7 +62,7 @@ def _pyarrow(path: str) -> Any:
 
 
 def _from_snappy(pyarrow: Any, data: bytes, limit: int) -> bytes:
-    """Unpack a block: its size in 7 bits a byte, what was packed, and the checksum of that."""
+    """Unpack a block: the unpacked size (varint), the packed data, and a checksum."""
     packed, checksum = data[:-CRC_BYTES], data[-CRC_BYTES:]
     size = 0
     for place, byte in enumerate(packed[:SIZE_BYTES_MAX]):

@@ -1,4 +1,4 @@
-"""Columns: whether a file has those that pointers name, and what to say if it has not."""
+"""Columns: checks that a file has the columns that pointers name, and words the error."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from streamfilter.documents.reader import Reader
 from streamfilter.stops import BrokenInput
 
 SHOWN_MAX = 12
-"""Columns that a message names."""
+"""Most columns that a message lists."""
 
 
 def lacks(columns: Sequence[str], needed: Sequence[Sequence[Path]]) -> Sequence[Path] | None:
-    """Return the first group of *needed* paths of which *columns* has none, None if all are met."""
+    """Return the first group of *needed* paths that has no path in *columns*, None if all have."""
     return next(
         (group for group in needed if not any(path and path[0] in columns for path in group)), None
     )
 
 
 def check_columns(path: str, columns: Sequence[str], reader: Reader) -> None:
-    """Refuse the file at *path* if its *columns* are not what *reader* reads.
+    """Refuse the file at *path* if its *columns* do not fit *reader*.
 
     Raises:
-        BrokenInput: names the column that is missing or there twice, and those that are there.
+        BrokenInput: names the duplicate column, or the missing one and those of the file.
     """
     missing = lacks(columns, reader.needed)
     if missing is not None:

@@ -1,10 +1,11 @@
-"""CSV: the first row names the columns, each other one is a record; as spreadsheets count them.
+"""CSV: the first row names the columns, each other row is a record; rows count as in spreadsheets.
 
-Cells are parted by the first of comma, semicolon, tab and bar by which the first row has the
-columns that are read. Quotes are those of RFC 4180, and strict: a quote that is not closed before
-its neighbour's cell would else swallow rows, and nobody would hear of it. A row with more or fewer
-cells than the first is broken. Rows that are kept come out byte for byte. Of a row that is larger
-than a document may be, the rest is passed over: lines inside of its quotes are no rows.
+The delimiter is the first of comma, semicolon, tab and bar that finds the needed columns in the
+first row. Quoting is strict RFC 4180: otherwise an unclosed quote would silently swallow rows. A
+row with more or fewer cells than the first is broken. Kept rows are written byte for byte.
+
+If a row is larger than the document limit, its rest is skipped. Line breaks inside its quotes
+do not begin a new row.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ class CsvTable:
         """Open *path*, known to the index as *name*, and read its first row.
 
         Raises:
-            Stop: it cannot be opened, or has not the columns that *reader* reads.
+            Stop: it cannot be opened, or lacks the columns that *reader* reads.
         """
         limit = reader.limits.document_bytes
         self._file = InputFile(path, name=name, limit=limit)
         self.path, self.name = path, self._file.name
-        # The module's own, for the whole process: nobody else here reads CSV.
+        # A limit of the csv module, for the whole process: nothing else here reads CSV.
         csv.field_size_limit(limit)
         raws = self._file.raw_lines()
         seen: list[bytes] = []
@@ -67,9 +68,10 @@ class CsvTable:
         needed: Sequence[Sequence[Path]],
         limit: int,
     ) -> tuple[list[str], str, int]:
-        """Return the first row's cells, what parts them, and how many lines of *seen* it has.
+        """Return the first row's cells, the delimiter, and the row's number of lines in *seen*.
 
-        Every delimiter has its own first row: of a cell in quotes another one sees no end.
+        Each delimiter is tried on the lines from the start: it decides where a quoted cell ends,
+        and so the end of the row.
         """
         rows: list[tuple[list[str], str, int]] = []
         trouble = None
@@ -99,9 +101,9 @@ class CsvTable:
     def stretches(
         self, *, documents: int, size: int, boundary: int = 0, summed: bool = False
     ) -> Iterator[Stretch]:
-        """Yield at most *documents* rows at a time; *size* bytes of them close one earlier.
+        """Yield at most *documents* rows at a time; *size* bytes close a stretch earlier.
 
-        None reaches over the row *boundary*. Each bears a digest if they are *summed*.
+        No stretch crosses the row *boundary*. If *summed*, each has a digest.
         """
         self._file.summed = summed
         return stretches_of(
@@ -117,7 +119,7 @@ class CsvTable:
             yield None if blank else self._row(source, line, cells, trouble), len(line)
 
     def _parsed(self) -> Iterator[tuple[bytes, list[str], Malformed | None]]:
-        """Yield each row's bytes, its cells, and why it has none."""
+        """Yield each row's bytes, its cells, and the error if the row cannot be read."""
         lines = self._row_lines
         rows = csv.reader(lines, delimiter=self.delimiter, strict=True)
         while True:
@@ -143,11 +145,11 @@ class CsvTable:
         return Row(source, raw, named=named, trouble=broken)
 
     def writer(self, output: OutputFile) -> CsvWriter:
-        """Return what writes rows, after the first one."""
+        """Return a writer of rows, which begins with the first row of this file."""
         return CsvWriter(output, self.first)
 
     def differs(self, other: Input) -> str | None:
-        """Return what else the other file's first row says."""
+        """Return why the first rows differ, None if they are the same."""
         same = isinstance(other, CsvTable) and (self.header, self.delimiter) == (
             other.header,
             other.delimiter,
@@ -163,9 +165,9 @@ table = CsvTable
 
 
 class RowLines:
-    """The lines of a file's rows, as the parser takes them: one row, and no line of the next.
+    """The lines of one row for the parser; it takes no line of the next row.
 
-    What is kept of a row is no more than *limit* bytes and a line.
+    At most *limit* bytes and one line of a row are kept in memory.
     """
 
     def __init__(self, lines: Iterator[bytes], file: InputFile, delimiter: str, limit: int) -> None:
@@ -175,7 +177,7 @@ class RowLines:
         self._held = 0
         self._rows = 1
         self._ended = True
-        """Whether the last line, or piece of one, had a line feed."""
+        """Whether the last line, or piece of a line, ended with a line feed."""
 
     def __iter__(self) -> RowLines:
         return self
@@ -184,8 +186,8 @@ class RowLines:
         """Return the next line.
 
         Raises:
-            Unreadable: TOO_LARGE; the rest of the row was passed over.
-            BrokenInput: it has no end.
+            Unreadable: TOO_LARGE; the rest of the row was skipped.
+            BrokenInput: the row has no end.
         """
         raw = self._taken()
         self._row.append(raw)
@@ -194,11 +196,11 @@ class RowLines:
             self._pass_over()
             message = f"the row has more than {self._limit} bytes ({DOCUMENT_LIMIT})"
             raise Unreadable(ErrorCode.TOO_LARGE, message)
-        # Undecodable bytes stay visible, so that the row they are in is told from others.
+        # Surrogates keep undecodable bytes, so that only the row that holds them is refused.
         return raw.decode("utf-8", "surrogateescape")
 
     def end_row(self) -> bytes:
-        """Return the bytes of the row whose lines were taken."""
+        """Return the bytes of the row whose lines were read."""
         raw = b"".join(self._row)
         self._row.clear()
         self._held = 0
@@ -206,7 +208,7 @@ class RowLines:
         return raw
 
     def _taken(self) -> bytes:
-        """Return the next line, or piece of one."""
+        """Return the next line, or piece of a line."""
         raw = next(self._lines)
         self._ended = raw.endswith(b"\n")
         last = not self._ended and len(raw) <= self._limit
@@ -214,7 +216,7 @@ class RowLines:
         return raw
 
     def _pass_over(self) -> None:
-        """Take lines up to that with which the row ends."""
+        """Skip lines up to the end of the row."""
         state = _State.FRESH
         for raw in self._row:
             state = _after(raw, state, self._delimiter)
@@ -231,20 +233,20 @@ class RowLines:
 
 
 class _State(Enum):
-    """Where in a row a piece of a line ends."""
+    """Parser state at the end of a piece of a line."""
 
     FRESH = auto()
-    """Before a cell, which a quote would open."""
+    """Before a cell: a quote opens a quoted cell."""
     PLAIN = auto()
-    """In or behind a cell, in which quotes are characters."""
+    """In or after an unquoted cell, in which quotes are characters."""
     INSIDE = auto()
-    """Inside of quotes."""
+    """Inside quotes."""
     CLOSED = auto()
-    """Behind a quote: another one would be the second of two, which are one in the cell."""
+    """After a quote inside quotes: a second quote would make it an escaped quote."""
 
 
 def _after(piece: bytes, state: _State, delimiter: bytes) -> _State:
-    """Return the state behind *piece*, which begins in *state*."""
+    """Return the state after *piece*, which begins in *state*."""
     at = 0
     if state is _State.CLOSED and piece.startswith(b'"'):
         state, at = _State.INSIDE, 1
@@ -266,7 +268,7 @@ def _after(piece: bytes, state: _State, delimiter: bytes) -> _State:
 
 
 def _behind_quote(line: bytes, at: int) -> int:
-    """Return the place behind the quote that ends a cell, 0 if none does; two are one in it."""
+    """Return the position after the closing quote, 0 if there is none; ``""`` is an escape."""
     while (at := line.find(b'"', at)) >= 0:
         if not line.startswith(b'"', at + 1):
             return at + 1
@@ -275,7 +277,7 @@ def _behind_quote(line: bytes, at: int) -> int:
 
 
 def _in_words(error: csv.Error | None) -> str:
-    """Return what the parser says, for whoever sees the file and not the parser."""
+    """Return the parser's error in words that fit the file."""
     said = str(error)
     if said == "unexpected end of data":
         return "a quote is opened in it that nothing ends"
@@ -290,7 +292,7 @@ def _in_words(error: csv.Error | None) -> str:
 
 
 def _begun(raws: Iterator[bytes], seen: list[bytes], limit: int) -> Iterator[str]:
-    """Yield the lines of a file from its first one on: those *seen*, then *raws*, seen thereby.
+    """Yield all lines of a file: first those *seen*, then *raws*, which are added to *seen*.
 
     Raises:
         csv.Error: the first row has more than *limit* bytes.
@@ -309,7 +311,7 @@ def _begun(raws: Iterator[bytes], seen: list[bytes], limit: int) -> Iterator[str
 
 
 def _no_utf_8(named: Mapping[str, str]) -> Malformed | None:
-    """Return the trouble of the cell that is none, as one of another encoding is not."""
+    """Return the error of the first cell that is not UTF-8, None if all are."""
     for key, cell in named.items():
         try:
             cell.encode()
@@ -319,15 +321,15 @@ def _no_utf_8(named: Mapping[str, str]) -> Malformed | None:
 
 
 class CsvWriter:
-    """Writes rows as they came."""
+    """Writes rows unchanged."""
 
     def __init__(self, output: OutputFile, first: bytes) -> None:
         self._output = output
         output.write(first.removesuffix(b"\n"))
 
     def add(self, record: Any) -> None:
-        """Write *record* as it came."""
+        """Write *record* unchanged."""
         self._output.write(record.value or b"")
 
     def finish(self) -> None:
-        """Write nothing: a row ends with itself."""
+        """Write nothing: CSV has no footer."""

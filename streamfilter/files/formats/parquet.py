@@ -1,11 +1,11 @@
-"""Parquet: columns, read a batch of rows at a time and written as they are, never as a whole.
+"""Parquet: read and written in batches of rows, never as a whole.
 
-What pointers name becomes the values of rows (`arrow_values`); all else is carried along as it
-stands, to the file of what is kept. A row has no bytes of its own: where somebody wants them (the
-evidence of a duplicate, a dead letter), it is told as JSON.
+The columns that pointers name become Python values (`arrow_values`). All other columns are copied
+unchanged to the output of kept rows. A row has no bytes of its own, so it is written as JSON in the
+evidence of a duplicate and in a dead letter.
 
-Residue: how many rows a batch may have follows from what the file says of its row groups. Texts
-that are stored once and mean many rows unpack to more than it says.
+Known limit: the number of rows in a batch is computed from the sizes that the file states for its
+row groups. A text that is stored once for many rows unpacks to more than that.
 """
 
 from __future__ import annotations
@@ -36,28 +36,27 @@ from streamfilter.model import Record, Source
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 BUFFER_BYTES = 1 << 17
-"""Of a column that is read: else its whole row group is."""
+"""Read buffer of a column; without it the column's whole row group would be read."""
 GROUP_BYTES = 64 * 1024 * 1024
-"""Of a row group that we write, about; one waits in memory until it is whole."""
+"""Approximate size of a row group that we write; it is held in memory until complete."""
 _OFFSETS = {pa.string(): np.int32, pa.large_string(): np.int64}
-"""How it is said where texts end, by their type."""
+"""Type of the offsets in a text column, by the column's type."""
 _PLAIN = {pa.string(): str, pa.large_string(): str, pa.int32(): int, pa.int64(): int}
-"""What values of a column are, where no row has none."""
+"""Python type of a column's values if it has no nulls."""
 _FLAT = {*_PLAIN, pa.float32(), pa.float64(), pa.bool_()}
-"""Of values that are had for little."""
+"""Types whose values are cheap to convert."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchColumns(Columns):
-    """What the rows of a batch share."""
+    """The columns that the rows of a batch share."""
 
     batch: Any
     cells: list[tuple[str, Callable[[int], Any]]]
-    """Each column's name, and what tells a row's value of it as JSON can; none before somebody
-    asks."""
+    """Each column's name, and a function from a row number to a JSON value; filled on first use."""
 
     def as_dict(self, at: int) -> dict[str, Any]:
-        """Return the row *at*, as JSON can tell it."""
+        """Return the row *at* as values for JSON."""
         if not self.cells:
             for name, column in zip(self.batch.schema.names, self.batch.columns, strict=True):
                 values = self.named[name] if name in self.plain else _flat(column)
@@ -67,7 +66,7 @@ class BatchColumns(Columns):
 
 
 class ParquetRow(Row):
-    """A row of a batch; what it holds is taken out of the columns when somebody asks for it."""
+    """A row of a batch; its values are read from the columns on demand."""
 
     __slots__ = ("at", "columns")
     columns: BatchColumns
@@ -76,19 +75,19 @@ class ParquetRow(Row):
     trouble = None
 
     def __init__(self, source: Source, columns: BatchColumns, at: int) -> None:
-        """Set what is there: a frozen class has no shorter way."""
+        """Set the fields; a frozen class needs `object.__setattr__` for it."""
         put = object.__setattr__
         put(self, "source", source)
         put(self, "columns", columns)
         put(self, "at", at)
 
     def content(self) -> Any:
-        """Return the values that pointers lead into."""
+        """Return the values of the columns that pointers name."""
         return {key: values[self.at] for key, values in self.columns.named.items()}
 
     def refuse_larger(self, limit: int) -> None:
         """Raise `Unreadable`, TOO_LARGE, if the row's columns have more than *limit* bytes."""
-        if self.columns.size > limit:  # no row is larger than its batch, which is measured once
+        if self.columns.size > limit:  # cheap check first: a row is at most its batch
             size = self.columns.batch.slice(self.at, 1).nbytes
             check_size("the row", size, "bytes", limit, DOCUMENT_LIMIT)
 
@@ -104,10 +103,11 @@ class ParquetTable:
     format = "parquet"
 
     def __init__(self, path: str, reader: Reader, name: str | None) -> None:
-        """Open *path*, known to the index as *name*, and read what it says of itself.
+        """Open *path*, known to the index as *name*, and read its metadata.
 
         Raises:
-            Stop: it cannot be opened, is none, or has not the columns that *reader* reads.
+            Stop: it cannot be opened, is no Parquet file, or lacks the columns that *reader*
+                reads.
         """
         if path == STDIN or (os.path.exists(path) and not os.path.isfile(path)):
             raise Stop(
@@ -126,11 +126,11 @@ class ParquetTable:
             self.schema = self._file.schema_arrow
             metadata = self._file.metadata
             self.groups = [metadata.row_group(each) for each in range(metadata.num_row_groups)]
-            """What the file says of each row group."""
+            """Metadata of each row group."""
         check_columns(path, self.schema.names, reader)
         plain = [each.with_type(without_views(each.type)) for each in self.schema]
         self._plain = None if [*self.schema] == plain else pa.schema(plain)
-        # pyarrow does not write every view inside of lists: there its type becomes plain.
+        # pyarrow cannot write every view type inside lists: nested views become plain types.
         self.written = pa.schema(
             [one if pa.types.is_nested(one.type) else each
              for one, each in zip(plain, self.schema, strict=True)],
@@ -146,7 +146,7 @@ class ParquetTable:
     ) -> Iterator[Stretch]:
         """Yield at most *documents* rows at a time, about *size* bytes of them.
 
-        None reaches over the row *boundary*. Each bears a digest if they are *summed*.
+        No stretch crosses the row *boundary*. If *summed*, each has a digest.
         """
         self._summed = summed
         with self._damage():
@@ -162,7 +162,7 @@ class ParquetTable:
                     yield Stretch(records, start, self._end, 0, read, self._digest())
 
     def rows_of(self, size: int) -> int:
-        """Return how many rows *size* bytes are, unpacked, where rows are largest."""
+        """Return how many rows fit in *size* unpacked bytes, by the group with the largest rows."""
         row = max(
             (each.total_byte_size // max(each.num_rows, 1) for each in self.groups), default=1
         )
@@ -187,7 +187,7 @@ class ParquetTable:
                               for at in rows))  # fmt: skip
 
     def _digest(self) -> str:
-        """Return a digest of what was read so far, however it lies in batches and groups."""
+        """Return a digest of the rows read so far, independent of batches and row groups."""
         if not self._summed:
             return ""
         parts = b"".join(each.digest() for each in self._digests)
@@ -195,7 +195,7 @@ class ParquetTable:
 
     @contextmanager
     def _damage(self) -> Iterator[None]:
-        """Say of what is no Parquet file how far it can be read."""
+        """Turn errors of a damaged file into `BrokenInput`, which says how far it can be read."""
         try:
             yield
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
@@ -204,11 +204,11 @@ class ParquetTable:
             raise BrokenInput(f"{self.path}: damaged Parquet data {where}: {why}") from None
 
     def writer(self, output: OutputFile) -> RowGroups:
-        """Return what writes rows, under the same schema."""
+        """Return a writer of rows with the same schema."""
         return RowGroups(output, self)
 
     def packing(self) -> tuple[str | dict[str, str], int]:
-        """Return how each column is packed, and how many rows a group has at most."""
+        """Return the codec of each column, and the most rows of a group."""
         if not self.groups:
             return "snappy", 1
         columns = [self.groups[0].column(each) for each in range(self.groups[0].num_columns)]
@@ -219,7 +219,7 @@ class ParquetTable:
         return packing, min(rows, self.rows_of(GROUP_BYTES))
 
     def differs(self, other: Input) -> str | None:
-        """Return whether the other file has other columns."""
+        """Return why the columns differ, None if they are the same."""
         same = isinstance(other, ParquetTable) and self.schema.equals(other.schema)
         return None if same else "their columns, or the types of these, differ"
 
@@ -232,18 +232,18 @@ table = ParquetTable
 
 
 class ColumnDigest:
-    """Sums up the values of a column, however they lie in batches and groups."""
+    """Digest of the values of a column, independent of batches and row groups."""
 
     def __init__(self) -> None:
         self._sizes, self._data = blake2b(digest_size=16), blake2b(digest_size=16)
 
     def add(self, column: Any, values: Sequence[Any]) -> None:
-        """Add *column*, whose values as Python has them are *values*."""
+        """Add *column*; *values* are its Python values."""
         width = _OFFSETS.get(column.type)
         if width is None or column.buffers()[2] is None:
             self._data.update(("\n".join(map(str, values)) + "\n").encode())
             return
-        # Texts lie one behind the other: hashed there, and not copied together once more.
+        # Arrow stores the texts in one buffer, so it is hashed without a copy.
         _, offsets, data = column.buffers()
         at = column.offset * np.dtype(width).itemsize
         ends = np.frombuffer(offsets, width, len(column) + 1, at)
@@ -254,12 +254,12 @@ class ColumnDigest:
         self._data.update(memoryview(data)[ends[0] : ends[-1]])
 
     def digest(self) -> bytes:
-        """Return the sum so far."""
+        """Return the digest so far."""
         return self._sizes.digest() + self._data.digest()
 
 
 class RowGroups:
-    """Writes rows as they came, in row groups about as large as theirs."""
+    """Writes rows unchanged, in row groups of about the input's size."""
 
     def __init__(self, output: OutputFile, like: ParquetTable) -> None:
         packing, self._rows_max = like.packing()
@@ -271,7 +271,7 @@ class RowGroups:
         self._rows = 0
 
     def add(self, record: Record) -> None:
-        """Write *record* as it came."""
+        """Write *record* unchanged."""
         assert isinstance(record, ParquetRow)
         if record.columns.batch is not self._batch:
             self._take()
@@ -279,18 +279,18 @@ class RowGroups:
         self._at.append(record.at)
 
     def _take(self) -> None:
-        """Take what is kept of a batch."""
+        """Add the kept rows of the current batch to the waiting ones."""
         if self._at:
             part = self._batch.take(pa.array(self._at, pa.int32()))
             self._parts.append(part)
             self._rows += part.num_rows
             self._at = []
-        # Cut at the very row: the same rows give the same bytes, whatever their batches were.
+        # Groups have an exact number of rows, so equal rows give equal bytes for any batches.
         while self._rows >= self._rows_max:
             self._write(self._rows_max)
 
     def _write(self, count: int) -> None:
-        """Write the first *count* rows that wait as a group."""
+        """Write the first *count* waiting rows as a row group."""
         waiting = pa.Table.from_batches(self._parts)
         group = waiting.slice(0, count).combine_chunks().cast(self._schema)
         self._writer.write_table(group, row_group_size=count)
@@ -298,7 +298,7 @@ class RowGroups:
         self._rows -= count
 
     def finish(self) -> None:
-        """Write what stands at a file's end."""
+        """Write the last row group and the footer."""
         self._take()
         if self._rows:
             self._write(self._rows)
@@ -306,34 +306,34 @@ class RowGroups:
 
 
 class _Sink:
-    """An output, as pyarrow writes to files."""
+    """An output with the file interface that pyarrow needs."""
 
     def __init__(self, output: OutputFile) -> None:
         self._output = output
         self.closed = False
 
     def write(self, data: Any) -> int:
-        # A writer that is dropped writes a file's end; that of a discarded output goes nowhere.
+        # A writer writes a footer when it is dropped; for a discarded output it is ignored.
         if not self._output.closed:
             self._output.append(bytes(data))
         return len(data)
 
     def flush(self) -> None:
-        """Leave that to the output."""
+        """Do nothing: the output flushes itself."""
 
     def close(self) -> None:
         self.closed = True
 
 
 def _cut(batch: Any, at: int) -> Sequence[Any]:
-    """Return *batch* in two parts, the first of *at* rows, if it has more."""
+    """Return *batch* cut after *at* rows, or whole if *at* is not inside it."""
     return [batch.slice(0, at), batch.slice(at)] if 0 < at < batch.num_rows else [batch]
 
 
 def _flat(column: Any) -> Sequence[Any] | None:
-    """Return a column's values if JSON tells them as they are and none is large, else None.
+    """Return a column's values if they are small and plain JSON values, else None.
 
-    All at once they take less time than three of them, each for itself.
+    Converting a whole column takes less time than converting three single values.
     """
     if column.type not in _FLAT:
         return None
@@ -345,7 +345,7 @@ def _flat(column: Any) -> Sequence[Any] | None:
 
 
 def _cell(column: Any, at: int) -> Any:
-    """Return the value *at* a place of *column* as JSON can tell it."""
+    """Return the value *at* a row of *column* for JSON."""
     column = column.slice(at, 1)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -356,7 +356,7 @@ def _cell(column: Any, at: int) -> Any:
         column = column.cast(pa.float32())
     try:
         (value,) = column.to_pylist()
-    except (ValueError, pa.ArrowException):  # no UTF-8, or nested times that Python has none of
+    except (ValueError, pa.ArrowException):  # not UTF-8, or nested times beyond Python's range
         plain = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         return column.cast(pa.large_binary()).to_pylist()[0] if plain else str(kind)
     return value
