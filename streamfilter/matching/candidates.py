@@ -1,8 +1,8 @@
 """Candidates: which earlier documents share a bucket with a document, and in how many bands.
 
-They come from two places that behave as one: the index, and the overlay, the documents of this
-very micro-batch that are unique. A bucket lists a bounded number of documents, the index's
-first, then the overlay's, in the order of judgement; who finds it full goes on to a longer key.
+They come from two places that behave as one: the index, and the overlay, which holds the unique
+documents of the same micro-batch. A bucket lists a bounded number of documents in the order of
+judgement: the index's first, then the overlay's. If it is full, later documents use a longer key.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from streamfilter.index.longer import WEIGHTS
 from streamfilter.similarity.columns import I64, U32, Flags, distinct, places_of, slices
 
 TALLIES_MAX = 1 << 20
-"""Counters in a table: at most 4 MiB; of one flood far less, its documents meet the same ones."""
+"""Counters in a table, at most 4 MiB. A flood needs far fewer: its documents share candidates."""
 
 _WEIGHT_SHIFT = np.uint32(16)
 _BANDS = np.uint32((1 << 16) - 1)
 _WEIGHTS = np.uint32((1 << 15) - 1)
 _SAME_TEXT = np.uint32(1 << 31)
-"""A pair's counter: bands, above them what these weigh, and on top whether the text is the same."""
+"""A pair's counter has 32 bits. The lower 16 count shared bands, the next 15 add up their weights,
+and the top bit is set if the texts are equal. Two shared keys of weight 1 give 0x00020002."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,13 @@ class Candidates:
     ordinals: I64
     """(p,) the candidate's ordinal."""
     tallies: U32
-    """(p,) what was counted of the keys that the two share."""
+    """(p,) packed counters of the keys that the two share: bands, weights, equal text."""
 
     @classmethod
     def of(
         cls, rows: I64, ordinals: I64, *, bands: I64, weights: I64, same_text: Flags
     ) -> Candidates:
-        """Return pairs of which this is known."""
+        """Return pairs with these counts packed into their tallies."""
         tallies = weights << int(_WEIGHT_SHIFT) | bands | same_text * np.int64(_SAME_TEXT)
         return cls(rows, ordinals, tallies.astype(np.uint32))
 
@@ -56,12 +57,12 @@ class Candidates:
 
     @property
     def weights(self) -> I64:
-        """Return (p,) what these say together: longer ones say more (`longer.WEIGHTS`)."""
+        """Return (p,) the summed weight of these keys; longer keys weigh more (`WEIGHTS`)."""
         return (self.tallies >> _WEIGHT_SHIFT & _WEIGHTS).astype(np.int64)
 
     @property
     def same_text(self) -> Flags:
-        """Return (p,): True where the folded content fingerprints are equal."""
+        """Return (p,): True where the two share the whole text's key, the folded fingerprint."""
         same: Flags = self.tallies >= _SAME_TEXT
         return same
 
@@ -82,15 +83,19 @@ NOBODY = Candidates(_NONE, _NONE, np.zeros(0, np.uint32))
 
 
 def collect(levels: Sequence[Level], *, columns: int) -> Candidates:
-    """Gather who was met under keys of all lengths into distinct pairs."""
+    """Return the distinct pairs of a document and a candidate, under keys of all lengths.
+
+    Three listings in, two pairs out: row 0 finds ordinal 5 under two bands and ordinal 6 under one.
+    The pairs are (0, 5) with 2 bands and (0, 6) with 1.
+    """
     return joined(meetings(levels, columns=columns))
 
 
 def meetings(levels: Sequence[Level], *, columns: int) -> Iterator[Candidates]:
-    """Yield the pairs that `collect` gathers, those of some documents at a time.
+    """Yield the pairs that `collect` returns, those of some documents at a time.
 
-    They are counted in tables: in a flood a document meets hundreds of others, most of them under
-    several keys, and to sort so many meetings would cost more than all else.
+    Pairs are counted in tables, not sorted. In a flood a document shares several keys with each of
+    hundreds of others, and sorting so many listings would cost more than everything else.
     """
     if not levels:
         return
@@ -108,18 +113,18 @@ def joined(parts: Iterable[Candidates]) -> Candidates:
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """The lists that were read under all keys, for those who found something, by row."""
+    """The bucket lists found under all keys, by row, without empty ones."""
 
     rows: I64
-    """(m,) who read the list; rising."""
+    """(m,) row of the document that found the list; rising."""
     starts: I64
     counts: I64
     worth: U32
-    """(m,) what to add to the counter of each pair."""
+    """(m,) value that the list adds to the counter of each of its pairs."""
     ordinals: I64
-    """Distinct, rising."""
+    """Distinct ordinals of all lists, rising."""
     places: I64
-    """All lists, with places in ``ordinals`` for ordinals."""
+    """The contents of all lists, each ordinal replaced by its place in ``ordinals``."""
 
     @classmethod
     def of(cls, levels: Sequence[Level], columns: int) -> _Met:
@@ -139,7 +144,10 @@ class _Met:
         return cls(rows[order], starts[order], counts[order], worth[order], ordinals, places)
 
     def parts(self) -> Iterator[slice]:
-        """Cut the lists between rows, so that a part's rows times its ordinals are bounded."""
+        """Cut the lists between rows, so that the table of each part (rows x ordinals) is bounded.
+
+        One row may exceed the bound by itself.
+        """
         met, changes = np.cumsum(self.counts), np.flatnonzero(np.diff(self.rows)) + 1
         ends = np.concatenate((changes, [len(self.rows)] * (len(self.rows) > 0))).astype(np.int64)
         begin = done = 0
@@ -153,7 +161,11 @@ class _Met:
 
 
 def _tallied(met: _Met, part: slice) -> Candidates:
-    """Return the pairs of a *part*."""
+    """Return the pairs of a *part*, counted in a table of its rows x its distinct ordinals.
+
+    Rows 0 and 0 with the lists (5, 6) and (5,) give a table of one row and two columns: (2, 1).
+    Each counter above 0 is a pair.
+    """
     counts, ours = met.counts[part], met.rows[part]
     rows = ours[np.concatenate(([True], ours[1:] != ours[:-1]))]
     theirs = met.places[slices(met.starts[part], counts)]
@@ -176,6 +188,6 @@ def _tallied(met: _Met, part: slice) -> Candidates:
 
 
 def merge(one: Candidates, other: Candidates) -> Candidates:
-    """Return the pairs of both by document; those of *other* are younger than all of *one*."""
+    """Return the pairs of both, by document; *other*'s candidates are younger than *one*'s."""
     both = joined((one, other))
     return both.at(np.argsort(both.rows, kind="stable")) if len(one) and len(other) else both

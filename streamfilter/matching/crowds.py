@@ -1,13 +1,16 @@
-"""Crowds: which of a document's candidates are looked at, where it meets too many.
+"""Crowds: a bound on the candidates of a document that are fetched and estimated.
 
-Whoever floods buckets makes each later document of the flood meet hundreds of others, and full
-buckets bound that at thousands. To fetch and estimate them all is work that an enemy can order, so
-only those are looked at that share most with the document: a shared key counts by its length,
-for it says that so many slots agree. Among equals the oldest come first.
+In a flood of similar documents each later one has hundreds of candidates; full buckets bound that
+at thousands. An attacker could use this to slow the filter down. So only the candidates that share
+most with the document are fetched and estimated. A shared key counts by its length, because a
+longer key means that more slots agree. Ties go to the oldest.
 
-Index and batch are ranked together, as if the batch's earlier documents had been written
-before: who is looked at follows from the documents before this one alone, not from where batches
-were cut.
+Example with a bound of 2: three candidates share keys of weight 1, 3 and 1 with a document. The
+second is kept for its weight, and the first because it is older than the third.
+
+The candidates of the index and of the batch are ranked together, as if the batch's earlier
+documents had been written before. So the choice depends only on the documents before this one,
+not on where batches are cut.
 """
 
 from __future__ import annotations
@@ -28,24 +31,24 @@ _HEAVIEST = (1 << _WEIGHT_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """The candidates that the index has, of each document those that share most with it."""
+    """The index's candidates, for each document those that share most with it."""
 
     most: int
-    """How many of a document are looked at."""
+    """How many candidates of a document may be estimated."""
     met: I64
-    """(n,) how many each document of the batch has met."""
+    """(n,) how many candidates each document of the batch has in the index."""
     candidates: Candidates
-    """Those that are looked at if the batch has no better ones. Equal texts are always here."""
+    """Those to be estimated if the batch has no better ones. Equal texts are always included."""
     places: I64
-    """(p,) how many of the document's candidates come before each."""
+    """(p,) rank of each among its document's candidates, from 0."""
     _keys: I64
-    """Rows and weights of all, as integers that rise, the heaviest of each row first."""
+    """Row and weight of each candidate as one integer, rising: the heaviest of each row first."""
 
     @classmethod
     def of(cls, parts: Iterable[Candidates], *, documents: int, most: int) -> Crowd:
-        """Keep the *most* that share most of each of the batch's *documents*.
+        """Keep for each of the batch's *documents* the *most* candidates that share most with it.
 
-        No document's candidates are in two *parts*.
+        All candidates of a document are in one part.
         """
         met, kept = np.zeros(documents, np.int64), list[Candidates]()
         for part in parts:
@@ -56,13 +59,13 @@ class Crowd:
         return cls(most, met, candidates, places, keys)
 
     def at(self, places: NDArray[np.intp]) -> Crowd:
-        """Return it with the candidates at *places* alone, as many as there were before each."""
+        """Return a crowd with only the candidates at *places*; they keep their ranks."""
         return replace(self, candidates=self.candidates.at(places), places=self.places[places])
 
     def stay(self, own: Candidates) -> tuple[Flags, Flags]:
-        """Return who of the candidates, and of the batch's *own*, are looked at beside each other.
+        """Return which candidates, and which of the batch's *own*, are within the common bound.
 
-        The batch's own are younger than all of them.
+        The batch's own candidates are younger than all of the index's.
         """
         known = self.candidates
         stays, own_stays = np.ones(len(known), np.bool_), np.ones(len(own), np.bool_)
@@ -78,16 +81,21 @@ class Crowd:
 
 
 def foremost(candidates: Candidates, met: I64, most: int) -> Candidates:
-    """Return the *most* pairs that share most, of each document; they have *met* so many."""
+    """Return for each document the *most* pairs with the highest weights; *met* counts its pairs.
+
+    Equal texts are always returned. Three pairs of one row with the weights 1, 3 and 1, and *most*
+    2: the first two are returned. The limit is 1: all pairs above it stay, and of those at it as
+    many as there is room for, the oldest first.
+    """
     rows = candidates.rows
     if not len(rows) or met[rows[0] : rows[-1] + 1].max() <= most:
         return candidates
-    # Weights are small: to count how often each occurs is quicker than to sort them.
+    # Weights are small numbers: counting how often each occurs is faster than sorting them.
     weights, number = candidates.weights, rows - rows[0]
     kinds = int(weights.max()) + 2
     counts = np.bincount(number * kinds + weights, minlength=kinds * (int(number[-1]) + 1))
     heavier = counts.reshape(-1, kinds)[:, ::-1].cumsum(axis=1)[:, ::-1]
-    limits = (heavier >= most).sum(axis=1) - 1  # the least weight with which some are looked at
+    limits = (heavier >= most).sum(axis=1) - 1  # the lowest weight that is kept
     room = most - heavier[np.arange(len(limits)), limits + 1]
     limit = np.repeat(limits, heavier[:, 0])
     kept = weights > limit
@@ -97,16 +105,16 @@ def foremost(candidates: Candidates, met: I64, most: int) -> Candidates:
 
 
 def _ranked(candidates: Candidates) -> tuple[I64, I64]:
-    """Return each pair's place in its row, and the rising keys of all."""
+    """Return each pair's rank in its row, and the rising sort keys of all pairs."""
     keys = candidates.rows << _WEIGHT_BITS | (_HEAVIEST - candidates.weights)
-    order = np.argsort(keys, kind="stable")  # of equal weight: the oldest first
+    order = np.argsort(keys, kind="stable")  # ties: the oldest first
     places = np.empty(len(keys), np.int64)
     places[order] = ranks(candidates.rows[order])
     return places, keys[order]
 
 
 def _before(keys: I64, candidates: Candidates, side: Literal["left", "right"]) -> I64:
-    """Return how many of the rising *keys* stand before each pair in its row."""
+    """Return for each pair how many of the rising *keys* of its row come before it."""
     wanted = candidates.rows << _WEIGHT_BITS | (_HEAVIEST - candidates.weights)
     firsts = np.searchsorted(keys, np.arange(candidates.rows.max(initial=-1) + 1) << _WEIGHT_BITS)
     return np.searchsorted(keys, wanted, side) - firsts[candidates.rows]

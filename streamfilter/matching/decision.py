@@ -1,9 +1,9 @@
-"""What became of the pairs, why, in words, and the verdict: said once, for whoever tells it.
+"""The result of each compared pair, the reason in words, and the verdict.
 
-`verification` finds an outcome, `decide` makes verdicts of it, and evidence, `explain` and the
-others take a verdict's method, its numbers and its reason from here, so that none can differ. The
-best match is the most similar one, then the oldest; every confirmed match is evidence. A document
-without a confirmed match is unique.
+`verification` finds an outcome, and `decide` makes verdicts of it. Evidence, `explain` and all
+others take the method, the numbers and the reason of a verdict from here, so they always agree.
+The best match is the most similar one, then the oldest. Every confirmed match is evidence. A
+document without a confirmed match is unique.
 """
 
 from __future__ import annotations
@@ -24,50 +24,51 @@ from streamfilter.similarity.columns import F64, I64, Flags
 from streamfilter.similarity.doubt import chance_below, chance_below_of_slots
 
 Describe = Callable[[I64], Sequence[tuple[str, Source]]]
-"""Ordinals of confirmed candidates → the id of each, and where it came from."""
+"""Ordinals of confirmed candidates → id and source of each."""
 
 UNIQUE = Decision(Verdict.UNIQUE)
 SHORT = {
     "forward": Decision(Verdict.PASSTHROUGH, reason=Reason.SHORT),
     "drop": Decision(Verdict.DROPPED, reason=Reason.SHORT),
 }
-"""By the policy's ``short_text``: of a text that has nothing to be judged by."""
+"""Decision on a text shorter than one shingle, by the policy's ``short_text``."""
 
 
 class Fate(StrEnum):
-    """What became of a candidate."""
+    """The result for one candidate."""
 
     SAME_TEXT = "same_text"
     MATCH = "match"
     """Similar enough."""
     CONTAINED = "contained"
-    """Not similar enough, but so much of one text is in the other."""
+    """Not similar enough, but enough of one text is in the other."""
     BELOW = "below_threshold"
     HOPELESS = "hopeless"
-    """Not compared: the signatures say that the sets cannot reach it."""
+    """Not compared: by the signatures' estimate the sets will not reach the threshold."""
     SKIPPED = "not_compared"
     """Not compared: others looked more similar, and ``max_candidates`` were compared."""
     OUTNUMBERED = "outnumbered"
-    """Not even estimated: so many others share more, or longer, keys with the document."""
+    """Not even estimated: too many others share more, or longer, keys with the document."""
     UNASKED = "not_asked"
     """Not compared: an equal text had decided already."""
     UNMET = "unmet"
-    """They share no key: no filter ever compares them."""
+    """The two share no key, so the filter never compares them."""
     MISSING = "missing"
     """The index no longer has its record."""
 
 
 MATCHES_BYTES_MAX = 3_072
-"""Of a duplicate's matches as JSON. Ids may have 1 KB each, and a duplicate 80 bytes: eight such
-matches made an output record 114 times as large as the input record. The best one always stays."""
+"""Bound on the matches of a duplicate as JSON; the best match always stays. An id may have 1 KB,
+and a duplicate only 80 bytes. Without a bound eight such matches would make the output record 114
+times as large as the input record."""
 MATCH_BYTES = 125
-"""What a match takes beside its id and its topic, at most."""
+"""Most bytes of a match as JSON, without its id and its topic."""
 
 CONFIRMED = frozenset({Fate.SAME_TEXT, Fate.MATCH, Fate.CONTAINED})
 
 
 def method_of(policy: MatchPolicy, fate: Fate, *, exact: bool) -> str:
-    """Return how a match was found, as the evidence spells it."""
+    """Return the method by which a match was found, as the evidence spells it."""
     if fate is Fate.SAME_TEXT:
         return "exact_text"
     if not policy.comparer.on_sets:
@@ -77,7 +78,7 @@ def method_of(policy: MatchPolicy, fate: Fate, *, exact: bool) -> str:
 
 
 def _fate_of_match(*, same: bool, enough: bool) -> Fate:
-    """Return why a pair is a match: the *same* text, *enough* similarity, else what it contains."""
+    """Return why a pair is a match: the *same* text, *enough* similarity, or else containment."""
     if same:
         return Fate.SAME_TEXT
     return Fate.MATCH if enough else Fate.CONTAINED
@@ -90,17 +91,17 @@ class Finding:
     policy: MatchPolicy
     fate: Fate
     similarity: float
-    """Of the sets if they were compared, else the signatures' estimate."""
+    """Similarity of the sets if they were compared, else the signatures' estimate."""
     exact: bool
-    """True where the similarity is no estimate."""
+    """Whether the similarity is exact, not an estimate."""
     sample: int
-    """Independent trials behind an estimated similarity: tokens looked at, or slots' worth."""
+    """Independent trials behind an estimate: compared tokens, or what slots are worth."""
     wanted: float
     """The similarity from which this pair counts."""
     estimate: float | None
-    """What the signatures say; None where they were not asked."""
+    """The signatures' estimate; None if they were not compared."""
     containment: float | None
-    """Share of one set that is in the other; None: the policy does not ask."""
+    """Share of one set that is in the other; None: the policy does not use it."""
 
     @property
     def confirmed(self) -> bool:
@@ -109,12 +110,12 @@ class Finding:
 
     @property
     def method(self) -> str:
-        """Return how a match was found, as the evidence spells it."""
+        """Return the method by which a match was found, as the evidence spells it."""
         return method_of(self.policy, self.fate, exact=self.exact)
 
     @property
     def p_false_positive(self) -> float:
-        """Return the probability that a match is below what was wanted after all."""
+        """Return the probability that the true similarity of a match is below the threshold."""
         if self.exact:
             return 0.0
         if self.fate is Fate.CONTAINED:
@@ -123,9 +124,9 @@ class Finding:
         return below(self.wanted, self.similarity, self.sample)
 
     def _contains_less(self) -> float:
-        """Return the probability that less is contained than the policy wants.
+        """Return the probability that the true containment is below the policy's limit.
 
-        What was looked at of the union holds the contained set's share of it: so many trials.
+        The trials are the part of the sample that belongs to the contained set.
         """
         assert self.containment is not None
         assert self.policy.containment is not None
@@ -135,7 +136,7 @@ class Finding:
 
     @property
     def why(self) -> str:
-        """Return in words what decided about the pair."""
+        """Return in words what decided on the pair."""
         match self.fate:
             case Fate.SAME_TEXT:
                 return "the whole text is equal after normalisation"
@@ -160,7 +161,7 @@ class Finding:
         return "the index no longer has it"
 
     def _compared(self) -> str:
-        """Return what the similarity says, and the containment where it was too small as well."""
+        """Return the similarity in words, and the containment if that was too small as well."""
         reached, limit = self._in_words()
         said = f"{reached} {'reaches' if self.similarity >= self.wanted else 'misses'} {limit}"
         if self.fate is Fate.BELOW and self.policy.containment is not None:
@@ -181,19 +182,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Candidates with their fate: confirmed, rejected, skipped or missing.
+    """Candidates with their result: confirmed, rejected, skipped or missing.
 
-    The other candidates of a document that has an equal text have none: nobody asked.
+    If a document has an equal text, its other candidates are none of these (`Fate.UNASKED`).
     """
 
     policy: MatchPolicy
     candidates: Candidates
     similarity: F64
-    """(p,) of the sets where they were compared, else the signature's estimate."""
+    """(p,) similarity of the sets where they were compared, else the signatures' estimate."""
     whole: Flags
     """(p,) True where the similarity is exact, False where it is estimated."""
     sample: I64
-    """(p,) independent trials behind an estimated similarity: tokens looked at, or slots' worth."""
+    """(p,) independent trials behind an estimate: compared tokens, or what slots are worth."""
     equal_text: Flags
     confirmed: Flags
     rejected: Flags
@@ -202,18 +203,18 @@ class Outcome:
     missing: Flags
     """(p,) the index no longer has the candidate's record."""
     compared: Flags
-    """(p,) whose similarity is more than the signatures' estimate, if the method looks further."""
+    """(p,) whether the pair was compared by the method, not only estimated by signatures."""
     estimated: F64
-    """(p,) what the signatures say; 0 where they were not asked."""
+    """(p,) the signatures' estimate; 0 where they were not compared."""
     wanted: F64 | float
     """(p,) the similarity from which each pair counts, or one for all."""
     containment: F64 | None = None
-    """(p,) share of one set that is in the other; None: the policy does not ask."""
+    """(p,) share of one set that is in the other; None: the policy does not use it."""
     outnumbered: Flags | None = None
-    """(p,) not even estimated; None: who is, was left out before."""
+    """(p,) not even estimated; None: such candidates were left out before."""
 
     def finding(self, pair: int) -> Finding:
-        """Return what became of one pair, and why."""
+        """Return the result of one pair with its reason."""
         fate, containment = self._fate(pair), self.containment
         asked = fate not in (Fate.UNASKED, Fate.MISSING, Fate.OUTNUMBERED)
         estimated = 1.0 if fate is Fate.SAME_TEXT else float(self.estimated[pair])
@@ -229,10 +230,10 @@ class Outcome:
         )
 
     def proofs(self, pairs: I64) -> list[tuple[Fate, str, float]]:
-        """Return of each of the confirmed *pairs* its fate, method and probability of being wrong.
+        """Return fate, method and probability of being wrong of each of the confirmed *pairs*.
 
-        As `finding` has them, but from whole columns: pairs differ in three flags, and most are
-        exact, so of those there is nothing to calculate.
+        The values are those of `finding`, but computed from whole columns, which is faster. Pairs
+        differ in three flags, so there are eight cases. Only estimated pairs need a calculation.
         """
         wanted = np.broadcast_to(self.wanted, len(self.whole))[pairs]
         same, enough = self.equal_text[pairs], self.similarity[pairs] >= wanted
@@ -246,7 +247,7 @@ class Outcome:
 
     @property
     def _exact_or_not(self) -> list[tuple[Fate, str, float]]:
-        """Return what is to be told of a match by three flags: same text, enough alike, exact."""
+        """Return the proof of a match for each case of three flags: same text, enough, exact."""
         return [
             (fate := _fate_of_match(same=same, enough=enough),
              method_of(self.policy, fate, exact=exact), 0.0)
@@ -281,7 +282,7 @@ def decide(
 ) -> Iterator[tuple[int, Decision]]:
     """Yield (row, decision) for each duplicate among the pairs that *stand*.
 
-    *skipped* (n,) tells of each row whether candidates were left out before.
+    *skipped* (n,) is True for rows of which candidates were left out before.
     """
     pairs = outcome.candidates
     kept = np.flatnonzero(outcome.confirmed & stands)
@@ -304,7 +305,7 @@ def decide(
 
 
 def within(matches: Sequence[Match]) -> Sequence[Match]:
-    """Return the first of *matches*, and of the others as many as fit in `MATCHES_BYTES_MAX`."""
+    """Return the first of *matches*, and as many others as fit in `MATCHES_BYTES_MAX`."""
     if len(matches) == 1:
         return matches
     sizes = (
@@ -316,7 +317,7 @@ def within(matches: Sequence[Match]) -> Sequence[Match]:
 
 
 def _matches(outcome: Outcome, order: I64, describe: Describe) -> list[Match]:
-    """Return the matches of the pairs in *order*, made from whole columns: ten times as fast."""
+    """Return the matches of the pairs in *order*, made from whole columns for speed."""
     pairs, equal = outcome.candidates, outcome.equal_text[order]
     ordinals = pairs.ordinals[order]
     contained: list[float] | Iterator[None] = repeat(None)

@@ -1,17 +1,18 @@
 """Forgetting by id: which documents a batch's tombstones forget, and from which record on.
 
-A tombstone forgets the documents of its id that were judged before it, those of this very batch
-too: from it on they are nobody's candidates. With the batch's write they leave records and lists.
-If a tombstone and its document come in the same batch, the document is never written.
+A tombstone forgets the documents of its id that were judged before it, also those of the same
+batch. They are no candidates of later documents. The batch's write removes their records and their
+entries in buckets. If a tombstone and its document arrive in the same batch, the document is never
+written.
 
 Verdicts must not depend on where batches are cut, so two things end a batch early (`CutBatch`):
 
-- A forgotten document would leave a place in a full bucket that another document of the batch
-  needs. Those before the tombstone must find the bucket full, those after it must not.
-- More than `FORGET_MAX` documents are forgotten. That bounds the memory and the time of a write. A
-  tombstone that names more by itself comes first in its batch. Then its oldest documents are
-  forgotten in a transaction of their own, which leaves the positions before the tombstone. The
-  next step, or after a kill the next owner, reads it again and forgets the next ones.
+- A forgotten document frees a place in a full bucket that another document of the batch needs.
+  Documents before the tombstone must find the bucket full, documents after it must not.
+- More than `FORGET_MAX` documents are forgotten. The bound limits the memory and the time of a
+  write. A tombstone that names more by itself comes first in its batch. Then its oldest documents
+  are forgotten in a transaction of their own, which leaves the positions before the tombstone.
+  The next step reads it again and forgets the next ones. After a kill the next owner does so.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from streamfilter.index.protocol import Index, Removals
 from streamfilter.similarity.columns import I64, U8, U64, Flags, KeysOf
 
 FORGET_MAX = 1_000
-"""Documents that one batch forgets: half a second, and some megabytes of keys."""
+"""Most documents that one batch forgets: about half a second, and some megabytes of keys."""
 ASK_AT_ONCE = 64
-"""Ids whose documents are looked up together: each may name up to `FORGET_MAX` and one."""
+"""Ids that are looked up together: each may return up to `FORGET_MAX` + 1 documents."""
 FETCH_AT_ONCE = 64
-"""Documents that are read together to remove them: records with fields may be a megabyte each."""
+"""Documents that are read together for removal: a record with fields may have a megabyte."""
 
 
 class CutBatch(Exception):
-    """Not all records of a batch can be judged in one; its first *records* can.
+    """The batch must end early: only its first *records* can be judged together.
 
-    There are none if the first record is a tombstone that names too many documents: then those of
-    the *ordinals* are to be forgotten before it is taken again.
+    *records* is 0 if the first record is a tombstone that names too many documents. Then forget
+    the documents of the *ordinals* first, and read the tombstone again.
     """
 
     def __init__(self, records: int, ordinals: I64 | None = None) -> None:
@@ -47,31 +48,31 @@ class CutBatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """A record that asks to forget."""
+    """A record that asks to forget the documents of an id."""
 
     row: int
-    """Records of the batch that come before it."""
+    """Number of the batch's records before it."""
     before: int
-    """Documents of the batch that come before it."""
+    """Number of the batch's documents before it."""
     id: str | None
-    """Whose documents; None: its key is no document's id."""
+    """The id of the documents to forget; None: the record's key is no document's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """What the tombstones of a batch ask for."""
+    """The documents that the tombstones of a batch forget."""
 
     first_ordinal: int
-    """Of the batch: documents from there on are its own, and only asked for if they are unique."""
+    """The batch's first ordinal. Documents from there on are its own; only unique ones count."""
     tombstones: Sequence[Tombstone]
     ordinals: I64
-    """(d,) of the documents, rising."""
+    """(d,) ordinals of the documents to forget, rising."""
     rows: I64
-    """(d,) the first row of the batch that meets each no more."""
+    """(d,) the batch's first row for which the document is no candidate any more."""
     causes: I64
-    """(d,) the place of each one's tombstone among the batch's."""
+    """(d,) index into ``tombstones``: the one that forgets the document."""
     records: Sequence[int] = ()
-    """Where the batch's documents stand among its records."""
+    """Places of the batch's documents among its records."""
 
     @classmethod
     def of(
@@ -83,12 +84,12 @@ class Forgetting:
         first_ordinal: int,
         records: Sequence[int],
     ) -> Forgetting:
-        """Return what *tombstones* ask for in a batch of documents with these *ids*.
+        """Return the documents that *tombstones* forget in a batch of documents with these *ids*.
 
-        The documents stand at *records* among the batch's records.
+        *records* are the places of the documents among the batch's records.
 
         Raises:
-            CutBatch: for one batch.
+            CutBatch: more than `FORGET_MAX` documents would be forgotten.
         """
         if not any(each.id is not None for each in tombstones):
             return cls(first_ordinal, tombstones, NOBODY, NOBODY, NOBODY)
@@ -108,17 +109,17 @@ class Forgetting:
 
     @property
     def stored(self) -> I64:
-        """Return whom of the index's documents they forget."""
+        """Return the ordinals of the forgotten documents that are in the index."""
         return self.ordinals[self.ordinals < self.first_ordinal]
 
     def rows_of(self, n: int) -> Flags:
-        """Return which of the batch's own *n* documents they forget."""
+        """Return which of the batch's own *n* documents are forgotten."""
         rows = np.zeros(n, np.bool_)
         rows[self.ordinals[self.ordinals >= self.first_ordinal] - self.first_ordinal] = True
         return rows
 
     def meets(self, rows: I64, ordinals: I64) -> Flags:
-        """Return (p,): the document of an ordinal is not forgotten when that in the row comes."""
+        """Return (p,): whether each ordinal's document is not yet forgotten at its row."""
         if not len(self.ordinals):
             return np.ones(len(rows), np.bool_)
         at = np.searchsorted(self.ordinals, ordinals).clip(max=len(self.ordinals) - 1)
@@ -126,10 +127,10 @@ class Forgetting:
         return np.asarray(~gone)
 
     def forgotten(self, unique: Flags, horizons: I64) -> Forgotten:
-        """Return what came of it, when *unique* of the batch's documents were remembered.
+        """Return the result, where *unique* says which of the batch's documents were remembered.
 
-        Documents below the horizon leave, too, but were not remembered any more. *horizons* are
-        those of the batch's documents and of what comes after them.
+        Documents below the horizon are removed too, but not counted: they were forgotten already.
+        *horizons* are those of the batch's documents, then the one after the batch.
         """
         own = self.ordinals >= self.first_ordinal
         there = ~own & (self.ordinals >= horizons[self.rows])
@@ -139,11 +140,11 @@ class Forgetting:
         return Forgotten(self.stored, int(there[own].sum()), unknown)
 
     def check_places(self, rows: I64, ordinals: I64) -> None:
-        """End the batch before it judges documents without the places that they would find.
+        """End the batch early if a forgotten document leaves a place that another one needs.
 
         Args:
-            rows: (p,) documents of the batch, each in a full bucket with a forgotten one.
-            ordinals: (p,) of that one.
+            rows: (p,) documents of the batch, each in a full bucket with a forgotten document.
+            ordinals: (p,) ordinal of that forgotten document.
 
         Raises:
             CutBatch: before the tombstone if the document comes first, else before the document.
@@ -156,7 +157,7 @@ class Forgetting:
 
 
 class _Named:
-    """The documents of each tombstone's id, in the index and in the batch, the latest first."""
+    """Looks up the documents of each tombstone's id, in the index and the batch, latest first."""
 
     def __init__(
         self, tombstones: Sequence[Tombstone], ids: Sequence[str], index: Index, first_ordinal: int
@@ -168,7 +169,10 @@ class _Named:
         self._known: dict[str, list[int]] = {}
 
     def of(self, cause: int) -> list[int]:
-        """Return whom a tombstone names; who takes from the list, takes from those after it."""
+        """Return the ordinals of the documents that a tombstone names, the latest first.
+
+        Tombstones of one id share the list: what the caller pops is gone for later ones.
+        """
         name = self._tombstones[cause].id
         if name is None:
             return []
@@ -185,14 +189,14 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What a batch's tombstones have forgotten."""
+    """The documents that a batch's tombstones have removed."""
 
     stored: I64
-    """Ordinals of the index's documents, rising."""
+    """Ordinals of documents that were in the index, rising."""
     own: int = 0
-    """Documents of the batch itself: they were never written."""
+    """Number of documents of the batch itself, which were never written."""
     unknown: int = 0
-    """Tombstones that nothing was forgotten for."""
+    """Number of tombstones for which no document was forgotten."""
 
 
 NOBODY: I64 = np.zeros(0, np.int64)
@@ -201,9 +205,9 @@ NOTHING = Forgotten(NOBODY)
 
 
 def removals_of(ordinals: I64, index: Index, keys_of: KeysOf) -> Removals | None:
-    """Return what removes the documents of *ordinals* from the *index*, None if it has none."""
+    """Return the removals of the documents of *ordinals*; None if the *index* has none of them."""
     if not len(ordinals):
-        return None  # as with nearly every batch
+        return None  # nearly every batch
     starts = range(0, len(ordinals), FETCH_AT_ONCE)
     parts = [_removals(ordinals[at : at + FETCH_AT_ONCE], index, keys_of) for at in starts]
     numbers, keys, signatures, ids = zip(*parts, strict=True)
@@ -214,7 +218,7 @@ def removals_of(ordinals: I64, index: Index, keys_of: KeysOf) -> Removals | None
 
 
 def _removals(ordinals: I64, index: Index, keys_of: KeysOf) -> tuple[I64, U64, U8, Sequence[str]]:
-    """Return what it takes to remove some documents, without what they are compared by."""
+    """Return ordinals, keys, signatures and ids of some documents, without samples or payloads."""
     documents = index.fetch(ordinals)
     contents = documents.contents
     return documents.ordinals, keys_of(contents), contents.signatures, documents.ids

@@ -1,9 +1,10 @@
 """The overlay: the buckets that documents of one micro-batch share among themselves.
 
-Documents of a batch meet each other as if each had been written before the next one came. Only
-keys that occur twice in the batch matter: each is a group of entries, the rows that have it, in
-order. Which rows are unique is what the judging is about to find out; given a guess, the overlay
-says who would then be listed where, with the same caps and longer keys as in the index.
+Documents of a batch are candidates of each other as if each had been written to the index before
+the next one arrived. Only keys that occur at least twice in the batch matter. Each such key is a
+group: the rows that have it, in order. Only unique rows enter a bucket, and which rows are unique
+is not known before the batch is judged. So the caller passes a guess, and the overlay returns what
+each bucket would then list. Caps and longer keys are the same as in the index.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Equal keys of one length, each of which at least two rows of the batch have."""
+    """Keys of one length that occur in at least two rows of the batch.
+
+    Three rows with the keys 7, 9 and 7 in one column give one group with two entries: rows 0 and 2.
+    """
 
     keys: U64
     """(e,) the entries' keys, group by group."""
@@ -34,7 +38,7 @@ class Groups:
     begins: I64
     """(g,) first entry of each group."""
     room: I64
-    """(g,) how many of them its bucket can list besides those of the index."""
+    """(g,) how many entries the group's bucket can list beside the index's documents."""
 
     @classmethod
     def of(cls, keys: U64, cells: I64, *, columns: int, room: I64) -> Groups:
@@ -56,20 +60,21 @@ class Groups:
         )  # fmt: skip
 
     def crowded(self) -> I64:
-        """Return the entries of groups that may turn some of their rows away, by cell."""
+        """Return, by cell, the entries of groups that have more rows than their bucket has room."""
         sizes = np.diff(np.append(self.begins, len(self.rows)))
         entries = np.flatnonzero((sizes > self.room)[self.groups])
         return entries[np.argsort(self.cells[entries])]
 
     def listed(self, joining: I64) -> Flags:
-        """Return which of the rising entries *joining* find room."""
+        """Return which of the rising entries *joining* find room in their bucket."""
         groups = self.groups[joining]
         return np.asarray(ranks(groups) < self.room[groups])
 
     def met(self, depth: int, members: I64, asked: I64, *, first_ordinal: int) -> Level:
-        """Return for each of the entries *asked* which *members* of its group are earlier.
+        """Return for each entry *asked* the *members* of its group that are in earlier rows.
 
-        Both are rising entries; the row of the batch with number 0 has *first_ordinal*.
+        Both are rising entries. Row 0 of the batch has the ordinal *first_ordinal*. A group with
+        rows 0, 2 and 5 whose members are 0 and 2: the entry of row 5 lists both.
         """
         stride = int(self.rows.max(initial=0)) + 1
         places = self.groups[members] * stride + self.rows[members]
@@ -83,10 +88,11 @@ class Groups:
 
 
 def _near(keys: U64) -> I64:
-    """Return the places, rising, of the *keys* whose upper bits another one has, too.
+    """Return the rising places of the *keys* that share their upper bits with another key.
 
-    Most have nobody beside them. To sort keys with their places in their lower bits takes a
-    fifth of what it takes to sort the places by the keys.
+    This is a fast filter before the exact grouping: most keys share them with none. The lower bits
+    of each key are replaced by its place, so that a plain sort does the work of a slower argsort.
+    The keys 7, 9 and 7 have the upper bits 1, 2 and 1: places 0 and 2 are returned.
     """
     bits = np.uint64(len(keys).bit_length())
     tagged = keys >> bits << bits
@@ -101,12 +107,12 @@ def _near(keys: U64) -> I64:
 
 
 class Overlay:
-    """Who of the batch meets whom of the batch, given which rows are unique."""
+    """Candidates within the batch, given which of its rows are unique."""
 
     def __init__(
         self, keys: U64, present: Flags, signatures: U8, buckets: Buckets, *, cap: int
     ) -> None:
-        """Group equal *keys* (n, c) where *present*; *buckets* are what the index has of them."""
+        """Group equal *keys* (n, c) where *present*; *buckets* are the index's buckets of them."""
         self._columns, self._cells = keys.shape[1], keys.size
         cells = np.flatnonzero(present)
         room = cap - buckets.counts.reshape(-1)[cells].astype(np.int64)
@@ -119,7 +125,7 @@ class Overlay:
             self._levels.append(level)
 
     def _one_longer(self, signatures: U8, buckets: Buckets, depth: int, cap: int) -> Groups:
-        """Return the groups of those who may be turned away by the last level's buckets."""
+        """Return the groups, under longer keys, of rows that may find the last level full."""
         above, columns = self._levels[-1], self._columns
         entries = above.crowded()
         entries = entries[above.cells[entries] % columns < columns - 1]
@@ -136,18 +142,18 @@ class Overlay:
         return Groups.of(keys, cells, columns=columns, room=room)
 
     def _whole(self, cells: I64) -> Flags:
-        """Return which *cells* are of the last column, the whole text's."""
+        """Return which *cells* are in the last column: the keys of whole texts."""
         whole: Flags = cells % self._columns == self._columns - 1
         return whole
 
     def contended(
         self, forgotten: I64, buckets: Buckets, *, first_ordinal: int, cap: int
     ) -> tuple[I64, I64]:
-        """Return rows and *forgotten* ordinals that are in one bucket, which may turn rows away.
+        """Return pairs of a row and a *forgotten* ordinal that share a bucket which may be full.
 
-        Of those that come in the batch itself only the next row is named beside each: it is the
-        first that the forgotten one keeps out. A whole text's bucket counts what it turned away,
-        also the forgotten one itself.
+        For a forgotten document of the batch itself only the next row of its bucket is returned:
+        the first that it may keep out. A whole text's bucket also counts the documents that it had
+        no room for. A forgotten document may be one of those, so it is paired with its own row.
         """
         rows, ordinals = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for level in (buckets.shortest, *buckets.deeper):
@@ -168,14 +174,14 @@ class Overlay:
         return np.concatenate(rows), np.concatenate(ordinals)
 
     def _closed(self, rows: I64, buckets: Buckets, cap: int) -> I64:
-        """Return those of *rows* whose whole text's bucket is closed, or will be in the batch."""
+        """Return the *rows* whose whole text's bucket is full, or will be within the batch."""
         cells = rows * self._columns + self._columns - 1
         listed = buckets.counts[rows, -1].astype(np.int64) + self._sharing(0, cells)
         closed: I64 = rows[(listed > cap) | (buckets.overflows[rows, -1] > 0)]
         return closed
 
     def _sharing(self, depth: int, cells: I64) -> I64:
-        """Return how many rows of the batch have the key of each of the *cells*, at a *depth*."""
+        """Return for each cell how many rows of the batch have its key at this *depth*."""
         sharing = np.ones(self._cells, np.int64)
         if depth < len(self._levels):
             groups = self._levels[depth]
@@ -184,10 +190,10 @@ class Overlay:
         return sharing[cells]
 
     def levels(self, unique: Flags, asked: Flags, *, first_ordinal: int) -> list[Level]:
-        """Return whom *asked* rows meet among the earlier rows, if those in *unique* are.
+        """Return the candidates of the *asked* rows among earlier rows, if *unique* is right.
 
-        Of those with its whole text a row meets the latest. A text is unique again only where
-        those before are forgotten, and who is forgotten stays so.
+        Under the key of its whole text a row gets only the latest earlier row. A text can be unique
+        again only after its earlier copies were forgotten, and they stay forgotten.
         """
         levels: list[Level] = []
         away: I64 | None = None
@@ -197,7 +203,7 @@ class Overlay:
                 joins &= np.isin(level.cells, away)
             joining = np.flatnonzero(joins)
             if not joining.size:
-                break  # as in a batch's first round, where nobody is unique yet
+                break  # as in a batch's first round, where no row is unique yet
             found = level.listed(joining)
             asking = np.flatnonzero(asked[level.rows])
             met = level.met(depth, joining[found], asking, first_ordinal=first_ordinal)
@@ -208,10 +214,10 @@ class Overlay:
         return levels
 
     def unsettled(self, changed: Flags, undecided: Flags) -> Flags:
-        """Return which *undecided* rows may still change, if *changed* are not as was guessed.
+        """Return which *undecided* rows may still change, if the guess was wrong for *changed*.
 
-        Who is listed in a bucket depends on the rows that share its shortest key, and on no
-        others: those behind a changed one may change, too, and unsettle others.
+        The content of a bucket depends only on the rows that share its shortest key. So the rows
+        behind a changed one in its group may change too, and then those behind them.
         """
         shortest = self._levels[0]
         unsettled = np.zeros(len(undecided), np.bool_)

@@ -1,13 +1,13 @@
-"""The past of a batch: which earlier documents each of its own may meet.
+"""The past of a batch: which earlier documents each of its documents may match.
 
-A new batch meets what is remembered, but for those whom a tombstone before it forgets. A batch that
-is read again meets what was remembered when it was judged first, and of that batch those with a
-smaller place.
+A document of a new batch may match all remembered documents, except those that an earlier tombstone
+forgets. A document of a batch that is read again may match what was remembered when that batch was
+first judged, and the batch's own documents with a smaller place.
 
-Exact copies of what is remembered are found by one key before any other is looked for. An equal
-text is all the evidence there is to give (`Verifier.verify`), so whom a copy resembles besides need
-not be known. In a large index a known key costs a read where an unknown one costs nothing: a copy
-has as many known keys as bands, and one that would do.
+Exact copies are found by the key of the whole text, before any band key is read. An equal text is
+all that the evidence needs (`Verifier.verify`), so other similar documents need not be found. This
+saves reads in a large index: a known key costs a read, and an unknown one costs nothing. All band
+keys of a copy are known, and one key is enough.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Whom each of n documents may meet."""
+    """The range of ordinals that each of n documents may match."""
 
     since: I64
-    """(n,) the first ordinal that it meets."""
+    """(n,) first ordinal of the range."""
     until: I64
-    """(n,) the first ordinal behind it."""
+    """(n,) first ordinal behind the range."""
     forgetting: Forgetting = NO_TOMBSTONES
-    """Whom it forgets, by the row from which on nobody meets them."""
+    """The documents that tombstones of the batch forget, and the row from which on each is gone."""
     whole: bool = False
-    """Whether no ordinal is too old or too young."""
+    """Whether the range has no bounds: no ordinal is too old or too young."""
 
     @classmethod
     def of_new(cls, since: I64, *, forgetting: Forgetting) -> Past:
-        """Return the past of documents that come now, each of which meets none before *since*."""
+        """Return the past of new documents: each may match ordinals from its *since* on."""
         return cls(since, np.full_like(since, NEVER), forgetting, whole=not since.any())
 
     @classmethod
@@ -59,7 +59,7 @@ class Past:
             rows = np.flatnonzero(numbers == number)
             since[rows] = _horizons(mark, partitions[rows], offsets[rows])
         stored = index.fetch(_ordinals_of(known))
-        # Ordinals rise with places. Of equal places ours comes first: the sort is stable.
+        # Ordinals rise with places. If places are equal, ours comes first: the sort is stable.
         columns = (
             (offsets, stored.offsets),
             (partitions, stored.partitions),
@@ -83,16 +83,16 @@ class Past:
         return pairs.where(self.meets(pairs.rows, pairs.ordinals))
 
     def copies(self, present: Flags, sketches: Sketches, index: Index) -> Copies:
-        """Return the documents of the *index* that are copies, word for word, of rows *present*.
+        """Return the documents of the *index* whose text equals that of a *present* row.
 
-        Copies that a document may not see do not count: they may be forgotten.
+        Copies that the document may not see (later ones, forgotten ones) do not count.
         """
         whole, fingerprints = sketches.keys[:, -1], sketches.contents.fingerprints
         return index.copies(whole, present[:, -1], fingerprints, self.meets)
 
 
 def _horizons(mark: BatchMark, partitions: I64, offsets: I64) -> I64:
-    """Return what was forgotten when a batch judged the documents at these places."""
+    """Return the horizon with which a batch judged each of the documents at these places."""
     if (ages := ages_of(mark)) is None:
         return np.full(len(offsets), mark.horizon, np.int64)
     return ages.horizons_at(partitions, offsets)

@@ -1,11 +1,12 @@
-"""The policy: which of the pairs that meet are duplicates.
+"""The policy: which candidate pairs are duplicates.
 
-The scheme decides who meets; the policy decides what that means, and may be changed on an index
-that exists. Everything here is arithmetic on columns of pairs.
+The scheme decides which documents become candidates (share a key). The policy decides which
+candidates are duplicates, and may be changed on an existing index. Everything here is arithmetic
+on columns of pairs.
 
-Containment is |A and B| over the size of the contained set. With Jaccard J and the sizes a and
-b of both sets, |A and B| = J (a + b) / (1 + J), so what finds J finds containment too, from whole
-sets exactly and from samples as an estimate.
+Containment is |A and B| divided by the size of the contained set. With Jaccard J and set sizes a
+and b, |A and B| = J (a + b) / (1 + J). So containment follows from J: exact for whole sets, an
+estimate for samples.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CONTAINED = ("shorter", "arriving")
 
 @dataclass(frozen=True, slots=True)
 class MatchPolicy:
-    """What counts as a duplicate."""
+    """The settings that decide whether a pair is a duplicate."""
 
     threshold: float = 0.8
     method: str = "exact"
@@ -35,22 +36,22 @@ class MatchPolicy:
     ``fields`` (records: their score)."""
     max_candidates: int = 8
     max_estimated: int = 128
-    """Candidates of a document whose signatures are looked at: of more, those that share most.
-    Never fewer than are compared (`estimated`)."""
+    """Candidates of a document whose signatures are read. If there are more, those that share most
+    with it are taken. Never fewer than ``max_candidates`` (`estimated`)."""
     short_text: str = "forward"
     """A text shorter than one shingle: ``forward`` (unjudged), ``exact_only`` or ``drop``."""
     agree: int = 90
     of: int = 100
     """With the method ``sketch``: similar if *agree* of the first *of* slots are equal."""
     containment: float | None = None
-    """Also a duplicate: a pair of which this share of one set is in the other."""
+    """A pair is also a duplicate if this share of one set is in the other; None: not used."""
     contained: str = "shorter"
-    """Whose share: of the ``shorter`` text, or only of the ``arriving`` one."""
+    """Which text must be contained: the ``shorter`` one, or always the ``arriving`` one."""
     short_threshold: float | None = None
     short_size: int = 32
     """The threshold rises towards *short_threshold* below *short_size* shingles of the text."""
     sample_modulus: int = 1
-    """The scheme's; above 1 no set is whole."""
+    """The scheme's sample modulus; above 1 no set is kept whole."""
     fields: tuple[str, ...] = ()
     """With the method ``fields``: the kind of each field, in the scheme's order."""
 
@@ -72,12 +73,12 @@ class MatchPolicy:
 
     @property
     def judges_short(self) -> bool:
-        """Return whether a text shorter than one shingle is held against equal ones."""
+        """Return whether a text shorter than one shingle is compared with equal texts."""
         return self.short_text == "exact_only"
 
     @property
     def estimated(self) -> int:
-        """Return how many candidates of a document are looked at."""
+        """Return how many candidates of a document have their signatures read."""
         return max(self.max_estimated, self.max_candidates)
 
     @property
@@ -87,17 +88,17 @@ class MatchPolicy:
 
     @property
     def on_sets(self) -> bool:
-        """Return whether what is withheld was seen to be similar, not estimated (to 1,024)."""
+        """Return whether matches are compared on whole sets (up to 1,024 tokens), not estimated."""
         return self.comparer.on_sets and self.sample_modulus == 1
 
     @property
     def whole_up_to(self) -> int:
-        """Return the size up to which what is kept of a set is the whole of it."""
+        """Return the size up to which a set is kept whole."""
         return SAMPLE_TOKENS if self.sample_modulus == 1 else 0
 
     @property
     def by_size(self) -> bool:
-        """Return whether the sizes of a pair's sets have a say."""
+        """Return whether the verdict depends on the sizes of a pair's sets."""
         return self.containment is not None or self.short_threshold is not None
 
     def slots_of(self, slots: int) -> int:
@@ -105,7 +106,7 @@ class MatchPolicy:
         return self.comparer.slots(self, slots)
 
     def terms(self, ours: I64, theirs: I64) -> Terms:
-        """Return what is asked of each pair, given the sizes of its sets."""
+        """Return the conditions for each pair to be a duplicate, given the sizes of its sets."""
         return Terms(self, ours, theirs, self.comparer.wanted(self, ours, theirs))
 
     def threshold_of(self, ours: I64, theirs: I64) -> F64 | float:
@@ -116,14 +117,14 @@ class MatchPolicy:
             self.threshold,
             short_threshold=self.short_threshold,
             short_size=self.short_size,
-            # Sets are what was kept; short_size counts the shingles of the text.
+            # Sizes count the kept tokens only; short_size counts all shingles of the text.
             sizes=np.minimum(ours, theirs) * self.sample_modulus,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a policy asks of pairs, given the sizes of their sets."""
+    """The conditions for pairs to be duplicates, given the sizes of their sets."""
 
     policy: MatchPolicy
     ours: I64
@@ -132,7 +133,7 @@ class Terms:
     """The similarity from which each pair counts, or one for all."""
 
     def hopeful(self, estimated: F64, *, slots: int) -> Flags:
-        """Return which pairs a look at the sets might confirm, by what signatures estimate."""
+        """Return which pairs the sets might confirm, judged by the signatures' estimates."""
         deviations, least = self.policy.comparer.deviations, self.wanted
         if deviations == inf:
             return np.ones(len(estimated), np.bool_)
@@ -141,15 +142,15 @@ class Terms:
         if not deviations:
             return np.asarray(estimated >= least)
         both = self.ours + self.theirs
-        if isinstance(least, float):  # In a flood there are many pairs, of a few sizes.
+        if isinstance(least, float):  # A flood has many pairs of few sizes: cache by size.
             limits = _limits_by_size(least, slots, deviations)
             return np.asarray(estimated >= limits[np.minimum(both, len(limits) - 1)])
         return np.asarray(estimated >= _limits(least, both, slots, deviations))
 
     def reached_by(self, similarity: F64) -> tuple[Flags, F64 | None]:
-        """Return which pairs of such *similarity* are alike, and each one's containment.
+        """Return which pairs of this *similarity* are duplicates, and the containment of each.
 
-        That is None if the policy does not ask for it.
+        The containment is None if the policy does not use it.
         """
         enough: Flags = similarity >= self.wanted
         if self.policy.containment is None:
@@ -159,23 +160,23 @@ class Terms:
 
     @property
     def _roles(self) -> tuple[I64, I64]:
-        """Return the size of the set that is to be contained, and that of the other."""
+        """Return the size of the set that must be contained, and the size of the other."""
         if self.policy.contained == "arriving":
             return self.ours, self.theirs
         return np.minimum(self.ours, self.theirs), np.maximum(self.ours, self.theirs)
 
 
 def _limits(least: F64 | float, both: I64, slots: int, deviations: float) -> F64:
-    """Return the estimates below which no pair is compared that needs a similarity of *least*.
+    """Return for each pair the lowest estimate at which it is compared.
 
-    Of small sets slots tell more than as many independent ones: behind a flood of variants that
-    spares most of the comparisons that find nothing.
+    For small sets the slots are worth more than the same number of independent ones. In a flood
+    of variants, counting that avoids most of the comparisons that find nothing.
 
     Args:
-        least: of each pair, or of all.
-        both: the sum of each pair's sizes.
-        slots: how many an estimate is made of.
-        deviations: as the comparer has it.
+        least: Similarity that each pair needs, or one for all.
+        both: Sum of each pair's set sizes.
+        slots: Number of slots behind an estimate.
+        deviations: `Comparer.deviations`.
     """
     trials = independent_trials(slots, slots=slots, unions=both / (1.0 + least))
     return least_likely(least, trials, deviations=deviations)
@@ -183,7 +184,7 @@ def _limits(least: F64 | float, both: I64, slots: int, deviations: float) -> F64
 
 @lru_cache(maxsize=16)
 def _limits_by_size(least: float, slots: int, deviations: float) -> F64:
-    """Return the limits of all sums of two sizes up to the one from which they are the same."""
+    """Return the limits by the sum of two set sizes; above the last one the limit is constant."""
     largest = round(2 * TOKENS_A_SLOT[-1] * slots)
     return _limits(least, np.arange(largest + 1), slots, deviations)
 
@@ -193,8 +194,8 @@ def _raised_thresholds(
 ) -> F64:
     """Return the threshold of each pair whose smaller set has *sizes* shingles.
 
-    In a short text one changed word moves Jaccard far, and by chance too: it starts from
-    *short_threshold* for nothing at all and falls in a line to *threshold* at *short_size*.
+    In a short text one changed word moves Jaccard far, and so does chance. The threshold is
+    *short_threshold* at size 0 and falls linearly to *threshold* at *short_size*.
     """
     share = np.minimum(sizes, short_size) / short_size
     line = short_threshold + (threshold - short_threshold) * share
@@ -202,10 +203,10 @@ def _raised_thresholds(
 
 
 def _containment(jaccard: F64, contained: I64, other: I64) -> F64:
-    """Return the share of the *contained* set (sizes of both) that is in the other."""
+    """Return the share of the *contained* set that is in the other, from the sizes of both."""
     common = jaccard * (contained + other) / (1.0 + jaccard)
     whole = np.rint(common)
-    # Whole sets have a whole intersection; a sample's stays what it is.
+    # Whole sets share a whole number of tokens: round off the float error. Samples may not.
     common = np.where(np.abs(common - whole) < 1e-6, whole, common)
     return np.minimum(common / np.maximum(contained, 1), 1.0)
 
@@ -213,7 +214,7 @@ def _containment(jaccard: F64, contained: I64, other: I64) -> F64:
 def _jaccard_of(share: float, contained: I64, other: I64) -> F64:
     """Return the Jaccard similarity at which *share* of the *contained* set is in the other.
 
-    Above 1 where the other is too small to hold so much.
+    The result is above 1 if the other set is too small to hold so much.
     """
     common = share * contained
     union = contained + other - common

@@ -1,23 +1,24 @@
 """Retention: what is still remembered when a document is judged, and when a window begins.
 
-Both are decided once, before a batch is judged, from what the log says of the records before each
-document: a replay is told, and decides nothing. Both follow from the order of the records alone,
+Both are decided once, before a batch is judged, from the records before each document. A replay
+reads these decisions from the log and makes none. They depend only on the order of the records,
 so no verdict depends on where batches are cut. Each document of a batch has its own horizon. A
 window begins with a document, so the batch before it ends there.
 
-A window that holds a quarter of what is remembered is followed by the next, so that at most five
-are alive, and what is stored is at most a quarter above what is remembered. A window also holds at
-least `Retention.least` documents, or a day. After a limit was raised up to twice of what is
-remembered is stored: five small windows are alive, and none begins before the oldest of them goes,
-so that the newest holds all that came since.
+The next window begins when the newest one holds a quarter of what is remembered. So at most five
+windows are alive, and at most a quarter more than what is remembered is stored. A window also
+holds at least `Retention.least` documents, or a day. After a limit was raised, up to twice of what
+is remembered is stored. Five small windows are then alive, and no window begins before the oldest
+one is dropped. Until then all new documents go to the newest window.
 
-Time is the stream's: it moves with the records' timestamps and never back, so a backfill of three
-years ages as it would have live, and a stream that rests forgets nothing. It is one time for all
-partitions: one that is read ahead of the others ages what they have still to meet. Which ordinal a
-time means, the batches' own marks tell: they rise in both, so the batch is found by halving, in
-some twenty looks however long the memory is, and the document among its ages. Batches of a time in
-which nothing was to be forgotten have no stream time in their marks. They are in the first window,
-which the first limited document ends: what they hold counts as come when that document came.
+Time is stream time: it follows the records' timestamps and never goes back. So a backfill of three
+years ages as the live stream did, and an idle stream forgets nothing. All partitions share one
+clock. If one partition is ahead, documents that the others still need may already be forgotten.
+
+Batch marks map a time to an ordinal. Both rise with the batch number, so a binary search finds the
+batch in about twenty steps, and its ages give the document. Batches that were judged without a
+limit have no stream time in their marks. They are in the first window, which ends at the first
+document that is judged with a limit. Their documents count as arrived at that document's time.
 """
 
 from __future__ import annotations
@@ -34,20 +35,21 @@ from streamfilter.model import EVER, BatchMark, Record, Window
 from streamfilter.similarity.columns import F64, I64
 
 PARTS = WINDOWS_MAX - 1
-"""Of what is remembered each window holds at least one."""
+"""Parts that the remembered documents are divided into: a window holds at least one part."""
 SOON = 0.75
-"""Of a part: then the next window is made ready, ahead of the batch that begins it."""
+"""Share of a part in the newest window at which the next window is prepared, ahead of the batch
+that begins it."""
 LEAST_MILLISECONDS = 24 * 3_600_000
-"""Of stream time in a window that holds fewer documents than a retention's ``least``. Without a
-bound, few documents would stay for years. With a shorter one, a slow stream's backfill under a
-short retention would spend its time on windows."""
+"""Stream time after which a window may end with fewer documents than the retention's ``least``.
+Without a bound, a few documents would stay for years. With a shorter one, the backfill of a slow
+stream with a short retention would spend its time on windows."""
 FUTURE_MILLISECONDS_MAX = 3_600_000
-"""A record's timestamp counts at most an hour ahead of the clock, or one mad producer would age
-the whole index; and at most a part of the retention, or one that is an hour fast would age that of
-a shorter one."""
+"""How far ahead of the clock a record's timestamp may count; later ones are cut to that. Otherwise
+one producer with a wrong clock would age the whole index. The bound is also at most one part of
+the retention: a clock that is an hour fast would otherwise age all of a shorter one."""
 
 Marks = Callable[[int], BatchMark | None]
-"""By a batch's number: what the index remembers of it, if its window is alive."""
+"""Batch number → what the index remembers of that batch; None if its window was dropped."""
 
 
 NO_DOCUMENTS: I64 = np.zeros(0, np.int64)
@@ -55,33 +57,33 @@ NO_DOCUMENTS: I64 = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What a batch is judged with: how far the memory reaches back, and where its own go."""
+    """How far back a batch may match, and which window its own documents enter."""
 
     horizon: int = 0
     """Documents below this ordinal are forgotten after the batch, even if the index holds them."""
     opens: Window | None = None
     """The window that begins with the first document; None: the documents enter the newest."""
     stream_time: int = -1
-    """At the end of the batch."""
+    """Stream time at the end of the batch; -1: unknown."""
     soon: bool = False
-    """Whether the window after this batch's is near: `Index.prepare`."""
+    """Whether the next window will begin soon, so that it should be prepared (`Index.prepare`)."""
     ages: bool = True
-    """Whether the index forgets, or ever has: then the marks of its batches say when they came."""
+    """Whether the index forgets, or ever has. If so, batch marks store when documents arrived."""
     horizons: I64 | None = None
-    """(n,) by document: those below this ordinal are forgotten when it is judged. Rises. None:
-    ``horizon`` for all."""
+    """(n,) the horizon of each document, rising: ordinals below it are forgotten when the document
+    is judged. None: ``horizon`` for all."""
     times: I64 = field(default_factory=NO_DOCUMENTS.copy)
-    """(n,) by document, if it has ``horizons``: the stream time when it came. Rises."""
+    """(n,) stream time when each document arrived, rising; only with ``horizons``."""
     cut: int | None = None
-    """A window begins with this document, so it needs a batch of its own; None: with none."""
+    """Row of the document that begins a window: the batch must end before it. None: no cut."""
 
     @property
     def marked_time(self) -> int:
-        """Return the stream time as the batch's mark has it; -1: it has none."""
+        """Return the stream time that the batch's mark stores; -1: none."""
         return self.stream_time if self.ages else -1
 
     def since(self, documents: int) -> I64:
-        """Return (n,) the first ordinal that each of so many *documents* may meet."""
+        """Return (n,) the lowest ordinal that each of the batch's *documents* may match."""
         if self.horizons is not None:
             return self.horizons
         return np.full(documents, self.horizon, np.int64)
@@ -92,7 +94,7 @@ EVERYTHING = Extent()
 
 
 def no_marks(_: int) -> None:
-    """Remember no batch."""
+    """Return None: no batch has a mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +102,13 @@ class Retention:
     """How much is remembered."""
 
     documents: int | None = None
-    """The last so many that were judged (of which the index holds the unique); None: all."""
+    """How many of the last judged documents are remembered; None: all. Duplicates count too,
+    although the index holds only the unique ones."""
     least: int = 1
-    """A window holds so many at least, or `LEAST_MILLISECONDS`: to begin and to drop one costs a
-    tenth of a second."""
+    """Fewest documents of a window that is younger than `LEAST_MILLISECONDS`. To begin and drop a
+    window takes a tenth of a second."""
     time: int | None = None
-    """Milliseconds of stream time: what came with later batches is remembered. None: for ever."""
+    """Milliseconds of stream time that a document is remembered; None: for ever."""
 
     def __post_init__(self) -> None:
         if self.documents is not None and self.documents < 1:
@@ -121,10 +124,9 @@ class Retention:
     def extent_of(
         self, index: Index, records: Sequence[Record], rows: Sequence[int], now: int
     ) -> Extent:
-        """Return what new *records*, the next batch of *index*, are judged with at the time *now*.
+        """Return the extent of new *records*, the next batch of *index*, at the time *now*.
 
-        The documents among them are in *rows*. Of a file there may be no records: nothing but
-        blank lines.
+        *rows* are the places of the documents among them. A file of blank lines has no records.
         """
         progress = index.progress
         if not records:
@@ -134,17 +136,16 @@ class Retention:
         return self.extent(progress, index.windows, times=came, time=last, mark=index.mark)
 
     def rest(self, index: Index) -> Extent:
-        """Return the same for a batch without records, in which nothing ages."""
+        """Return the extent of a batch without records, in which nothing ages."""
         progress = index.progress
         time = progress.highest_timestamp
         return self._unaged(progress, index.windows, NO_DOCUMENTS, time=time)
 
     def stream_times(self, before: int, records: Sequence[Record], now: int) -> I64:
-        """Return the stream time at each of *records*, not far ahead of *now*; it never falls.
+        """Return the stream time at each of *records*: it never falls, nor runs far ahead of *now*.
 
-        A record without a timestamp counts as of the present. With a record there is a time, also
-        by a clock that is set to before 1970: a batch that tells none says that nothing was ever
-        forgotten.
+        A record without a timestamp gets the time *now*. The time is never negative, even if the
+        clock is set to before 1970: a mark without a time means that nothing was ever forgotten.
         """
         now = max(now, 0)
         part = FUTURE_MILLISECONDS_MAX if self.time is None else self.time // PARTS
@@ -154,7 +155,7 @@ class Retention:
         return np.asarray(np.maximum(np.maximum.accumulate(times), before))
 
     def meets(self, ordinal: int, other: int) -> bool:
-        """Return whether the count left *other* remembered when the document *ordinal* came."""
+        """Return whether *other* was still among the counted documents when *ordinal* arrived."""
         return other < ordinal and (self.documents is None or other > ordinal - self.documents)
 
     def extent(
@@ -166,14 +167,14 @@ class Retention:
         time: int = -1,
         mark: Marks = no_marks,
     ) -> Extent:
-        """Return what the next batch of an index with *progress* and *windows* is judged with.
+        """Return the extent of the next batch of an index with *progress* and *windows*.
 
         Args:
-            progress: of the index.
-            windows: those that are alive, the oldest first.
-            times: when each of its documents came, by the stream's time, which never falls.
-            time: the stream time at its end.
-            mark: of the batches before it.
+            progress: The index's progress.
+            windows: Windows that are alive, the oldest first.
+            times: Stream time when each of the batch's documents arrived; it never falls.
+            time: Stream time at the batch's end.
+            mark: Returns the marks of earlier batches.
         """
         if not self.limited:
             return self._unaged(progress, windows, times, time=time)
@@ -194,8 +195,8 @@ class Retention:
     ) -> Extent:
         """Return the extent of a batch in which nothing ages.
 
-        An index that has forgotten goes on to say when its documents came, also while it may keep
-        all: else nobody could tell when they did once it may not.
+        An index that has ever forgotten goes on storing when its documents arrived, even while
+        there is no limit. A limit that is set again later needs those times.
         """
         ages = self.limited or progress.horizon > 0 or tuple(windows) != (EVER,)
         since = np.full(len(times), progress.horizon, np.int64) if ages else None
@@ -204,7 +205,7 @@ class Retention:
     def _horizons(
         self, progress: Progress, windows: Sequence[Window], times: I64, time: int, mark: Marks
     ) -> I64:
-        """Return the horizon of each document of a batch, and of what comes after them."""
+        """Return the horizon of each document of a batch, and the one after the batch."""
         ordinals = progress.next_ordinal + np.arange(len(times) + 1)
         counted = ordinals - (self.documents or ordinals)
         horizons: I64 = np.maximum(counted, progress.horizon)
@@ -217,18 +218,20 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class _Dated:
-    """When documents came: those of an index, and after them those of its next batch."""
+    """Arrival times of an index's documents, followed by those of its next batch."""
 
     progress: Progress
     windows: Sequence[Window]
     times: I64
-    """Of the batch's own documents."""
+    """Stream times of the batch's own documents, rising."""
     mark: Marks
 
     def first_after(self, times: I64) -> I64:
-        """Return for each of the rising *times* the first ordinal that came after it; 0: any did.
+        """Return for each of the rising *times* the first ordinal that arrived after it; 0: all.
 
-        What came before the first dated document counts as come with it.
+        Documents before the first one with a known time count as arrived with it. Without marks,
+        for a batch that begins with ordinal 0: documents arrived at (10, 20, 20), and the *times*
+        (10, 20) give the ordinals (1, 3).
         """
         dated = [window for window in self.windows if window.number]
         first, begin = self.progress.next_ordinal, self.progress.next_batch
@@ -237,7 +240,7 @@ class _Dated:
         found = np.empty(len(times), np.int64)
         done = 0
         while done < len(times):
-            # Most times are of one batch, or of the next: all that one batch answers, at once.
+            # Most times fall into one batch or two, so all times of a batch are answered together.
             batches, time = self.progress.next_batch, int(times[done])
             begin = _first_batch(begin, batches, self.mark, partial(_ended_after, time))
             known = self.mark(begin) if begin < batches else None
@@ -247,13 +250,13 @@ class _Dated:
         return np.where(found == first, 0, found)
 
     def _within(self, known: BatchMark | None, times: I64) -> tuple[int, I64]:
-        """Return how many of *times* one batch answers, and how: None is the batch to come."""
+        """Return how many of *times* one batch answers, and the ordinals; None: the next batch."""
         if known is None:
             before = np.searchsorted(self.times, times, "right")
             return len(times), np.asarray(self.progress.next_ordinal + before, np.int64)
         end = int(np.searchsorted(times, known.stream_time, "left"))
         ages = ages_of(known)
-        if ages is None:  # its documents count as come at its end
+        if ages is None:  # its documents count as arrived at its end
             return end, np.full(end, known.first_ordinal, np.int64)
         before = np.searchsorted(ages.times, times[:end], "right")
         return end, np.asarray(known.first_ordinal + before, np.int64)
@@ -261,7 +264,7 @@ class _Dated:
 
 @dataclass(frozen=True, slots=True)
 class _Aging:
-    """A batch's documents, of which one may begin a window."""
+    """Finds the document of a batch that begins a new window, if there is one."""
 
     retention: Retention
     progress: Progress
@@ -269,14 +272,14 @@ class _Aging:
     times: I64
 
     def full(self, windows: Sequence[Window], mark: Marks) -> int | None:
-        """Return the first document that begins the window after *windows*; None: none does."""
+        """Return the row of the document that begins the window after *windows*, or None."""
         firsts = [window.first_ordinal for window in windows[1:]]
         alive = len(windows) - np.searchsorted(firsts, self.horizons, "right")
         found = np.flatnonzero((self.parts(windows, mark) >= 1.0) & (alive < WINDOWS_MAX))
         return int(found[0]) if len(found) else None
 
     def parts(self, windows: Sequence[Window], mark: Marks) -> F64:
-        """Return what the newest window holds when each comes, in parts of what is remembered."""
+        """Return how full the newest window is when each document arrives; 1.0 is one part."""
         kept, newest = self.retention, windows[-1]
         if not len(self.times) or (kept.time is not None and not newest.number):
             return np.ones(len(self.times))
@@ -288,7 +291,7 @@ class _Aging:
         return np.asarray(np.minimum(least, np.maximum(by_count, by_time)))
 
     def _began(self, newest: Window, mark: Marks) -> I64 | int:
-        """Return when the first document of a window came; unknown: with each that is asked for."""
+        """Return when the window's first document arrived; unknown: the batch's own times."""
         begin, end = newest.first_batch, self.progress.next_batch
         begin = _first_batch(begin, end, mark, lambda m: m.next_ordinal > newest.first_ordinal)
         if begin == end:
@@ -304,12 +307,12 @@ def _ended_after(time: int, mark: BatchMark) -> bool:
 
 
 def _first_batch(low: int, high: int, mark: Marks, holds: Callable[[BatchMark], bool]) -> int:
-    """Return the first batch from *low* on whose mark *holds*, as those of all later ones do.
+    """Return the first batch from *low* on whose mark *holds*; *high* if there is none below it.
 
-    *high* if there is none before it.
+    If one mark holds, all later ones do.
     """
     if low < high and ((first := mark(low)) is None or holds(first)):
-        return low  # as nearly always
+        return low  # nearly always
     while low < high:
         middle = (low + high) // 2
         found = mark(middle)

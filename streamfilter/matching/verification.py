@@ -1,14 +1,16 @@
-"""Verification: from candidates to confirmed matches, and what became of each other one.
+"""Verification: which candidates are confirmed as matches, and what became of the others.
 
-Those in a crowd (`crowds`) are left out before anybody looks at them, those whose signature
-estimate is hopeless are rejected; of the others the ``max_candidates`` with the best estimates are
-compared on their sets. Shared bands say less than the whole signature: eight variants of a text
-may well share more of them with a copy than the text itself does, and would be compared in its
-place. An equal content fingerprint, all 128 bits of it, decides before anything else.
+1. An equal content fingerprint (all 128 bits) is a match. It decides before anything else.
+2. Candidates beyond the bound of `crowds` are left out before their signatures are read.
+3. Candidates whose signature estimate is hopeless are rejected.
+4. The ``max_candidates`` with the best estimates are compared on their sets.
 
-A batch is judged in rounds, and what the index has is looked at once for all of them: behind a
-flood a document has a hundred candidates there, of which a round asks for a few. So they are kept
-as a shortlist, in the order in which they would be compared.
+Candidates are ranked by the whole signature, because shared bands say less. Eight variants of a
+text may share more bands with a copy than the text itself does, and would take its place.
+
+A batch is judged in rounds. In a flood a document has a hundred candidates in the index, and a
+round needs only a few. So the index's candidates are estimated once for all rounds, and kept as a
+shortlist in the order in which they would be compared.
 """
 
 from __future__ import annotations
@@ -32,26 +34,26 @@ _BANDS_BITS = 16
 _MOST_BANDS = (1 << _BANDS_BITS) - 1
 _FINEST_BITS = 21
 _FINEST = 1 << _FINEST_BITS - 1
-"""No two estimates of a signature's slots are nearer to each other than this many to one."""
+"""Steps that an estimate is rounded to for sorting: finer than the gap between any two."""
 
 PAIRS_AT_ONCE = 4_096
-"""Signatures compared at a time: half a megabyte each side stays in the processor's cache."""
+"""Pairs of signatures compared at a time: half a megabyte a side fits the processor's cache."""
 
 WORD = 8
 LANES = np.uint64(0x0101010101010101)
-"""Times this, the top byte of a word is the sum of its bytes."""
+"""A word multiplied by this has the sum of its bytes in its top byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known of candidates before sets are compared: columns of one value for each."""
+    """What is known before sets are compared: columns with one value for each candidate."""
 
     at: I64
     """Row among stored + own documents."""
     known: Flags
     equal_text: Flags
     near: Flags
-    """Worth an estimate: there, and of a document that has no equal text."""
+    """Whether to estimate: the candidate exists, and its document has no equal text."""
     estimated: F64
     hopeful: Flags
     terms: Terms
@@ -59,35 +61,35 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whom the documents of a batch are held against in a round, and whom not."""
+    """The candidates that a round may compare, and how many it leaves out."""
 
     candidates: Candidates
-    """Who may be compared, of the rows that were asked for."""
+    """Pairs that may be compared, for the asked rows."""
     met: I64
-    """(n,) how many each document has met, in the index and in its batch."""
+    """(n,) how many candidates each document has in the index and in its batch."""
     left_out: I64
-    """(n,) how many of these are not looked at, or not compared: whatever it is alike to."""
+    """(n,) how many of these are not estimated or not compared, whatever the round finds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:
-    """Of the candidates that the index has, those that can have a say, whoever else there is."""
+    """The index's candidates that may become matches: neither hopeless nor missing."""
 
     crowd: Crowd
-    """Its candidates: of each document the most similar first, by their estimates."""
+    """Holds these candidates, for each document those with the best estimates first."""
     most: int
-    """How many of a document are compared."""
+    """How many candidates of a document are compared."""
     rejected_rows: I64
     rejected: F64
     """Estimates of the hopeless ones."""
     missing_rows: I64
-    """Of candidates that the index no longer has."""
+    """Rows of the candidates that the index no longer has."""
 
     def with_own(self, asked: Flags, own: Candidates) -> Asked:
-        """Return who may be compared in *asked* rows.
+        """Return the candidates that may be compared for the *asked* rows.
 
-        *own* are the candidates that these rows have in their own batch; all of them that are
-        looked at are returned, for nobody has estimated them.
+        *own* are the candidates of these rows in their own batch. They have no estimates yet, so
+        all that the crowd's bound allows are returned.
         """
         known = self.crowd.candidates
         met = self.crowd.met + np.bincount(own.rows, minlength=len(asked))
@@ -102,7 +104,7 @@ class Shortlist:
 
 @dataclass(slots=True)
 class Verifier:
-    """Compares documents of a micro-batch with candidates: stored ones, and the batch's own.
+    """Compares documents of a micro-batch with stored candidates and with the batch's own.
 
     A pair is compared once, however many rounds ask for it.
     """
@@ -112,23 +114,23 @@ class Verifier:
     ours: Contents
     policy: MatchPolicy
     first_ordinal: int
-    """Of the batch's own documents."""
+    """Ordinal of the batch's first document."""
     crowd: Crowd | None = None
-    """Whom a batch that is judged has met in the index; who searches brings his own candidates."""
+    """The batch's candidates in the index. None for a search, which passes candidates itself."""
     _all: Contents = field(init=False)
-    """Stored + own."""
+    """Contents of the stored documents, then of the batch's own."""
     _shortlist: Shortlist | None = None
     _compared: tuple[I64, F64, Flags, I64] = field(
         default_factory=lambda: (_NONE, np.zeros(0), np.zeros(0, np.bool_), _NONE)
     )
-    """Keys of the pairs that were compared, rising, and what came of them."""
+    """Keys of the compared pairs, rising, and their results: similarity, whole?, union."""
 
     def __post_init__(self) -> None:
         self._all = Contents.joined([self.stored.contents, self.ours])
 
     @property
     def shortlist(self) -> Shortlist:
-        """Return who of the crowd can have a say: those that are hopeless or gone cannot."""
+        """Return the crowd's candidates that are neither hopeless nor missing."""
         if self._shortlist is None:
             crowd = self.crowd
             assert crowd is not None, "who brings candidates of his own has no rounds"
@@ -142,14 +144,14 @@ class Verifier:
         return self._shortlist
 
     def round(self, asked: Flags, own: Candidates) -> tuple[Asked, Outcome]:
-        """Verify whom *asked* rows have met: in the crowd, and of the batch's *own*."""
+        """Verify the candidates of the *asked* rows: the crowd's and the batch's *own*."""
         beside = self.shortlist.with_own(asked, own)
         return beside, self.verify(beside.candidates)
 
     def _look(
         self, candidates: Candidates, *, every: bool = False, outnumbered: Flags | None = None
     ) -> _Look:
-        """Look at everything but the sets."""
+        """Check everything but the sets: existence, equal texts, signature estimates."""
         at, known = self._positions(candidates.ordinals)
         equal_text = self._equal_texts(candidates, at, known, every=every)
         near = known & ~equal_text
@@ -176,10 +178,11 @@ class Verifier:
         most: int | None = None,
         outnumbered: Flags | None = None,
     ) -> Outcome:
-        """Compare as many of *candidates* as the policy allows, or *most*; or *every* one of them.
+        """Compare *candidates*: for each document as many as the policy allows, or *most*.
 
-        To judge a document, an equal text is enough, the oldest one; then nobody asks the others.
-        Who searches wants to hear of all. Nobody looks at those who are *outnumbered*.
+        A verdict needs only the oldest equal text; the other candidates are then not compared. A
+        search needs all of them: *every* compares each candidate. Candidates that are
+        *outnumbered* are not estimated.
         """
         look = self._look(candidates, every=every, outnumbered=outnumbered)
         at, equal_text, near = look.at, look.equal_text, look.near
@@ -221,10 +224,10 @@ class Verifier:
         return np.where(own, stored + ordinals - self.first_ordinal, inside), known
 
     def _equal_texts(self, candidates: Candidates, at: I64, known: Flags, *, every: bool) -> Flags:
-        """Return who has the very same normalised text: *every* one, or the oldest of each row.
+        """Return which candidates have an equal normalised text: *every* one, or each row's oldest.
 
-        To judge, the copies that share the whole text's key are enough. In a search a copy may
-        share the keys of bands alone: not all of its pages are read.
+        For a verdict, the copies found by the whole text's key are enough. In a search a copy may
+        be found by band keys alone, because not all pages of the whole text's bucket are read.
         """
         equal = known.copy() if every else candidates.same_text & known
         asked = np.flatnonzero(equal)
@@ -269,7 +272,7 @@ class Verifier:
         return similarity, whole, sample
 
     def _trials(self, rows: I64, at: I64, estimated: F64) -> I64:
-        """Return how many independent slots the estimate of each pair is worth."""
+        """Return for each pair how many independent slots its estimate is worth."""
         both = self.ours.set_sizes[rows] + self._all.set_sizes[at]
         unions = both / (1 + estimated)
         trials = independent_trials(self._slots(), slots=self.ours.slots, unions=unions)
@@ -290,16 +293,24 @@ class Verifier:
 
 
 def _trues(flags: Flags) -> I64:
-    """Return how many of each row are True: for a sum of bytes numpy widens each to eight."""
+    """Return how many flags of each row are True, faster than numpy's sum.
+
+    The bytes of a row are read as words of eight, and the words are added: eight sums side by side.
+    The words 1 1 0 0 0 0 0 0 and 1 0 0 0 0 0 0 0 add up to 2 1 0 0 0 0 0 0, and that to 3.
+    """
     if flags.shape[1] % WORD or flags.shape[1] > 255:
         return np.asarray(flags.sum(axis=1), np.int64)
-    # Eight sums side by side; `sum` takes three times as long as einsum for rows so short.
+    # For rows this short einsum is faster than sum, which also widens each byte to eight.
     lanes = np.einsum("ij->i", flags.view(np.uint64))
     return np.asarray(lanes * LANES >> np.uint64(56), np.int64)
 
 
 def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: int) -> Flags:
-    """Return the *hopeful* pairs, but of each row at most as many, those of the best estimates."""
+    """Return the *hopeful* pairs with the best estimates, at most *most* for each row.
+
+    Three hopeful pairs of one row with the estimates .6, .9 and .8, and *most* 2: the second and
+    the third are returned.
+    """
     asked = np.flatnonzero(hopeful)
     if np.bincount(candidates.rows[asked]).max(initial=0) <= most:
         return hopeful
@@ -312,8 +323,11 @@ def _most_similar(candidates: Candidates, estimated: F64, hopeful: Flags, most: 
 def _best_first(
     candidates: Candidates, estimated: F64, places: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Return the rising *places* of pairs by row, those of the best estimates first."""
-    # Of equal estimates those that share more bands, then the oldest: the sort is stable.
+    """Return the rising *places* of pairs ordered by row, then by the best estimate.
+
+    One integer is the sort key: row, then 1 - estimate, then the bands that are not shared.
+    """
+    # Ties go to the pair that shares more bands, then to the oldest: the sort is stable.
     unlike = np.rint((1.0 - estimated[places]) * _FINEST).astype(np.int64)
     fewer = _MOST_BANDS - candidates.bands[places]
     keys = (candidates.rows[places] << _FINEST_BITS | unlike) << _BANDS_BITS | fewer
