@@ -1,8 +1,8 @@
-"""One micro-batch from records to outcomes: the one path of `run` and of `filter`.
+"""One micro-batch from records to outcomes: the same path for `run` and `filter`.
 
 `prepare` (sketching) needs no index, so the next batch may be prepared while this one is written.
-`decide` reads the index and changes nothing. The values between them are all there is to hand
-over; what is done about an outcome is the caller's.
+`decide` reads the index and changes nothing. It needs only the value that `prepare` returns. The
+caller acts on the outcomes.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ class Rules:
 
     policy: MatchPolicy
     locate: Locate
-    """The index stores a source as two numbers."""
+    """Turns the two numbers by which the index stores a source into that source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch that was read and sketched. Only what is no document keeps its reading."""
+    """A batch that was read and sketched. Only records that are no documents keep their reading."""
 
     records: Sequence[Record]
     others: dict[int, Unjudged | Malformed]
-    """By row of ``records``: what is not to be judged."""
+    """Row of ``records`` → its reading, for records that are not judged."""
     rows: Sequence[int]
     """The rows of ``records`` that are documents, rising."""
     batch: Batch
     sketches: Sketches | None
-    """None when nothing is to be judged."""
+    """None if there are no documents to judge."""
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
-    """What it took to prepare it, by stage; perhaps while the batch before was committed."""
+    """Seconds of preparation by stage; they may overlap with the commit of the batch before."""
 
     @property
     def rejected(self) -> tuple[int, str]:
-        """Return how many records could not be read, and of the last one its place and why."""
+        """Return how many records could not be read, and the place and error of the last one."""
         broken = [(row, each) for row, each in self.others.items() if isinstance(each, Malformed)]
         if not broken:
             return 0, ""
@@ -68,7 +68,7 @@ class Prepared:
 
     @property
     def tombstones(self) -> list[Tombstone]:
-        """Return the records that ask to forget documents, in the order of judgement."""
+        """Return the tombstones (requests to forget documents), in the order of judgement."""
         return [
             Tombstone(row, bisect_left(self.rows, row), next(iter(other.forgets), None))
             for row, other in sorted(self.others.items())
@@ -83,20 +83,20 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A batch whose every record has its outcome."""
+    """A batch with an outcome for every record."""
 
     prepared: Prepared
     extent: Extent
-    """What it was judged with."""
+    """The extent with which it was judged."""
     judgement: Judgement | None
     outcomes: Sequence[Decision | Unjudged | Malformed]
     """One for each record, in their order."""
     forgotten: Forgotten = NOTHING
-    """By the batch's tombstones; those of one that is read again forget nothing."""
+    """Documents that its tombstones forget; none in a batch that is read again."""
 
     @property
     def ages(self) -> Ages | None:
-        """Return when each of its documents came, if the index's marks are to say so."""
+        """Return when each of its documents arrived; None if the batch's mark does not store it."""
         extent, batch = self.extent, self.prepared.batch
         if extent.horizons is None or not len(extent.horizons):
             return None
@@ -104,7 +104,7 @@ class Decided:
 
     @property
     def additions(self) -> Additions | None:
-        """Return what the index should add."""
+        """Return the documents that the index should add."""
         return self.judgement.additions if self.judgement else None
 
 
@@ -116,15 +116,15 @@ def prepare(
     partition: int | None = None,
     drawn: Drawn | None = None,
 ) -> Prepared:
-    """Sketch the documents of a batch: nothing after this sees text.
+    """Sketch the documents of a batch. Later steps do not use their texts.
 
     Args:
-        records: in the order of judgement.
-        readings: one for each; a text that breaks the sketcher becomes Malformed here.
-        sketcher: of the index's scheme and seed.
-        partition: the number by which the index knows the input of all *records*; None: each
-            record's own partition.
-        drawn: what was sketched already, of readings without a text.
+        records: Records in the order of judgement.
+        readings: One for each; a text that breaks the sketcher becomes Malformed here.
+        sketcher: Sketcher with the index's scheme and seed.
+        partition: Number by which the index knows the input of all *records*; None: each record's
+            own partition.
+        drawn: Sketches that were made already, for readings without a text.
     """
     if drawn is None:
         sketches = _sketch(readings, sketcher.sketch, sketcher)
@@ -149,7 +149,7 @@ def _partitions(documents: Sequence[Record], partition: int | None) -> I64:
 
 
 def _completed(drawn: Drawn, readings: list[Reading], sketcher: Sketcher) -> Sketches | None:
-    """Sketch the documents that are not among those *drawn*, and return all, in their order."""
+    """Sketch the documents that *drawn* does not have, and return all sketches in order."""
     there = [isinstance(each, Document) for each in readings]
     kept = np.flatnonzero(np.array(there, np.bool_)[drawn.rows])
     if len(kept) == len(drawn.rows) == sum(there):
@@ -157,7 +157,7 @@ def _completed(drawn: Drawn, readings: list[Reading], sketcher: Sketcher) -> Ske
     known = set(drawn.rows.tolist())
     rows = [row for row, document in enumerate(there) if document and row not in known]
     others = [readings[row] for row in rows]
-    # Here: whoever did not sketch them before would most likely fail again.
+    # In this process: the workers that did not sketch them would most likely fail again.
     sketches = _sketch(others, sketcher.alone, sketcher)
     for row, reading in zip(rows, others, strict=True):
         readings[row] = reading
@@ -171,12 +171,10 @@ def _completed(drawn: Drawn, readings: list[Reading], sketcher: Sketcher) -> Ske
 def _sketch(
     readings: list[Reading], make: Callable[[Sequence[str]], Sketches], sketcher: Sketcher
 ) -> Sketches | None:
-    """Let *make* sketch the documents, as *sketcher* does.
+    """Sketch the documents with *make*, which works as *sketcher* does.
 
-    One that breaks the sketcher becomes Malformed in *readings*.
-
-    A text that raises would raise again after every restart. The machine's trouble is not the
-    text's: that rises.
+    A document that breaks the sketcher becomes Malformed in *readings*: it would raise again after
+    every restart. Errors of the machine (memory, disk) are raised.
     """
     texts = [reading.text for reading in readings if isinstance(reading, Document)]
     if not texts:
@@ -199,7 +197,7 @@ def _breaks(reading: Reading, sketcher: Sketcher) -> bool:
     if not isinstance(reading, Document):
         return False
     try:
-        sketcher.alone([reading.text])  # here: what goes wrong elsewhere is not the text's fault
+        sketcher.alone([reading.text])  # in this process: a worker's error is no fault of the text
     except (MemoryError, OSError):
         raise
     except Exception:
@@ -217,12 +215,12 @@ def decide(
     reread: bool,
     extent: Extent = EVERYTHING,
 ) -> Decided:
-    """Judge the documents of *prepared* with *extent*: reads *index*, changes nothing.
+    """Judge the documents of *prepared* with *extent*; read *index*, change nothing.
 
-    A re-read batch is judged as of the batches that judged it first, and adds nothing.
+    A re-read batch is judged with what was remembered when it was first judged, and adds nothing.
 
     Raises:
-        CutBatch: decide its first records by themselves.
+        CutBatch: The batch must end early; decide its first records by themselves.
     """
     judgement, batch = None, prepared.batch
     if extent.cut is not None:
@@ -255,6 +253,6 @@ def decide(
 
 
 def forgets_first(ordinals: I64, extent: Extent) -> Decided:
-    """Return a batch without records that forgets documents, for the record that follows it."""
+    """Return a batch without records that forgets *ordinals*; then the tombstone is read again."""
     nothing = Batch([], *(np.zeros((3, 0), np.int64)))
     return Decided(Prepared([], {}, [], nothing, None), extent, None, [], Forgotten(ordinals))

@@ -1,8 +1,8 @@
-"""Why a text would get its verdict: each step of the pipeline, taken apart for one document.
+"""Why a text gets its verdict: each step of the pipeline, shown for one document.
 
-Nothing is decided here: the verdict is `decision`'s, what became of each candidate is
-`verification`'s, and both are told in the words of `decision`. So `explain` and `compare` cannot
-say anything else than what the filter does.
+Nothing is decided here. The verdict comes from `decision`, the result of each candidate from
+`verification`, and the wording of both from `decision`. So the output of `explain` and `compare`
+always agrees with what the filter does.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from streamfilter.similarity.columns import I64, U64, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 NOWHERE: Locate = partial(Source, "")
-"""For whoever does not ask where a match came from."""
+"""Gives matches a source without a topic, for callers that do not need it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedBucket:
-    """A band key that earlier documents had, too."""
+    """A key of the document that earlier documents have, too."""
 
     band: int
-    """From 0; the last column is the fingerprint of the whole text."""
+    """Number of the column from 0; the last one is the fingerprint of the whole text."""
     documents: int
     whole_text: bool
     full: bool
-    """True if later documents of this key are listed under longer ones."""
+    """Whether the bucket is full, so that later documents are listed under longer keys."""
     longer: int = 0
-    """Documents met under this key with more slots of the text: the key's own bucket is full."""
+    """Documents found under longer keys, which are used because the bucket is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,17 @@ class Explanation:
     """All steps of one verdict."""
 
     shingles: int
-    """Distinct ones; 0: shorter than one shingle."""
+    """Distinct shingles of the text; 0: shorter than one shingle."""
     sample: int
     """How many of them are kept for verification."""
     columns: int
-    """Band keys, without that of the whole text."""
+    """Number of band keys, without the key of the whole text."""
     buckets: tuple[SharedBucket, ...]
     candidates: tuple[Candidate, ...]
-    """The most similar first; the best match of a duplicate before all others."""
+    """Matches first, then the others; each the most similar first."""
     decision: Decision
     reason: str
-    """In words."""
+    """Why it is this decision, in words."""
 
 
 def explain(
@@ -73,7 +73,10 @@ def explain(
     before: int = BEHIND_ALL,
     locate: Locate = NOWHERE,
 ) -> Explanation:
-    """Explain the one document in *sketches* against what is remembered *before* an ordinal."""
+    """Explain the verdict on the one document in *sketches*.
+
+    Only remembered documents *before* an ordinal are candidates.
+    """
     present = sketches.keys_that_count(short=policy.judges_short)
     since = index.progress.horizon
 
@@ -112,7 +115,7 @@ def _decided(outcome: Outcome, stored: Documents, locate: Locate) -> Decision:
 
 
 def _met_under(levels: Sequence[Level], remembered: range) -> tuple[list[tuple[int, int]], ...]:
-    """Return (column, ordinal) of whom the one row met, by the length of the key they share."""
+    """Return (column, ordinal) of the row's candidates, by the length of the shared key."""
     met: tuple[list[tuple[int, int]], ...] = tuple([] for _ in range(DEPTH + 1))
     for level in levels:
         found = zip(level.askers.tolist(), level.ordinals.tolist(), strict=True)
@@ -130,7 +133,7 @@ def _hits(met: tuple[list[tuple[int, int]], ...], cap: int, last: int) -> tuple[
 
 
 def _bands_of(met: tuple[list[tuple[int, int]], ...], last: int) -> dict[int, tuple[int, ...]]:
-    """Return for each ordinal the bands in which it was met."""
+    """Return for each ordinal the bands that the row shares with it."""
     found: dict[int, tuple[int, ...]] = {}
     for column, ordinal in sorted(pair for level in met for pair in level):
         if column < last:
@@ -141,7 +144,7 @@ def _bands_of(met: tuple[list[tuple[int, int]], ...], last: int) -> dict[int, tu
 def _steps(
     outcome: Outcome, stored: Documents, bands: dict[int, tuple[int, ...]]
 ) -> tuple[Candidate, ...]:
-    """Return the candidates that are still there: matches first, as the evidence has them."""
+    """Return the candidates that still exist: matches first, in the order of the evidence."""
     pairs = outcome.candidates
     order = np.lexsort((pairs.ordinals, -outcome.similarity, ~outcome.confirmed))
     return tuple(
@@ -172,17 +175,17 @@ def _reason(decision: Decision, steps: tuple[Candidate, ...], missing: int) -> s
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """One document beside a stored one, met or not."""
+    """The comparison of a document with a stored one, whether or not they share a key."""
 
     other: Candidate
     why: str
-    """In words: whether they meet, and the comparison that decided."""
+    """Whether the two share a key, and the comparison that decided, in words."""
 
 
 def beside(
     sketches: Sketches, stored: Documents, their_keys: U64, *, policy: MatchPolicy
 ) -> Beside:
-    """Compare the one document in *sketches* with the one in *stored*, met or not."""
+    """Compare the document in *sketches* with the one in *stored*, even if they share no key."""
     keys = sketches.keys
     shared = tuple(np.flatnonzero(keys[0, :-1] == their_keys[0, :-1]).tolist())
     signed = bool(sketches.contents.set_sizes[0] and stored.contents.set_sizes[0])
@@ -191,7 +194,7 @@ def beside(
         np.zeros(1, np.int64), stored.ordinals, bands=bands, weights=bands,
         same_text=keys[:, -1] == their_keys[:, -1],
     )  # fmt: skip
-    # Of a pair that meets we tell what the filter does; of one that does not, what it would be.
+    # A pair that shares a key is judged as in the filter. Any other pair is always compared.
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     outcome = verifier.verify(pair, every=not (signed and shared))
     other = candidate_of(outcome, 0, stored, shared if signed else ())
@@ -211,19 +214,19 @@ def beside(
 
 @dataclass(frozen=True, slots=True)
 class PairExplanation:
-    """What the filter makes of a text that arrives after another one, and of nothing else."""
+    """The filter's verdict on a text that arrives after one other text."""
 
     remembered: bool
-    """False: the first is too short to be judged, and nothing meets it."""
+    """Whether the first text enters the index. False: it is too short to be judged."""
     beside: Beside
-    """The two beside each other, met or not."""
+    """The comparison of the two, whether or not they share a key."""
     explanation: Explanation
 
 
 def one_after_the_other(
     one: str, other: str, sketcher: Sketcher, *, policy: MatchPolicy, bucket_cap: int
 ) -> PairExplanation:
-    """Judge *one*, then explain *other*: exactly what a filter with an empty index does."""
+    """Judge *one* with an empty index, as the filter does, then explain *other*."""
     first, second = sketcher.sketch([one]), sketcher.sketch([other])
     stored = _as_stored(first, policy)
     index = MemoryIndex(slots=sketcher.scheme.slots, bucket_cap=bucket_cap)
@@ -238,7 +241,7 @@ def one_after_the_other(
 
 
 def _as_stored(sketches: Sketches, policy: MatchPolicy) -> Additions:
-    """Return the first document of an index, also a short one that none would keep."""
+    """Return the text as an index stores it, even if it is too short for one."""
     nothing = np.zeros(1, np.int64)
     judgement = judge(
         Batch(["the first"], nothing, nothing, nothing - 1),

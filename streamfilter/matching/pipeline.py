@@ -1,11 +1,16 @@
 """Sketch, match, decide: one micro-batch at a time, with the outcome of one document at a time.
 
-The pipeline reads an index, changes nothing, and returns values; it neither logs nor measures
-nor reads a clock. It would be true with Kafka replaced by a text file, and `streamfilter
-filter` is exactly that. Whole micro-batches are judged as columns: every undecided document is
-judged at once against the index and the batch's earlier documents, those of them that are
-guessed to be unique: nobody at first. A verdict stands when all that it depends on came out as
-guessed, and the others take another round with the better guess.
+The pipeline reads an index, changes nothing, and returns values. It writes no logs or metrics and
+reads no clock. It does not depend on Kafka: `streamfilter filter` runs it on files.
+
+A micro-batch is judged in rounds, as columns. Each round judges all undecided documents at once,
+against the index and against the batch's earlier documents that are guessed to be unique. The
+first guess is that none is. A verdict stands if all guesses that it depends on were right. The
+other documents go to the next round, with the better guess.
+
+Example: two documents of a batch have the same text. In round one both look unique. The first
+verdict stands, and the second does not, because it depends on the first. Round two has the first
+document as a candidate, and the second one is a duplicate.
 """
 
 from __future__ import annotations
@@ -38,20 +43,21 @@ __all__ = ["Accepted", "Batch", "Judgement", "MatchPolicy", "accept", "decide", 
 
 
 Locate = Callable[[int, int], Source]
-"""(partition, offset) as the index numbers them → the source a person knows."""
+"""(partition, offset) as the index numbers them → the source with its topic."""
 
 STORED = -1
-"""Instead of a row: a document of the index."""
+"""Stands for a document of the index, in place of a row."""
 
 WIDTH_MIN, WIDTH_GROWTH = 64, 4
-"""A round looks at this many rows, or at so many times what the last one settled. Nearly always
-that is all. Texts of one template, or windows that slide over one text, depend on each other in a
-chain. To look at all of them every time would cost the square of the batch."""
+"""From its third round on a batch judges at least 64 rows a round, or 4 times the number that the
+last round settled. Nearly always that is all rows. Texts of one template, or windows that slide
+over one text, depend on each other in a chain. Judging all of those in each round would take time
+that grows with the square of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The records of a batch, split by whether their position was judged before."""
+    """The records of a batch, split into new ones and ones that were judged before."""
 
     new: list[Record]
     reread: list[Record]
@@ -68,7 +74,7 @@ class Batch:
     """Milliseconds since the epoch; -1 when unknown."""
 
     def documents(self, contents: Contents, *, number: int, first_ordinal: int) -> Documents:
-        """Return them as an index keeps them, as of batch *number*."""
+        """Return the documents as an index stores them, as part of batch *number*."""
         n = len(self.ids)
         return Documents(
             ordinals=np.arange(first_ordinal, first_ordinal + n),
@@ -89,13 +95,14 @@ class Judgement:
     additions: Additions | None
     counts: Counts
     unique: Flags
-    """(n,) whom later documents meet: ``additions``, and who was forgotten within the batch."""
+    """(n,) the unique documents: ``additions``, and those that the batch itself forgets."""
 
 
 def accept(next_positions: Positions, records: Sequence[Record]) -> Accepted:
-    """Split *records* by position: at or after their partition's next position is new.
+    """Split *records*: those at or after their partition's next position are new.
 
-    Pure, and the same live and in replay. A partition without a position is all new.
+    The result depends on the arguments alone, so it is the same live and in replay. All records of
+    a partition without a position are new.
     """
     new: list[Record] = []
     reread: list[Record] = []
@@ -118,14 +125,15 @@ def judge(
     extent: Extent = EVERYTHING,
     forgetting: Forgetting = NO_TOMBSTONES,
 ) -> Judgement:
-    """Decide every document of *batch* as if they had come one at a time.
+    """Decide every document of *batch* as if they had arrived one at a time.
 
     ``as_of`` is None for new documents (document i gets ordinal ``first_ordinal + i``). For a
-    re-read batch it is ``index.marks_covering(batch.partitions, batch.offsets)``: each document
-    then meets only documents with a smaller place (batch, partition, offset) that were remembered
-    when its batch was judged, and nothing is added to the index. New documents are judged with
-    *extent* and *forgetting*; what is forgotten is nobody's candidate, and takes no place among
-    those compared.
+    re-read batch it is ``index.marks_covering(batch.partitions, batch.offsets)``. Each document
+    then has only candidates with a smaller place (batch, partition, offset) that were remembered
+    when its batch was judged. Nothing is added to the index.
+
+    New documents are judged with *extent* and *forgetting*. A forgotten document is no candidate,
+    and takes no place among those compared.
 
     Raises:
         CutBatch: a tombstone frees a place that another document of the batch needs.
@@ -161,7 +169,7 @@ class _Judging:
         extent: Extent,
         forgetting: Forgetting,
     ) -> None:
-        """Look up whom *ours* meet in the *index*, and what is known of those."""
+        """Look up the candidates of *ours* in the *index*, and fetch their documents."""
         self._ours, self._sketches, self._new = ours, sketches, as_of is None
         self._locate, self._first = locate, first_ordinal
         if as_of is None:
@@ -186,19 +194,19 @@ class _Judging:
             forgetting.check_places(*contended)
         self._undecided: Flags = np.asarray(present.any(axis=1))
         self._unique = np.zeros(len(ours), np.bool_)
-        """Right of the rows that are settled, a guess of the others."""
+        """(n,) final for settled rows, a guess for the others."""
         self._met, self._left_out = np.zeros((2, len(ours)), np.int64)
-        """(n,) of the rows that are settled: `Asked`."""
+        """(n,) counts of `Asked`, for settled rows."""
         short = SHORT.get(policy.short_text, UNIQUE)
         self._decisions = [UNIQUE if each else short for each in self._undecided.tolist()]
         self._outcomes: list[tuple[Outcome, Flags]] = []
         self._alike: defaultdict[int, set[int]] = defaultdict(set)
-        """Of undecided rows: the earlier rows that they were seen to be like, or `STORED`."""
+        """Undecided row → the earlier rows that match it; `STORED` for documents of the index."""
 
     def judgement(self, index: Index) -> Judgement:
-        """Judge until nothing is undecided; return that, and what the *index* should add."""
-        # The first round guesses that a document meets no other of its batch. The second looks at
-        # all rows that are not settled then. Those after it look at few rows, with a better guess.
+        """Judge until all rows are settled; return decisions and the *index*'s additions."""
+        # The first round guesses that no row is unique, so no row has candidates in the batch. The
+        # second judges all rows that are left. Later rounds judge few rows, with a better guess.
         n = width = len(self._undecided)
         for number in count():
             if not self._undecided.any():
@@ -229,7 +237,7 @@ class _Judging:
         )
 
     def round(self, undecided: Flags) -> int:
-        """Judge all *undecided* rows, keep what stands, and return how many are settled."""
+        """Judge the *undecided* rows, keep the verdicts that stand, and return their number."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
         own = self._past.among(collect(met, columns=self._sketches.keys.shape[1]))
         asked, outcome = self._verifier.round(undecided, own)
@@ -248,7 +256,7 @@ class _Judging:
         return int(settled.sum())
 
     def _note(self, outcome: Outcome) -> None:
-        """Keep which undecided rows are like which rows before them, or like a stored document."""
+        """Keep the matches of undecided rows: earlier rows, or a stored document."""
         pairs = outcome.candidates
         chosen = np.flatnonzero(outcome.confirmed & self._undecided[pairs.rows])
         others = pairs.ordinals[chosen] - self._first
@@ -256,24 +264,24 @@ class _Judging:
             self._alike[row].add(max(other, STORED))
 
     def _guess(self, asked: Flags) -> None:
-        """Guess which of the *asked* rows are unique, from all pairs that are known to be alike.
+        """Guess which of the *asked* rows are unique, from all matches that are known.
 
-        The first rows are compared with each other for that, whichever of them are unique. So a
-        round settles them all, also where each depends on the one before it, unless what a full
-        bucket or ``max_candidates`` leaves out makes a difference.
+        The first `WIDTH_MIN` of them are compared with each other for this, whether unique or not.
+        So a round settles all of these, even if each depends on the one before it. The exception
+        is a pair that a full bucket or ``max_candidates`` leaves out.
         """
         block = asked & (np.cumsum(asked) <= WIDTH_MIN)
         levels = self._overlay.levels(self._unique | block, block, first_ordinal=self._first)
         met = self._past.among(collect(levels, columns=self._sketches.keys.shape[1]))
         self._note(self._verifier.verify(met, most=len(met)))
         unique = self._unique.tolist()
-        unique.append(True)  # at the place STORED: what is stored is unique
+        unique.append(True)  # at index STORED: documents of the index are unique
         for row in np.flatnonzero(asked).tolist():
             unique[row] = not any(unique[other] for other in self._alike[row])
         self._unique = np.array(unique[:STORED], np.bool_)
 
     def _describe(self, ordinals: I64) -> list[tuple[str, Source]]:
-        """Return ids and sources of candidates: stored ones, or of this very batch."""
+        """Return ids and sources of candidates, from the index or from this batch."""
         rows = ordinals - self._first
         own = rows >= 0
         places = np.searchsorted(self._stored.ordinals, ordinals[~own])

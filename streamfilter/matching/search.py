@@ -1,7 +1,7 @@
 """Search: the near-duplicates of one document among those that an index remembers.
 
-The filter asks whether a document may pass; here the question is who is like it. So every
-candidate is compared, none is cut off by ``max_candidates``, and each says how it fared.
+The filter decides whether a document passes; a search lists the documents similar to it. So every
+candidate is compared, ``max_candidates`` does not apply, and each candidate has its result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamfilter.similarity.sketch import Sketches
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One earlier document that shares a key with what was asked for, and what became of it."""
+    """One earlier document that shares a key with the document searched for, and its result."""
 
     ordinal: int
     id: str
@@ -31,9 +31,9 @@ class Candidate:
     offset: int
     finding: Finding
     bands: int
-    """Band keys that the two share."""
+    """Number of band keys that the two share."""
     shared: tuple[int, ...] = ()
-    """Which ones, from 0; of a search nobody asks."""
+    """Numbers of these bands, from 0; empty in a search."""
 
     @property
     def confirmed(self) -> bool:
@@ -42,21 +42,21 @@ class Candidate:
 
 
 BEHIND_ALL = 1 << 62
-"""An ordinal behind every stored document: none of them is of the asker's own batch."""
+"""An ordinal behind every stored document: no candidate is of the batch itself."""
 
 
 def met_in(
     index: Readable, sketches: Sketches, meets: Meets, *, short: bool = True
 ) -> tuple[Level, ...]:
-    """Return the lists that name what each row of *sketches* shares a key with, or its text.
+    """Return the bucket lists under the keys of each row of *sketches*, its text's included.
 
-    Of documents that it does not *meet* those lists may name some, too.
+    The lists may also hold documents that the row may not match; the caller removes them.
 
     Args:
-        index: where to look.
-        sketches: of what is asked for.
-        meets: which documents each row may meet.
-        short: whether texts are looked for that are shorter than one shingle.
+        index: The index to read.
+        sketches: Sketches of the documents searched for.
+        meets: Which documents each row may match.
+        short: Whether to look for texts that are shorter than one shingle.
     """
     keys, contents = sketches.keys, sketches.contents
     present = sketches.keys_that_count(short=short)
@@ -68,12 +68,12 @@ def met_in(
 def candidates_of(index: Readable, sketches: Sketches, *, but_for: I64 | None = None) -> Candidates:
     """Return the remembered documents that share a key, or the text, with each row of *sketches*.
 
-    Whatever the policy makes of short texts: a search finds equal ones.
+    A search finds equal short texts, whatever the policy's ``short_text`` is.
 
     Args:
-        index: where to look.
-        sketches: of what is asked for.
-        but_for: (n,) the ordinal of each row's own document.
+        index: The index to read.
+        sketches: Sketches of the documents searched for.
+        but_for: (n,) ordinal of each row's own document, which is left out.
     """
 
     def meets(rows: I64, ordinals: I64) -> Flags:
@@ -87,7 +87,7 @@ def candidates_of(index: Readable, sketches: Sketches, *, but_for: I64 | None = 
 def compared(
     contents: Contents, candidates: Candidates, stored: Documents, *, policy: MatchPolicy
 ) -> Outcome:
-    """Compare each of the *candidates* that *stored* (rising ordinals) still holds."""
+    """Compare each of the *candidates* that *stored* (rising ordinals) still has."""
     verifier = Verifier(stored, contents, policy, first_ordinal=BEHIND_ALL)
     return verifier.verify(candidates, every=True)
 
@@ -108,7 +108,7 @@ def search(index: Readable, sketches: Sketches, *, policy: MatchPolicy) -> list[
 def candidate_of(
     outcome: Outcome, pair: int, stored: Documents, shared: tuple[int, ...] = ()
 ) -> Candidate:
-    """Return the candidate of one *pair*, which *stored* (rising ordinals) still holds."""
+    """Return the candidate of one *pair*, which *stored* (rising ordinals) must have."""
     ordinal = int(outcome.candidates.ordinals[pair])
     row = int(np.searchsorted(stored.ordinals, ordinal))
     return Candidate(
