@@ -1,1 +1,1 @@
-"""A collection of documents that are all remembered: what `Deduplicator` is made of."""
+"""The implementation of `Deduplicator`: a collection in which every document is remembered."""

@@ -1,4 +1,4 @@
-"""What a `Deduplicator` answers: the documents that are alike, or that it is closed."""
+"""Results of a `Deduplicator`: duplicates, and the error that it raises after `close`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from streamfilter.collection.collection import Likeness
 
 
 class DeduplicatorClosed(RuntimeError):
-    """It was used after `Deduplicator.close`; what it knew is on disk, if it had a path."""
+    """A `Deduplicator` was used after `close`. Its documents are on disk if it had a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A remembered document that is like the one in question."""
+    """A remembered document that is similar to the given one."""
 
     id: str
     similarity: float
@@ -24,5 +24,5 @@ class Duplicate:
 
 
 def duplicates(found: Iterable[Likeness]) -> list[Duplicate]:
-    """Return what was *found* for a document, as it is answered."""
+    """Return the similar documents *found* for one document, as public results."""
     return [Duplicate(each.other_id, each.similarity, each.same_text) for each in found]

@@ -1,8 +1,9 @@
-"""A collection: documents that are all remembered, each under an id of its own.
+"""A collection: every document is remembered, each under an id of its own.
 
-The filter remembers what it forwarded; a collection remembers everything, so that it can answer
-two questions: who is like this document (search), and who is like whom (discovery). It lives in
-the same index. A document's id is one more key of it: the bucket of that key names its ordinal.
+The filter remembers only the documents that it forwarded. A collection remembers all, and answers
+two questions. Search: which documents are similar to this one? Discovery: which pairs of documents
+are similar? It uses the same index as the filter. The id of a document is one more key in the
+index, and the bucket of that key lists the document's ordinal.
 """
 
 from __future__ import annotations
@@ -24,21 +25,22 @@ from streamfilter.similarity.columns import I64, U64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
 BATCH_DOCUMENTS = 1_000
-"""Written together; bounds memory, and the largest atomic write."""
+"""Documents that are written together. Bounds memory, and the size of an atomic write."""
 
 NO_TEXT = np.uint8(0)
-"""The fingerprint of an empty text is all zero, and its key that of its id: nothing is like it."""
+"""The fingerprint of an empty text is all zero. Its text key is the key of its id, so that no
+document is similar to it."""
 
 ALWAYS = 2
-"""The last two key columns, the id's and the text's, exist for short texts, too."""
+"""The last two key columns (the id's and the whole text's) exist for short texts too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two remembered documents that are alike."""
+    """Two remembered documents that are similar."""
 
     id: str
-    """The one that was added later."""
+    """The document that was added later."""
     other: str
     similarity: float
     same_text: bool
@@ -64,14 +66,14 @@ class Collection:
     ) -> None:
         self.index, self.sketcher, self.retention = index, sketcher, retention
         self.overflows = 0
-        """How often a document was not listed, because its bucket was full."""
+        """How often a document was not listed under a key, because the bucket was full."""
         self._name_key = hashlib.blake2b(seed, person=b"document id").digest()
 
     def __len__(self) -> int:
         return len(self.index)
 
     def ordinals_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Return under which ordinal each of *ids* is remembered."""
+        """Return the ordinal of each of *ids*; None: the id is not remembered."""
         windows = self.index.probe(self._name_keys(ids)[:, None]).windows
         found = distinct(np.concatenate([each.ordinals for each in windows]))
         documents = self.index.fetch(found[found >= self.index.progress.horizon])
@@ -81,8 +83,8 @@ class Collection:
     def put(self, ids: Sequence[str], texts: Sequence[str]) -> I64:
         """Remember texts under *ids*, in one write; a known id gets the new text.
 
-        With a retention, `forget_old` comes after the question whom they are like: what the first
-        of them may meet is remembered until then.
+        With a retention, call `forget_old` after the search for similar documents. Until then the
+        index still holds what the first of the texts must be compared with.
 
         Returns:
             The ordinals of the documents, (n,).
@@ -93,7 +95,7 @@ class Collection:
         return self._write(_documents(ids, replace(contents, fingerprints=fingerprints)))
 
     def _write(self, documents: Documents) -> I64:
-        """Write *documents* under new ordinals, in the place of those that have their ids."""
+        """Write *documents* under new ordinals and remove stored documents with the same ids."""
         progress, n = self.index.progress, len(documents)
         ordinals = progress.next_ordinal + np.arange(n, dtype=np.int64)
         batches = np.full(n, progress.next_batch, np.int64)
@@ -112,7 +114,7 @@ class Collection:
         return ordinals
 
     def forget_old(self) -> None:
-        """Forget what the retention no longer holds."""
+        """Forget the documents that are older than the retention."""
         progress = self.index.progress
         extent = self.retention.extent(progress, self.index.windows)
         if extent.horizon > progress.horizon:
@@ -147,7 +149,7 @@ class Collection:
         return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
     def like_texts(self, texts: Sequence[str], policy: MatchPolicy) -> list[list[Likeness]]:
-        """Return for each text the documents that are like it, the most similar first."""
+        """Return for each text the similar documents, the most similar first."""
         sketches = self.sketcher.sketch(texts)
         asked = np.fromiter((not is_blank(text) for text in texts), np.bool_, len(texts))
         return self._grouped(sketches, None, asked, policy)
@@ -155,7 +157,7 @@ class Collection:
     def like_ordinals(
         self, ordinals: I64, policy: MatchPolicy, *, earlier: bool
     ) -> list[list[Likeness]]:
-        """Return for each stored document the others (only *earlier* ones) that are like it."""
+        """Return for each stored document the similar others, with *earlier* only older ones."""
         documents = self.index.fetch(ordinals)
         asked = np.ones(len(documents), np.bool_)
         sketches = Sketches(documents.contents, self.sketcher.keys_of(documents.contents))
@@ -181,23 +183,23 @@ class Collection:
         return found
 
     def likenesses(self, policy: MatchPolicy) -> Iterator[list[Likeness]]:
-        """Yield every pair that meets and is similar, each once, those of a document together."""
+        """Yield every similar pair that shares a key, once: a list for each document."""
         for start in self._starts():
             chunk = np.arange(start, start + BATCH_DOCUMENTS, dtype=np.int64)
             yield from self.like_ordinals(chunk, policy, earlier=True)
 
     def documents(self) -> Iterator[Documents]:
-        """Yield all documents in the order in which they came, many at a time."""
+        """Yield all documents in the order in which they were added, in chunks."""
         for start in self._starts():
             yield self.index.fetch(np.arange(start, start + BATCH_DOCUMENTS, dtype=np.int64))
 
     def _starts(self) -> range:
-        """Return where to begin to read what is remembered, many at a time."""
+        """Return the first ordinal of each chunk of the remembered documents."""
         progress = self.index.progress
         return range(progress.horizon, progress.next_ordinal, BATCH_DOCUMENTS)
 
     def copy_into(self, other: Collection) -> None:
-        """Write all documents whose ids *other* does not know into it, sketches as they are."""
+        """Write into *other* all documents whose ids it does not have, without sketching again."""
         for documents in self.documents():
             known = other.ordinals_of(documents.ids)
             rows = np.flatnonzero([ordinal is None for ordinal in known])
@@ -207,11 +209,11 @@ class Collection:
 
 
 _UNDATED: I64 = np.full(1, -1, np.int64)
-"""When the first document of a write came, by which its window is chosen: nothing says."""
+"""The time of the first document of a write, which chooses its window: unknown here."""
 
 
 def _documents(ids: Sequence[str], contents: Contents) -> Documents:
-    """Return the columns of documents whose place is not known yet."""
+    """Return the columns of documents that have no ordinal yet."""
     nothing = np.zeros(len(ids), np.int64)
     return Documents(
         ordinals=nothing,
@@ -232,7 +234,7 @@ def _best_first(
     order = np.lexsort((pairs.ordinals, -outcome.similarity, pairs.rows))
     order = order[outcome.confirmed[order]]
     others = pairs.ordinals[order]
-    # A thousand copies are half a million pairs: nothing is looked up for each alone.
+    # A thousand copies are half a million pairs: columns avoid one look-up for each pair.
     columns = (
         pairs.rows[order],
         others,

@@ -1,4 +1,4 @@
-"""`Deduplicator`: near-duplicates from Python, in memory or in a directory that survives.
+"""`Deduplicator`: finds near-duplicates from Python, in memory or in a directory.
 
     >>> from streamfilter import Deduplicator
     >>> stories = Deduplicator(shingle="word:2", threshold=0.7)
@@ -15,8 +15,8 @@
     >>> stories.duplicates_of(id="b")
     []
 
-What meets is found by the same bands, and what is similar is decided on the same sets, as in the
-service; only here every document is remembered, duplicates too.
+Candidates are found by the same bands as in the service, and similarity is computed from the same
+sets. The difference: here every document is remembered, duplicates too.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.sketchers import scheme_of
 
 BUCKET_CAP = 255
-"""Documents that a bucket lists: more of one kind than that are not all found."""
+"""Documents that a bucket lists. If more documents are alike, not all of them are found."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,11 +69,12 @@ R = TypeVar("R")
 def _alone(
     method: Callable[Concatenate[Deduplicator, P], R],
 ) -> Callable[Concatenate[Deduplicator, P], R]:
-    """Let one thread at a time into *method*: each call reads, decides and writes."""
+    """Allow one thread at a time in *method*: each call reads, decides and writes."""
 
     @wraps(method)
     def call(self: Deduplicator, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        self._holder.refuse_child()  # first: a thread that held the lock is not in the child
+        # Before the lock: a forked child does not have the thread that may have held it.
+        self._holder.refuse_child()
         with self._lock:
             return method(self, *args, **kwargs)
 
@@ -81,14 +82,16 @@ def _alone(
 
 
 class Deduplicator:
-    """Remembers texts under ids and tells which are near-duplicates.
+    """Remembers texts under ids and finds near-duplicates among them.
 
-    Without a *path* it lives in memory; with one, in a directory (RocksDB) that survives the
-    process: opened again it knows everything, with the settings it was made with. A directory
-    belongs to one process at a time (`streamfilter query --state` may look into it meanwhile).
-    A forked child is refused (`IndexForked`), in memory too: open it where it is used.
-    Calls may come from any thread, one is done after the other; while it is iterated over, nothing
-    may change. One that is dropped without `close` releases its directory all the same.
+    Without a *path* the texts are kept in memory. With a *path* they are kept in a directory
+    (RocksDB), which survives the process. Opened again, it has all texts and its old settings.
+
+    One process at a time may open a directory; `streamfilter query --state` can read it meanwhile.
+    A forked child cannot use the object, even without a *path* (`IndexForked`): open it in the
+    process that uses it. Any thread may call the methods; the calls run one after the other.
+    Do not change it during an iteration. Without `close`, the directory is released when the
+    object is garbage-collected.
     """
 
     def __init__(
@@ -100,24 +103,24 @@ class Deduplicator:
         scheme: Scheme | None = None,
         retention_documents: int | None = None,
     ) -> None:
-        """Open what is at *path*, or start empty.
+        """Open the directory *path*, or start empty.
 
         Args:
-            path: a directory, made if it is missing; None: in memory.
-            threshold: Jaccard similarity in (0, 1] from which on two texts are duplicates (0.8).
-                Another one may be given when a directory is opened again: it holds from then on.
-                Of pairs at a lower one than the bands were made for they find few; a warning says
-                how few.
-            shingle: ``word:3`` (default), ``char:5``, ...: how a text becomes a set.
-            scheme: everything that shapes the index, instead of *shingle*; by default bands are
-                planned to find .99 of the pairs at the threshold.
-            retention_documents: remember the last so many (2,000 or more) that were added or
-                updated, and forget all others: a directory then holds at most a quarter more, or a
-                thousand. It keeps the number when it is opened again without; another one may be
-                given, and what was forgotten does not come back. By default nothing is forgotten.
+            path: a directory, created if it is missing; None: in memory.
+            threshold: two texts are duplicates if their Jaccard similarity is at least this
+                number, in (0, 1] (default 0.8). A directory may be opened with another threshold,
+                which is stored. The bands of a directory do not change: below the threshold that
+                they were planned for, they find fewer pairs. A warning says how many.
+            shingle: how a text is cut into a set: ``word:3`` (default), ``char:5``, ...
+            scheme: all settings that shape the index, instead of *shingle*. By default, bands are
+                planned that find .99 of the pairs at the threshold.
+            retention_documents: remember only the last documents that were added or updated, this
+                many (at least 2,000). The directory holds up to a quarter or a thousand more,
+                whichever is larger. The number is stored. Another one may be given later, but
+                forgotten documents do not come back. By default nothing is forgotten.
 
         Raises:
-            TypeError, ValueError: a value that cannot be; the message names the cure.
+            TypeError, ValueError: an invalid value; the message says what to use instead.
             IndexFault: *path* is in use, damaged, or was made with another scheme.
         """
         if threshold is not None:
@@ -143,23 +146,23 @@ class Deduplicator:
             try:
                 self._policy = noted_policy(stored, threshold, new=known is None)
                 retention = noted_retention(stored, retention_documents)
-            except BaseException:  # its traceback keeps self, so nobody else would close it
+            except BaseException:  # the traceback keeps self alive, so no finalizer would close it
                 stored.close()
                 raise
-        # Not __del__: that would wait for the last cycle, and find half of the modules gone.
+        # Not __del__: with reference cycles it runs late, when modules may be gone already.
         self._release = weakref.finalize(self, index.close)
         self._path, self._identity = path, identity
         self._holder = Holder("this Deduplicator" if path is None else str(path))
         self._lock = threading.RLock()
         self._opened = Collection(index, sketcher, seed=identity.seed, retention=retention)
-        self._opened.forget_old()  # it may be less now, or a kill came before
+        self._opened.forget_old()  # the retention may be smaller now, or a kill came before
 
     @classmethod
     def open(cls, path: str | Path) -> Deduplicator:
-        """Open the directory *path*, which must hold one.
+        """Open the existing directory *path*.
 
         Raises:
-            FileNotFoundError: there is none; `Deduplicator(path)` makes a new one.
+            FileNotFoundError: it holds no Deduplicator; `Deduplicator(path)` makes a new one.
             IndexFault: it is in use or damaged.
         """
         if identity_at(path) is None:
@@ -170,11 +173,11 @@ class Deduplicator:
     def save(self, path: str | Path) -> None:
         """Write a copy into the directory *path*, which must be empty or missing.
 
-        One that was opened with a path needs no saving: each call is on disk when it returns.
+        A Deduplicator with a path needs no `save`: each call is on disk when it returns.
 
         Raises:
-            FileExistsError: something is there already.
-            IndexFault: it cannot be written, or lies in our own directory.
+            FileExistsError: *path* is not empty.
+            IndexFault: *path* cannot be written, or lies in this Deduplicator's own directory.
         """
         if self._path is not None:
             refuse_inside(Path(path), Path(self._path), what="the index")
@@ -210,7 +213,7 @@ class Deduplicator:
 
     @property
     def threshold(self) -> float:
-        """Return the similarity from which on two texts are duplicates."""
+        """Return the similarity at which two texts begin to count as duplicates."""
         return self._policy.threshold
 
     @_alone
@@ -222,29 +225,31 @@ class Deduplicator:
         return self._collection.ordinals_of([given.check_id(id)]) != [None]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the ids, in the order in which their texts came."""
+        """Iterate over the ids, in the order in which their texts were added."""
         for documents in self._in_turn(self._opened.documents()):
             yield from documents.ids
 
     def add(self, id: str, text: str) -> list[Duplicate]:
-        """Remember *text* under a new *id*; return the earlier documents that are like it.
+        """Remember *text* under a new *id*; return the earlier documents that are similar to it.
 
         Raises:
-            ValueError: the id is known; `update` gives it another text.
+            ValueError: the id is known already; use `update` to give it another text.
         """
         (found,) = self.add_many([(id, text)])
         return found
 
     @_alone
     def add_many(self, documents: Iterable[tuple[str, str]]) -> list[list[Duplicate]]:
-        """Remember (id, text) pairs, a thousand at a time and much faster than one by one.
+        """Remember (id, text) pairs, a thousand at a time: much faster than one by one.
 
         Returns:
-            For each the earlier documents, of this call too, that are like it.
+            For each pair, the similar earlier documents, including those of this call.
 
         Raises:
-            TypeError: what is no pair of two texts; the thousands before it are remembered.
-            ValueError: an id is known, or comes twice, or is no UTF-8; as before.
+            TypeError: an item is no pair of an id and a text. The full thousands before it are
+                remembered.
+            ValueError: an id is known already, comes twice, or is no UTF-8. The full thousands
+                before it are remembered.
         """
         found: list[list[Duplicate]] = []
         pairs = map(given.check_pair, documents)
@@ -268,7 +273,7 @@ class Deduplicator:
 
     @_alone
     def update(self, id: str, text: str) -> list[Duplicate]:
-        """Give *id*, known or not, this text; return the other documents that are like it."""
+        """Set the text of *id*, known or not; return the other documents that are similar to it."""
         ordinals = self._collection.put([given.check_id(id)], [given.check_text(text)])
         (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
         return duplicates(row)
@@ -280,28 +285,28 @@ class Deduplicator:
 
     @_alone
     def forget_many(self, ids: Iterable[str]) -> int:
-        """Forget the documents of *ids*, a thousand in one write; return how many were known."""
+        """Forget the documents *ids*, a thousand in one write; return how many were known."""
         left, known = map(given.check_id, given.check_many(ids)), 0
         while chunk := list(islice(left, BATCH_DOCUMENTS)):
             known += self._collection.remove(list(dict.fromkeys(chunk)))
         return known
 
     def is_duplicate(self, text: str) -> bool:
-        """Return whether a remembered document is like *text*. Remembers nothing."""
+        """Return whether a remembered document is similar to *text*. Remembers nothing."""
         return bool(self.duplicates_of(given.check_text(text)))
 
     @_alone
     def duplicates_of(
         self, text: str | None = None, *, id: str | None = None, threshold: float | None = None
     ) -> list[Duplicate]:
-        """Return the documents like *text*, or like the document *id*: most similar first.
+        """Return the documents similar to *text* or to the document *id*, most similar first.
 
-        Below the threshold that the bands were planned for they find fewer pairs; a warning says
+        Below the threshold that the bands were planned for, they find fewer pairs. A warning says
         how many.
 
         Raises:
             KeyError: no document has that *id*.
-            ValueError: not exactly one of *text* and *id*, or an impossible threshold.
+            ValueError: not exactly one of *text* and *id* is given, or *threshold* is invalid.
         """
         if (text is None) is (id is None):
             raise ValueError("give a text, or id=...: one of them")
@@ -316,21 +321,22 @@ class Deduplicator:
         return duplicates(row)
 
     def all_duplicates(self, *, threshold: float | None = None) -> Iterator[Pair]:
-        """Yield every pair of documents that are alike, once; nothing may change meanwhile."""
+        """Yield every pair of similar documents, once. Change nothing during the iteration."""
         policy = self._policy_at(threshold, stacklevel=2)
         for row in self._in_turn(self._opened.likenesses(policy)):
             for each in row:
                 yield Pair(each.id, each.other_id, each.similarity, each.same_text)
 
     def _in_turn(self, steps: Iterator[R]) -> Iterator[R]:
-        """Yield what *steps* reads, each step a call of its own: no other beside it.
+        """Yield the results of *steps*; each step holds the lock like a call of its own.
 
-        An iterator outlives the call that gave it, so it asks each time whether we are open.
-        The lock is not held meanwhile: whoever stops half-way would lock all others out.
+        Each step checks that the Deduplicator is still open, because an iterator outlives the call
+        that returned it. The lock is free between steps: otherwise a caller that stops half-way
+        would lock out all others.
 
         Raises:
-            DeduplicatorClosed: it was closed between two steps.
-            IndexForked: this is a child of the process that opened it.
+            DeduplicatorClosed: the Deduplicator was closed between two steps.
+            IndexForked: this process is a forked child of the one that opened it.
         """
         while True:
             self._holder.refuse_child()
@@ -342,13 +348,13 @@ class Deduplicator:
             yield step
 
     def merge(self, other: Deduplicator) -> None:
-        """Take over the documents of *other*, a copy that was saved and went its own way.
+        """Add the documents of *other*; both began as copies of one Deduplicator (`save`).
 
-        A document whose id is known here is passed over.
+        A document whose id is known here already is skipped.
 
         Raises:
             TypeError: *other* is no Deduplicator.
-            ValueError: *other* has another scheme or seed: the two cannot be compared.
+            ValueError: *other* has another scheme or seed, so their sketches cannot be compared.
         """
         if not isinstance(other, Deduplicator):
             raise TypeError(
@@ -359,7 +365,7 @@ class Deduplicator:
         ours, theirs = self._identity, other._identity
         if (ours.scheme, ours.seed) != (theirs.scheme, theirs.seed):
             raise ValueError("the two were not made as copies of one; add the texts instead")
-        # Always in one order: two that take over from each other would wait for ever.
+        # Always in the same order: two objects that merge each other would deadlock otherwise.
         first, second = sorted((self, other), key=builtins.id)
         with first._lock, second._lock:
             other._collection.copy_into(self._collection)
@@ -373,16 +379,17 @@ class Deduplicator:
         return policy
 
     def close(self) -> None:
-        """Release the directory; later calls do nothing, all other methods refuse.
+        """Release the directory. All other methods then raise `DeduplicatorClosed`.
 
-        In a forked child it does nothing either: the directory is its parent's.
+        A second call does nothing. In a forked child `close` does nothing: the parent owns the
+        directory.
         """
         if not self._holder.forked:
             with self._lock:
                 self._release()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be copied or sent to another process: the directory has one holder."""
+        """Refuse to be copied or pickled: a directory has one holder."""
         raise TypeError("a Deduplicator is not copied or pickled; save(path) copies its documents")
 
     def __enter__(self) -> Deduplicator:

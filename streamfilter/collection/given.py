@@ -1,4 +1,4 @@
-"""What callers of a `Deduplicator` give: of the right type, or refused by name with the cure."""
+"""Checks of the arguments of a `Deduplicator`. The errors name the value and what to use."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from numbers import Real
 
 
 def check_id(id: object) -> str:
-    """Return *id* if a document can be known by it.
+    """Return *id* if it can be the id of a document.
 
     Raises:
         TypeError: it is no str.
-        ValueError: it holds half of a character (a surrogate), which no file could.
+        ValueError: it holds half of a character (a surrogate), which UTF-8 cannot encode.
     """
     known = _str("id", id)
     try:
@@ -22,7 +22,7 @@ def check_id(id: object) -> str:
 
 
 def check_text(text: object) -> str:
-    """Return *text* if it is one.
+    """Return *text* if it is a str.
 
     Raises:
         TypeError: it is no str.
@@ -34,10 +34,10 @@ def check_pair(pair: object) -> tuple[str, str]:
     """Return *pair* if it is an id and a text.
 
     Raises:
-        TypeError: it is no pair, or not of two texts.
-        ValueError: the id cannot be one.
+        TypeError: it is no pair, or one of the two is no str.
+        ValueError: the id is not valid.
     """
-    # A str of two characters has two elements as well, and is what iterating over a dict gives.
+    # A str of two characters has two elements too. An iteration over a dict yields such keys.
     if isinstance(pair, str) or not isinstance(pair, Iterable) or len(two := [*pair]) != 2:
         kind = type(pair).__name__
         raise TypeError(
@@ -47,10 +47,10 @@ def check_pair(pair: object) -> tuple[str, str]:
 
 
 def check_many(ids: Iterable[str]) -> Iterable[str]:
-    """Return *ids* if they may be many.
+    """Return *ids* if it is not a single id.
 
     Raises:
-        TypeError: it is one, whose characters would be taken for ids.
+        TypeError: it is one str, whose characters would be taken for ids.
     """
     if isinstance(ids, str):
         raise TypeError(f"expected many ids, got one: forget({ids!r:.60})")
@@ -58,10 +58,10 @@ def check_many(ids: Iterable[str]) -> Iterable[str]:
 
 
 def check_threshold(threshold: object) -> None:
-    """Refuse a *threshold* that is no number; which numbers it may be, the policy knows.
+    """Refuse a *threshold* that is no number. `MatchPolicy` checks its range.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is no number.
     """
     if not isinstance(threshold, Real):
         kind = type(threshold).__name__

@@ -1,4 +1,4 @@
-"""What a `Deduplicator`'s directory is: its scheme, its identity and its policy, new or known."""
+"""Settings of a `Deduplicator`'s directory: scheme, identity, policy and retention."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from streamfilter.similarity.sketchers import scheme_of
 
 _RETENTION = "retention_documents"
 WINDOW_DOCUMENTS = 1_000
-"""A window holds at least so many, and with it the disk what is forgotten."""
+"""Documents of a window, at least. Forgotten documents stay on disk until their window goes."""
 RETENTION_LEAST = 2 * WINDOW_DOCUMENTS
-"""The newest window is remembered whole, also when one call fills it: else its buckets could list
-the forgotten alone, and turn away those that are remembered."""
+"""The newest window must be remembered as a whole, even if one call fills it. Otherwise its full
+buckets could list only forgotten documents, and have no place for remembered ones."""
 
 RECALL_MIN = 0.9
-"""Share of the pairs at the threshold that bands should find; planned ones find .99."""
+"""Share of the pairs at the threshold that the bands should find; planned bands find .99."""
 
 _FACT = "deduplicator"
-"""Stored by us alone: in other indexes documents have no names."""
+"""A fact that only a `Deduplicator` stores. In other indexes, documents cannot be found by id."""
 
 WAYS = """
     ways out: leave out the settings that differ, and it opens with its own; or
@@ -42,10 +42,10 @@ WAYS = """
 
 
 def identity_at(path: str | Path | None) -> Identity | None:
-    """Return whose directory *path* is; None where a new one would be made.
+    """Return the identity of the index in *path*; None if a new one would be made.
 
     Raises:
-        IndexFault: it is of no use; says what a caller can do about it.
+        IndexFault: the directory cannot be used; the message says what the caller can do.
     """
     with refusing_callers():
         return None if path is None else read_identity(Path(path))
@@ -53,7 +53,7 @@ def identity_at(path: str | Path | None) -> Identity | None:
 
 @contextmanager
 def refusing_callers() -> Iterator[None]:
-    """Tell of a directory that does not fit what who calls us can do about it."""
+    """Give an `IndexMismatch` the ways out that fit a `Deduplicator`, instead of a service's."""
     try:
         yield
     except IndexMismatch as fault:
@@ -61,9 +61,10 @@ def refusing_callers() -> Iterator[None]:
 
 
 def known_scheme(known: Identity, shingle: str | None, scheme: Scheme | None) -> Scheme | None:
-    """Return what is asked of the *known* index: *scheme*, or its own with this *shingle*.
+    """Return the scheme wanted of a *known* index: *scheme*, or its own scheme with *shingle*.
 
-    Its bands stay whatever the threshold is now; what they miss of it is warned of.
+    None: no other than its own. Its bands stay, whatever the threshold is now. If they miss
+    too many pairs at the new threshold, `warn_of_missed` warns.
     """
     if scheme is not None:
         return new_scheme(shingle=shingle, scheme=scheme)
@@ -79,7 +80,7 @@ def new_scheme(
     """Return the scheme for a new index.
 
     Raises:
-        TypeError, ValueError: it cannot be; names the cure.
+        TypeError, ValueError: an argument is invalid; the message says what to use instead.
     """
     if shingle is not None and not isinstance(shingle, str):
         raise TypeError(f"shingle is {shingle!r:.60}; write it as a str, such as 'word:3'")
@@ -103,7 +104,7 @@ def new_scheme(
 def wanted_identity(
     known: Identity | None, scheme: Scheme | None, *, seed: bytes | None = None
 ) -> Identity:
-    """Return whose index is wanted: the *known* one (under *scheme*, if given), or a new one."""
+    """Return the wanted identity: the *known* one (with *scheme*, if given), or a new one."""
     if known is not None:
         if scheme is None:
             return known
@@ -118,7 +119,7 @@ def wanted_identity(
 
 
 def warn_of_missed(scheme: Scheme, threshold: float, *, stacklevel: int) -> None:
-    """Warn if the bands find too few of the pairs at *threshold*: what they miss is never seen.
+    """Warn if the bands find too few of the pairs at *threshold*: the others are never reported.
 
     The warning names the caller *stacklevel* frames above this function.
     """
@@ -133,10 +134,10 @@ def warn_of_missed(scheme: Scheme, threshold: float, *, stacklevel: int) -> None
 
 
 def noted_policy(index: RocksIndex, threshold: float | None, *, new: bool) -> MatchPolicy:
-    """Return the policy that holds, and remember it in *index*.
+    """Return the policy of *index*, with *threshold* if it is given, and store it there.
 
     Raises:
-        ValueError: the index was not made by a `Deduplicator`: its documents have no names.
+        ValueError: no `Deduplicator` made the index, so it cannot find documents by id.
     """
     if not new and index.fact(_FACT) is None:
         raise ValueError(
@@ -152,11 +153,11 @@ def noted_policy(index: RocksIndex, threshold: float | None, *, new: bool) -> Ma
 
 
 def retention_of(documents: int | None) -> Retention:
-    """Return the retention of the last so many *documents*; None: nothing is forgotten.
+    """Return the retention of the last *documents* documents; None: nothing is forgotten.
 
     Raises:
-        TypeError: no number of documents.
-        ValueError: too few.
+        TypeError: *documents* is no integer.
+        ValueError: *documents* is too small.
     """
     if documents is not None and not isinstance(documents, Integral):
         kind = type(documents).__name__
@@ -170,7 +171,7 @@ def retention_of(documents: int | None) -> Retention:
 
 
 def noted_retention(index: RocksIndex, documents: int | None) -> Retention:
-    """Return how much is remembered, and remember that in *index*; None: as much as before."""
+    """Return the retention of *index* and store it there; None: the retention stays as it was."""
     known = index.fact(_RETENTION)
     if documents is None:
         return retention_of(int(known) if known else None)

@@ -1,8 +1,14 @@
-"""Levels: who is listed under keys of one length, for all who asked.
+"""Levels: the buckets of keys of one length, for all cells that were looked up.
 
-In a flood hundreds of documents ask for the same few buckets. So a level keeps each bucket's list
-once, in a pool, and says for each who asked which part of the pool is its answer: whoever only
-counts need not write out a list for everyone who reads it.
+A cell is one key of one document of a batch. In a flood of near-duplicates, hundreds of cells
+look up the same few buckets. So a level stores each bucket's list once, in a pool, and for each
+cell which part of the pool is its list. Code that only counts does not copy the lists.
+
+Cells 0, 4 and 5 look up two buckets: the first lists 3 and 7, the second lists 5. Cells 0 and 5
+have the same key:
+
+    pool 3 7 5 | cells 0 4 5 | starts 0 2 0 | counts 2 1 2
+    ordinals 3 7 5 3 7 | askers 0 0 4 5 5
 """
 
 from __future__ import annotations
@@ -21,18 +27,18 @@ class Level:
     depth: int
     """How many steps longer than the shortest keys (`index.longer`)."""
     cells: I64
-    """(m,) who asked: row * columns + column; of a probe they rise."""
+    """(m,) the cells that were looked up: row * columns + column. In a probe's answer they rise."""
     starts: I64
-    """(m,) where each one's list begins in the pool; equal keys may share a list."""
+    """(m,) where each cell's list begins in the pool; equal keys may share a list."""
     counts: I64
-    """(m,) ordinals in it."""
+    """(m,) ordinals in each cell's list."""
     pool: I64
     """The lists, each oldest first."""
     overflows: I64
-    """(m,) how many documents each bucket has turned away."""
+    """(m,) how many documents did not fit into each bucket."""
 
     def of_bands(self, columns: int) -> Level:
-        """Return it without the cells of the last of so many *columns*, the whole text's."""
+        """Return the level without the cells of the last of *columns* columns (the whole text)."""
         bands = self.cells % columns < columns - 1
         if bands.all():
             return self
@@ -40,16 +46,16 @@ class Level:
         return Level(self.depth, cells, starts, counts, self.pool, self.overflows[bands])
 
     def latest(self, which: Flags) -> Level:
-        """Return it with the last of each list alone, in the answers to *which* cells."""
+        """Return the level with only the last ordinal of each list, for the cells in *which*."""
         shorter = np.where(which, np.minimum(self.counts, 1), self.counts)
         return replace(self, starts=self.starts + self.counts - shorter, counts=shorter)
 
     @property
     def ordinals(self) -> I64:
-        """Return (counts.sum(),): the lists one by one, as often as they were asked for."""
+        """Return (counts.sum(),): each cell's list, one after the other."""
         return self.pool[slices(self.starts, self.counts)]
 
     @property
     def askers(self) -> I64:
-        """Return (counts.sum(),): the cell in which each of `ordinals` was met."""
+        """Return (counts.sum(),): the cell of each of `ordinals`."""
         return np.repeat(self.cells, self.counts)

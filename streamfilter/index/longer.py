@@ -1,19 +1,21 @@
-"""Longer keys: where a document is listed whose bucket is full.
+"""Longer keys (bucket overflow): under which key a document is listed if its bucket is full.
 
-A cap bounds the work, but a bucket that only counts what comes later is blind to it: whoever
-sends enough variants of a text first hides the text. So a full bucket becomes more selective
-instead: later documents are listed under a longer key, made of the full bucket's key and some
-more slots of the signature, and when that bucket is full, too, under a longer one still (an idea
-of LSH Forest: Bawa, Condie, Ganesan 2005). Variants of one text have little in common with each
-other, so these buckets stay small, and nobody reads them whose bucket is not full.
+A bucket has a cap, which bounds the work of a look-up. If later documents were only counted,
+an attacker could hide a text by sending many variants of it first. So later documents are listed
+under a longer key: the full bucket's key and some more slots of the signature. If that bucket
+is full too, the key gets longer again. The idea comes from LSH Forest (Bawa, Condie, Ganesan
+2005). Variants of one text agree in few further slots, so these buckets stay small. A longer
+key is read only if the shorter bucket is full.
 
-Slots are taken from behind the band's own, round and round the signature. They are the stored
-bytes, so a restore makes the same keys. The key that they are mixed onto is secret already.
+The further slots follow the band's own slots and wrap around at the end of the signature. They
+are stored bytes, so a restore computes the same keys. They are mixed into a key that is secret
+already.
 
-Residue: with one band "behind its own" is slot 0, its own first one, and a record of one field
-has no other slots at all. Their members agree in those slots, so a step that takes only them does
-not split: it is room for more of the same. At 128 slots and the default
-recall only a threshold of 1 plans one band; other slots would change the keys of stored indexes.
+Limit: a scheme with one band wraps around to the band's own first slot, and a record of one field
+has no other slots. The members of the bucket agree in those slots. A step that takes only such
+slots does not divide them: it only makes room for more. With 128 slots and the default recall, a
+single band is planned only for a threshold of 1. Other slots would change the keys of stored
+indexes.
 """
 
 from __future__ import annotations
@@ -24,28 +26,28 @@ from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.similarity.columns import I64, U8, U64
 
 STEPS = (2, 2, 2, 3, 3, 6)
-"""Slots that each longer key has in addition. A pair of similarity s goes along with each with
-probability s ** step. Short steps keep a document under the shortest key that has room for it: its
-copies share a key of 12 slots two and a half times as often as one of 18."""
+"""Slots that each longer key adds. A pair of similarity s still shares the key after a step of n
+slots with probability s ** n. Steps are short, so that a document is listed under the shortest key
+that has room. Its copies share a key of 12 slots 2.5 times as often as one of 18 slots."""
 
 DEPTH = len(STEPS)
 
 ROOM = 4
-"""A longer key's bucket lists so many times the square of what the others list, and at most 255
-(the default of 8 gives 255): what it holds is rarer, and a document that finds no place under a
-longer key either loses more than one that does at first."""
+"""The cap of a longer key's bucket is `ROOM` times the square of the normal cap, at most 255. The
+default cap of 8 gives 255. The cap is higher because members of such a bucket are rarer. Also, a
+document that has no place there either loses the key altogether."""
 
 WEIGHTS = (6, 8, 10, 12, 15, 18, 24)
-"""What it says for a pair to share a key that is so many steps long: of six slots at first, the
-slots that are seen to agree."""
+"""Evidence of a shared key for a pair, by the number of steps: the count of slots that agree, for
+bands of six slots."""
 
 _WORD = 8
-_OFFSET = np.uint64(0x9E3779B97F4A7C15)  # else 0 and no slots would stay 0
+_OFFSET = np.uint64(0x9E3779B97F4A7C15)  # without it, key 0 and slots of 0 would give key 0
 _FACTORS = (np.uint64(0xD6E8FEB86659FD93), np.uint64(0x9FB21C651E98DF25))
 
 
 def cap_at(cap: int, depth: int) -> int:
-    """Return how many documents a bucket *depth* steps down lists, if the others list *cap*."""
+    """Return the cap of buckets whose keys are *depth* steps longer; the shortest have *cap*."""
     return cap if not depth else min(ROOM * cap * cap, BUCKET_CAP_MAX)
 
 
@@ -54,10 +56,10 @@ def longer(keys: U64, signatures: U8, columns: I64, *, bands: int, depth: int) -
 
     Args:
         keys: (p,) keys of full buckets.
-        signatures: (p, k) the signatures of the documents that have them.
-        columns: (p,) which of the document's band keys each began as.
-        bands: How many of these there are.
-        depth: Of the result, from 1.
+        signatures: (p, k) the signatures of the documents that have these keys.
+        columns: (p,) the band column that each key comes from.
+        bands: The number of bands.
+        depth: Length of the result in steps, from 1.
     """
     slots, step = signatures.shape[1], STEPS[depth - 1]
     begins = (columns + 1) * slots // bands + sum(STEPS[: depth - 1])
@@ -68,9 +70,9 @@ def longer(keys: U64, signatures: U8, columns: I64, *, bands: int, depth: int) -
 
 
 def mixed_with(keys: U64, words: U64) -> U64:
-    """Return a new key for each key and word: of one key, different words give different keys."""
+    """Return a new key for each key and word; with one key, different words give different keys."""
     mixed = (keys ^ words) + _OFFSET
-    for factor in _FACTORS:  # an odd factor and a shift: each a bijection
+    for factor in _FACTORS:  # odd factors and shifts are bijections
         mixed *= factor
         mixed ^= mixed >> np.uint64(32)
     return mixed

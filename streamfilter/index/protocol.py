@@ -1,14 +1,14 @@
-"""What the pipeline asks of an index, whatever keeps it: RocksDB or a plain dictionary.
+"""The interface of an index. RocksDB and a plain dictionary implement it.
 
-An index maps a 64-bit key (a band key, or the folded content fingerprint, which behaves as
-one more band) to a bucket: the ordinals of the first documents that had it; those that came
-later are listed under longer keys (`index.longer`). It maps an ordinal to what is remembered of
-that document. Reading changes nothing; `apply` writes one
-batch and the log position it came from, atomically.
+An index has two maps. The first maps a 64-bit key to a bucket: the ordinals of the oldest
+documents with that key. A key is a band key, or the folded content fingerprint, which is treated
+as one more band. When a bucket is full, later documents are listed under longer keys
+(`index.longer`). The second map leads from an ordinal to the stored document. Reading changes
+nothing. `apply` atomically writes one batch and the changelog position it came from.
 
-An index that forgets is cut into windows. Each is an index of its own documents, with buckets
-and longer keys that know of no other window's: so a window goes as a whole, and what is left is
-to the byte what an index holds that began with the oldest window left.
+An index that forgets is divided into windows. Each window indexes only its own documents: no
+bucket or longer key is shared between windows. So a window is dropped as a whole. The rest is
+byte for byte the index that one would have built by starting with the oldest window left.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ from streamfilter.model import BatchMark, Positions, Window
 from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags, distinct
 
 WINDOWS_MAX = 5
-"""Alive at a time: each costs every probe a look."""
+"""Windows that may be alive at a time. Every probe reads each of them."""
 
 FAINT_BELOW = 4
-"""Of 16 bands of 6 slots, a copy of similarity .84 meets 3 with probability .73, and 4 with .82."""
+"""A document in fewer bands counts as faint: its near-duplicates may be missed.
+
+A copy of similarity .84 shares a key of at least one of 3 bands (of 6 slots each) with probability
+.73, and of at least one of 4 bands with probability .82.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What the index remembers of n documents, as columns; row i is one document."""
+    """The stored data of n documents, as columns; row i is one document."""
 
     ordinals: I64
     """(n,) place in the order of judgement."""
@@ -44,9 +48,9 @@ class Documents:
     offsets: I64
     """(n,) offset in that partition (for files: line number)."""
     timestamps: I64
-    """(n,) milliseconds since the epoch as the record had it (stored with a second's precision)."""
+    """(n,) the record's timestamp, milliseconds since the epoch (stored in whole seconds)."""
     contents: Contents
-    """What they are compared by; an unsigned (too short) document has a set of 0 tokens."""
+    """The data that is compared; an unsigned (too short) document has a set of 0 tokens."""
 
     def __len__(self) -> int:
         return len(self.ordinals)
@@ -54,46 +58,53 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """What a probe found: for n documents and c key columns, each bucket's ordinals in order."""
+    """The answer of a probe: for n documents and c key columns, each bucket's ordinals in order.
+
+    Two documents, two columns. Document 0 has the keys A and B, document 1 has the keys A and C.
+    Bucket A lists the ordinals 3 and 7, bucket B lists 5, and bucket C does not exist:
+
+        pool 3 7 5 | counts (2 1), (2 0) | starts (0 2), (0 0)
+    """
 
     counts: U8
     """(n, c) ordinals in the bucket of document i's key in column j (0: no bucket)."""
     starts: I64
-    """(n, c) where they begin in the pool; equal keys share a list."""
+    """(n, c) where the ordinals begin in the pool; equal keys share a list."""
     pool: I64
     """The buckets' ordinals, each bucket's oldest first."""
     overflows: I64
-    """(n, c) how many documents the bucket has turned away."""
+    """(n, c) how many documents did not fit into the bucket."""
     deeper: tuple[Level, ...] = ()
-    """What full buckets turned away, by the length of the key (`index.longer`), if asked for."""
+    """The buckets of longer keys, by the length of the key (`index.longer`). Filled only if the
+    probe had signatures."""
     older: tuple[Buckets, ...] = ()
-    """The same of the windows before, the oldest first: the rest is of the newest one alone, in
-    whose buckets what is being judged will be listed."""
+    """The answers of the older windows, the oldest first. All other fields are of the newest
+    window: the judged documents will be listed in its buckets."""
 
     @property
     def windows(self) -> tuple[Buckets, ...]:
-        """Return what was found in each window, the oldest first."""
+        """Return the answer of each window, the oldest first."""
         return (*self.older, self)
 
     def after(self, older: Sequence[Buckets]) -> Buckets:
-        """Return the same, with what was found in the windows before beside it."""
+        """Return this answer with the answers of the *older* windows added."""
         return replace(self, older=tuple(older))
 
     def aged(self) -> Buckets:
-        """Return the same to one that begins a window: in its own there is nothing yet."""
+        """Return this answer as an older window's, behind the empty answer of a new window."""
         zeros = np.zeros(self.counts.shape, np.int64)
         nothing = Buckets(np.zeros_like(self.counts), zeros, self.pool[:0], zeros)
         return nothing.after((*self.older, self.after(())))
 
     @property
     def full(self) -> Flags:
-        """Return (n, c): True where the bucket has turned documents away."""
+        """Return (n, c): True where documents did not fit into the bucket."""
         full: Flags = self.overflows > 0
         return full
 
     @property
     def shortest(self) -> Level:
-        """Return the buckets that list somebody, as those of longer keys are told."""
+        """Return the non-empty buckets of the shortest keys, as a `Level` of depth 0."""
         cells = np.flatnonzero(self.counts)
         counts, starts, overflows = (
             column.reshape(-1)[cells].astype(np.int64)
@@ -103,32 +114,33 @@ class Buckets:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Return all that was found in all windows.
+        """Return the levels of all windows.
 
-        Their lists are not cut to one bucket's cap: an old window's full bucket would hide from
-        view what later ones list under the same key, and there they have no longer key to go to.
+        The lists of several windows together may exceed one bucket's cap. They are not cut to it.
+        A full bucket of an old window would otherwise hide documents that a later window lists
+        under the same key. In that later window they have no longer key.
         """
         return tuple(level for each in self.windows for level in (each.shortest, *each.deeper))
 
     def levels_beside(self, copies: Copies) -> tuple[Level, ...]:
-        """Return all that was found under the keys of bands, and *copies* for the last column."""
+        """Return the levels of all band keys, and *copies* as the level of the last column."""
         columns = self.counts.shape[1]
         return (*(level.of_bands(columns) for level in self.levels), copies.level(columns))
 
     @property
     def ordinals(self) -> I64:
-        """Return (counts.sum(),): whom the shortest keys list, row by row, column by column."""
+        """Return (counts.sum(),): the ordinals under the shortest keys, by row, then column."""
         return self.shortest.ordinals
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Stored documents that have the very text of documents of a batch: one pair in each row."""
+    """Pairs of a document of a batch and a stored document with exactly the same text."""
 
     rows: I64
-    """(p,) of the batch."""
+    """(p,) rows of the batch."""
     ordinals: I64
-    """(p,) of the stored ones."""
+    """(p,) ordinals of the stored documents."""
 
     @classmethod
     def joined(cls, parts: Sequence[Copies]) -> Copies:
@@ -137,7 +149,7 @@ class Copies:
         return cls(rows, np.concatenate([part.ordinals for part in parts]))
 
     def level(self, columns: int) -> Level:
-        """Return them as the answers to who asked in the last of so many *columns*."""
+        """Return the pairs as the level of the last of *columns* columns."""
         order = np.argsort(self.rows, kind="stable")
         rows = distinct(self.rows)
         counts = np.bincount(np.searchsorted(rows, self.rows), minlength=len(rows))
@@ -147,7 +159,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an index has come: stored in the same WriteBatch as the entries it speaks of."""
+    """The position of an index, stored in the same WriteBatch as the entries it describes."""
 
     changelog_offset: int = -1
     """Offset of the last applied changelog record; -1 before the first (always, for files)."""
@@ -159,7 +171,7 @@ class Progress:
     next_ordinal: int = 0
     highest_timestamp: int = -1
     horizon: int = 0
-    """Documents below this ordinal are forgotten, also those that are still stored. Never falls."""
+    """Documents below this ordinal are forgotten, even if they are still stored. Never falls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,31 +180,31 @@ class Additions:
 
     documents: Documents
     keys: U64
-    """(n, c) the documents' keys: bands first, folded fingerprint last. An unsigned document's
-    band columns are 0 and are not written: the sizes of their sets tell."""
+    """(n, c) the documents' keys: bands first, folded fingerprint last. In an unsigned document
+    (set size 0) the band columns are 0 and are not written."""
     buckets: Buckets | None = None
-    """What a probe of exactly these keys just found in the newest window, so that apply need not
-    read again; None means apply reads them itself (restore)."""
+    """The answer of a probe of exactly these keys, read just before from the newest window. It
+    saves a second read. With None, `apply` reads the buckets itself (restore)."""
     always: int = 1
-    """How many of the last key columns every document has; the others, its bands, only a signed
-    one has. Only the buckets of bands go on under longer keys."""
+    """How many of the last key columns every document has. The other columns are bands, which only
+    a signed document has. Only the buckets of bands continue under longer keys."""
     records: Sequence[bytes] | None = None
-    """What `format.encode_documents` makes of them, from who has written it elsewhere too; None
-    means apply makes it itself."""
+    """The output of `format.encode_documents`, if the caller already has it. With None, `apply`
+    encodes the documents itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """Documents that the index shall forget."""
+    """Documents to remove from the index."""
 
     ordinals: I64
-    """(n,) distinct; one that is not stored is passed over."""
+    """(n,) distinct; an ordinal that is not stored is ignored."""
     keys: U64
-    """(n, c) the keys that they were added with; one that was not written is passed over."""
+    """(n, c) the keys that the documents were added with; a key that was not written is ignored."""
     signatures: U8
-    """(n, k) of the documents: their longer keys are made of them."""
+    """(n, k) the documents' signatures, from which their longer keys are computed."""
     ids: Sequence[str]
-    """As they were added."""
+    """The ids that the documents were added with."""
     always: int = 1
     """As in `Additions`."""
 
@@ -201,9 +213,9 @@ class Removals:
 class Changes:
     """One atomic write: what a batch adds and removes, its mark(s), and the new progress.
 
-    Removals come before additions. A forgotten ordinal is never given to another document. Each
-    document and each mark belongs to one window, by its number; what belongs to a window that is
-    gone adds nothing. A window is gone once the horizon has reached the first ordinal of the next.
+    Removals are applied before additions. A forgotten ordinal is never reused. The number of a
+    document or a mark decides which window it belongs to. A document or mark of a dropped window
+    is not added. A window is dropped when the horizon reaches the first ordinal of the next one.
     """
 
     progress: Progress
@@ -211,32 +223,33 @@ class Changes:
     marks: tuple[BatchMark, ...] = ()
     removals: Removals | None = None
     opens: Window | None = None
-    """The next window, which begins with this write; one that is known already is passed over. An
-    index that holds nothing begins with it, whatever its number."""
+    """The next window, which begins with this write. A window that already exists is ignored. An
+    empty index begins with this window, whatever its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a write did, for the metrics: the core itself measures nothing."""
+    """Counts of one write, for the metrics: the core itself measures nothing."""
 
     documents: int = 0
     """Documents added (a known ordinal adds nothing and is not counted)."""
     longer: int = 0
-    """Keys of documents that are listed under a longer key, because the bucket was full."""
+    """Keys under which a document is listed only in longer form, because the bucket was full."""
     overflows: int = 0
-    """Keys of documents that are listed nowhere, because the longest key's bucket was full."""
+    """Keys under which a document is not listed, because the longest key's bucket was full."""
     faint: int = 0
-    """Documents listed for fewer than `FAINT_BELOW` of their bands: copies may not meet them."""
+    """Documents listed for fewer than `FAINT_BELOW` of their bands: copies may be missed."""
     unlisted: int = 0
-    """Those of them that are listed for none: no near-duplicate ever meets them."""
+    """Documents listed for none of their bands: no near-duplicate of them is found. They count in
+    `faint` too."""
     removed: int = 0
-    """Documents forgotten by themselves."""
+    """Documents forgotten one by one (`Removals`)."""
     expired: int = 0
     """Documents that the horizon has passed."""
 
 
 Meets = Callable[[I64, I64], Flags]
-"""Rows of a batch and ordinals, (p,) each → whether the one may meet the other."""
+"""Rows of a batch and ordinals, (p,) each → whether the row may be compared with the ordinal."""
 
 
 class Readable(Protocol):
@@ -244,19 +257,19 @@ class Readable(Protocol):
 
     @property
     def bucket_cap(self) -> int:
-        """Return how many ordinals a bucket lists before it turns newcomers away."""
+        """Return how many ordinals a bucket of the shortest keys lists at most."""
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
-        """Return the buckets of *keys*, and with *signatures* what full ones turned away."""
+        """Return the buckets of *keys*, and with *signatures* those of the longer keys too."""
 
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents under *ordinals*."""
 
     @property
     def progress(self) -> Progress:
-        """Return how far the index has come, and what it has forgotten."""
+        """Return the index's position and its horizon."""
 
 
 class Index(Protocol):
@@ -264,28 +277,29 @@ class Index(Protocol):
 
     @property
     def bucket_cap(self) -> int:
-        """Return how many ordinals a bucket lists before it turns newcomers away."""
+        """Return how many ordinals a bucket of the shortest keys lists at most."""
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
         """Return the buckets of *keys* (n, c); where *present* (n, c) is False, nothing is read.
 
-        With the documents' *signatures* (n, k), all columns but the last are of bands, and what
-        their full buckets turned away is told, too.
+        With the documents' *signatures* (n, k), all columns but the last are bands. Where the
+        bucket of a band is full, the buckets of the longer keys are returned too.
         """
 
     def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
-        """Return stored documents that have one of n texts, word for word.
+        """Return stored documents whose text equals one of n texts.
 
-        If the text may meet any such document, there is at least one pair. A filter's index never
-        holds two that one text may meet: the second was withheld.
+        If a text may be compared with any such document, at least one pair is returned for it. A
+        filter's index never holds two that the same text may be compared with, because the second
+        was withheld.
 
         Args:
-            keys: (n,) the folded fingerprints, which other texts may share.
+            keys: (n,) the folded fingerprints; different texts may share one.
             asked: (n,) where it is False, nothing is read.
-            fingerprints: (n, 16) all of them, which nobody else has.
-            meets: whom each may meet: a stored document may be forgotten.
+            fingerprints: (n, 16) the full fingerprints; different texts have different ones.
+            meets: Which pairs may be compared: a stored document may be forgotten already.
         """
 
     def fetch(self, ordinals: I64) -> Documents:
@@ -293,27 +307,27 @@ class Index(Protocol):
 
     @property
     def ids(self) -> bool:
-        """Return whether documents are found by their ids: decided once, when it is made."""
+        """Return whether the index can find documents by id: decided when it is created."""
 
     def named(self, ids: Sequence[str], most: int) -> list[I64]:
-        """Return under which ordinals the *most* oldest documents of each of *ids* are stored.
+        """Return the ordinals of the *most* oldest stored documents of each of *ids*.
 
-        They rise. Also those that the horizon has passed, as long as they are stored. Only where
-        `ids`.
+        They rise. Documents that the horizon has passed are included as long as they are stored.
+        Call it only if `ids` is true.
         """
 
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of the batch that first judged it."""
 
     def mark(self, number: int) -> BatchMark | None:
-        """Return the mark of the batch *number*; None: its window is gone, or it is to come."""
+        """Return the mark of the batch *number*; None: its window is dropped, or it is to come."""
 
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
 
-        New ordinals rise from write to write, and a full bucket turns away whoever comes later.
-        A bucket that loses a member does not get back those that came when it was full; they
-        stay under their longer keys, and the next newcomer takes the place.
+        New ordinals rise from write to write. A full bucket does not take later documents: they
+        are listed under longer keys. If a bucket loses a member, these documents stay under their
+        longer keys, and the next new document takes the free place.
 
         Raises:
             ValueError: the horizon falls, or the window that opens does not follow the newest or is
@@ -321,18 +335,18 @@ class Index(Protocol):
         """
 
     def prepare(self) -> None:
-        """Do ahead of the write that opens the next window what takes its time (RocksDB: 70 ms)."""
+        """Create the next window's tables before the write that opens it (RocksDB: 70 ms)."""
 
     @property
     def windows(self) -> tuple[Window, ...]:
         """Return the windows that are alive, the oldest first; at least one."""
 
     def drop_owed(self) -> None:
-        """Owe nothing of a write that failed: who calls reads it again, from `progress` on."""
+        """Give up a failed write: the caller reads its input again, from `progress` on."""
 
     @property
     def progress(self) -> Progress:
-        """Return how far the index has come, as last written."""
+        """Return the index's position, as last written."""
 
     def __len__(self) -> int:
         """Return the number of documents that are remembered."""
