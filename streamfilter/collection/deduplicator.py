@@ -73,8 +73,7 @@ def _alone(
 
     @wraps(method)
     def call(self: Deduplicator, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        # Before the lock: a forked child does not have the thread that may have held it.
-        self._holder.refuse_child()
+        self._holder.refuse_child()  # first: a child lacks the thread that may hold the lock
         with self._lock:
             return method(self, *args, **kwargs)
 
@@ -246,10 +245,8 @@ class Deduplicator:
             For each pair, the similar earlier documents, including those of this call.
 
         Raises:
-            TypeError: an item is no pair of an id and a text. The full thousands before it are
-                remembered.
-            ValueError: an id is known already, comes twice, or is no UTF-8. The full thousands
-                before it are remembered.
+            TypeError: an item is no (id, text). The full thousands before it are remembered.
+            ValueError: an id is known already, comes twice, or is no UTF-8; likewise.
         """
         found: list[list[Duplicate]] = []
         pairs = map(given.check_pair, documents)
@@ -330,9 +327,8 @@ class Deduplicator:
     def _in_turn(self, steps: Iterator[R]) -> Iterator[R]:
         """Yield the results of *steps*; each step holds the lock like a call of its own.
 
-        Each step checks that the Deduplicator is still open, because an iterator outlives the call
-        that returned it. The lock is free between steps: otherwise a caller that stops half-way
-        would lock out all others.
+        Each step checks that the Deduplicator is still open. The lock is free between steps:
+        otherwise a caller that stops half-way would lock out all others.
 
         Raises:
             DeduplicatorClosed: the Deduplicator was closed between two steps.

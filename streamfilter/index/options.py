@@ -1,6 +1,6 @@
-"""RocksDB's settings: one place, each with its reason.
+"""RocksDB's settings, with a reason for each.
 
-Measured with batches of 500 documents and 17 keys each by `python -m tests.bench --only index`.
+The figures come from `python -m tests.bench --only index`: batches of 500 documents, 17 keys each.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from rocksdict import (
 )
 
 MIB = 1 << 20
-BLOOM_BITS = 10  # a miss reads a data block in 1 % of the cases
+BLOOM_BITS = 10  # 1 % of the absent keys read a data block
 OPEN_FILES_MAX = 512  # 64 MiB each: 32 GiB of index before a file must be opened again
 FILE_BYTES = 64 * MIB
 BLOCK_BYTES = 4_096
 NEWEST_FILES = 8  # before they are merged into the levels
-BUFFERS_MERGED = 2  # into each of them
-DOCUMENTS_LEVEL_BYTES = 64 * MIB  # about what their newest files hold that are merged at once
-LOG_BYTES = MIB  # RocksDB's own words: a window that begins and goes is worth 10 kB of them
+BUFFERS_MERGED = 2  # into each newest file
+DOCUMENTS_LEVEL_BYTES = 64 * MIB  # about the size of the newest files that are merged at once
+LOG_BYTES = MIB  # RocksDB's text log: a window that begins and is dropped adds 10 kB to it
 LOG_FILES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What one index may take, in bytes, whatever its size on disk."""
+    """RAM that one index may use, in bytes, whatever its size on disk."""
 
     cache_bytes: int = 128 * MIB
     """Blocks, their indexes and Bloom filters, shared by all column families."""
     memtable_bytes: int = 64 * MIB
     """All write buffers together, half of it for band keys."""
     front_bytes: int = 192 * MIB
-    """The front that knows what was never written, allocated as it fills; 0 for none."""
+    """The front (Bloom filter of all written keys), allocated as it fills; 0: no front."""
     share: int = 1
-    """Among how many indexes of this process its open files are shared."""
+    """How many indexes of this process share the limit of open files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The settings of an open database, with the handles that its properties come from."""
+    """The settings of an open database, with the handles that its figures are read from."""
 
     database: Options
     bands: Options
@@ -58,12 +58,12 @@ class Tuning:
 
 
 def tuned(memory: Memory, *, create: bool) -> Tuning:
-    """Return the settings for an index that may take *memory*."""
+    """Return the settings for an index that may use *memory*."""
     cache = Cache(memory.cache_bytes)
     buffers = WriteBufferManager(memory.memtable_bytes, False)
-    # Three quarters of a write are walks in the bands' skip list, and their cache misses grow with
-    # the list: with twice the buffer a write costs a third more. Hashed lists cost a third less
-    # and are sorted when they are flushed: twice the processor time in all, pauses of a second.
+    # Three quarters of a write's time are walks in the bands' skip list. Their cache misses grow
+    # with the list: with twice the buffer, a write costs a third more. Hashed lists cost a third
+    # less, but are sorted at the flush: twice the processor time in all, and pauses of a second.
     buffer_bytes = max(MIB, min(16 * MIB, memory.memtable_bytes // 4))
     return Tuning(
         database=_database(buffers, memory, create=create),
@@ -77,19 +77,20 @@ def tuned(memory: Memory, *, create: bool) -> Tuning:
 
 
 def _database(buffers: WriteBufferManager, memory: Memory, *, create: bool) -> Options:
-    options = Options(raw_mode=True)  # the other mode unpickles what it reads
+    options = Options(raw_mode=True)  # the other mode unpickles the stored bytes
     options.create_if_missing(create)
     options.create_missing_column_families(create)
     options.set_write_buffer_manager(buffers)
-    # These settings are also those of RocksDB's own family `default`, which stays empty. Its
-    # buffer counts all the same: writes resume after a full disk once the largest buffer of any
-    # family is free again, and the default of 64 MiB would keep a small volume stopped for ever.
+    # These settings also apply to RocksDB's own family `default`, which stays empty. Its buffer
+    # size matters nevertheless. After a full disk, writes resume when as much space is free as the
+    # largest buffer of any family. With the default of 64 MiB a small volume might stay stopped.
     options.set_write_buffer_size(MIB)
-    # The log is replayed at start. It would grow until the smallest family fills its buffer.
+    # The log is replayed at start. Without a limit it grows until the smallest family's buffer
+    # is full.
     options.set_max_total_wal_size(memory.memtable_bytes)
     options.set_max_open_files(_open_files(memory.share))
     options.set_max_background_jobs(2)
-    # Else whoever drops a family of a window deletes its files, too: that write waits for it.
+    # Without it, the write that drops a family of a window waits until its files are deleted.
     options.set_avoid_unnecessary_blocking_io(True)
     options.set_max_log_file_size(LOG_BYTES)
     options.set_keep_log_file_num(LOG_FILES)
@@ -98,7 +99,7 @@ def _database(buffers: WriteBufferManager, memory: Memory, *, create: bool) -> O
 
 
 def _open_files(share: int) -> int:
-    """Leave half of the process's file descriptors to Kafka, HTTP and the rest."""
+    """Return the limit of open files: half of the process's descriptors are for Kafka and HTTP."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return OPEN_FILES_MAX
@@ -106,25 +107,25 @@ def _open_files(share: int) -> int:
 
 
 def _bands(cache: Cache, buffer_bytes: int, *, fronted: bool) -> Options:
-    """Return the settings of the buckets: small, in random order, and often asked for in vain."""
+    """Return the settings of the buckets: small, in random order, and often absent when read."""
     table = _table(cache)
     table.set_bloom_filter(BLOOM_BITS, False)
     options = _family(table, buffer_bytes)
-    # Each round merges the newest files with all of the next level. Fewer and larger rounds write
-    # half as much, and what writes less keeps up: at 5 million documents the levels fell behind.
+    # Each compaction merges the newest files with all of the next level. Fewer and larger
+    # compactions write half as much. With more, compaction falls behind at 5 million documents.
     options.set_level_zero_file_num_compaction_trigger(NEWEST_FILES)
     options.set_min_write_buffer_number_to_merge(BUFFERS_MERGED)
     options.set_max_write_buffer_number(BUFFERS_MERGED + 2)
-    # Zeroed sequence numbers are all that compresses, and only the last level has them.
+    # Only zeroed sequence numbers compress, and only the last level has them.
     options.set_compression_type(DBCompressionType.none())
     options.set_bottommost_compression_type(DBCompressionType.lz4())
     if fronted:
-        # The last level's filters would be nine tenths of all and fill the cache. A key that
-        # passes the front reads a block there instead of a filter's part.
+        # The last level's filters would be nine tenths of all filters and fill the cache. Without
+        # them, a key that passes the front reads a data block instead of a filter block.
         options.set_optimize_filters_for_hits(True)
     else:
-        # Spares new keys the walk in the skip list. Behind a front few would ask, and filling it
-        # costs a tenth of a write.
+        # With these filters, new keys need no walk in the skip list. Behind a front few absent
+        # keys are read, and filling the filters costs a tenth of a write.
         options.set_memtable_whole_key_filtering(True)
         options.set_memtable_prefix_bloom_ratio(0.2)
     return options
@@ -133,13 +134,14 @@ def _bands(cache: Cache, buffer_bytes: int, *, fronted: bool) -> Options:
 def _documents(cache: Cache, buffer_bytes: int) -> Options:
     """Return the settings of the records: large, written in the order of their ordinals."""
     table = _table(cache)
-    # The stamp of each write makes every new file begin before all ordinals. So an old record is
-    # asked of all of them: the filters say no at once (a fifth of a read at 5 million documents).
+    # The stamp of each write makes every new file's key range begin before all ordinals. So a read
+    # of an old record must check all new files. The filters skip them at once (without filters:
+    # a fifth of a read's time at 5 million documents).
     table.set_bloom_filter(BLOOM_BITS, False)
     options = _family(table, buffer_bytes)
-    options.set_optimize_filters_for_hits(True)  # who asks for a record knows that it is there
-    # And each round of merging writes all of the first level again. Below it files of other
-    # ordinals are moved as they are: the smaller it is, the less is written.
+    options.set_optimize_filters_for_hits(True)  # only records that exist are read
+    # Because of the stamp, each compaction also writes all of the first level again. Below it,
+    # files of other ordinals are moved unchanged. So a smaller first level means less writing.
     options.set_max_bytes_for_level_base(DOCUMENTS_LEVEL_BYTES)
     return options
 
@@ -147,13 +149,13 @@ def _documents(cache: Cache, buffer_bytes: int) -> Options:
 def _table(cache: Cache) -> BlockBasedOptions:
     table = BlockBasedOptions()
     table.set_block_cache(cache)
-    # A read of a document or a bucket wants one block, and rarely a neighbour's.
+    # A read of a document or a bucket needs one block, and rarely its neighbour.
     table.set_block_size(BLOCK_BYTES)
     table.set_format_version(5)
-    # Filters and indexes count against the cache: memory stays bounded as the index grows. Whole,
-    # a filter has 4 MB, more than one of the cache's 64 parts has room for: it would be read from
-    # the disk again with every probe (seen at 500,000 documents: 700 us a document). In parts of
-    # a block's size they come and go as blocks do.
+    # Filters and indexes count against the cache, so memory stays bounded as the index grows. A
+    # whole filter has 4 MB, more than one of the cache's 64 shards can hold. It would be read from
+    # the disk with every probe. Divided into parts of a block's size, filters are cached like
+    # blocks.
     table.set_cache_index_and_filter_blocks(True)
     table.set_index_type(BlockBasedIndexType.two_level_index_search())
     table.set_partition_filters(True)

@@ -1,12 +1,12 @@
 """The index on RocksDB: a cache of the committed changelog that survives the process.
 
-A probe is one read of the sorted, distinct keys of a whole micro-batch in each window. An apply is
-one WriteBatch over all families: buckets, documents, marks and progress together, so that after a
-crash the database holds the effect of a prefix of the changelog and knows which.
+A probe reads the sorted, distinct keys of a whole micro-batch with one read per window. An apply is
+one WriteBatch over all families: buckets, documents, marks and progress together. So after a crash
+the database holds the effect of a prefix of the changelog, and the progress says which prefix.
 
-The same WriteBatch says which windows are alive. Only then are the families of a window dropped
-that is none of them any more, one with each write: a crash in between leaves families of which the
-stored progress knows nothing, and the next opening drops them.
+The same WriteBatch says which windows are alive. After it, the families of a window that is not
+alive any more are dropped, one with each later write. After a crash in between, families remain
+that the stored progress does not name. They are dropped when the index is opened again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ NOTHING: I64 = np.zeros(0, np.int64)
 
 
 class RocksIndex(HasStoredProgress):
-    """`streamfilter.index.protocol.Index` on a database directory that nobody else writes."""
+    """`streamfilter.index.protocol.Index` on a database directory that it alone writes."""
 
     def __init__(
         self,
@@ -71,15 +71,15 @@ class RocksIndex(HasStoredProgress):
         ids: bool = False,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """Open the database at *path*; `opening.open_index` also guards what it belongs to.
+        """Open the database at *path*; `opening.open_index` also checks its identity.
 
         Args:
             path: RocksDB's own directory.
             slots: Length of a signature.
-            bucket_cap: Ordinals a bucket lists before it only counts, 1 to 255.
+            bucket_cap: Ordinals that a bucket lists at most, 1 to 255.
             memory: Bounds in bytes.
-            create: Make a new database instead of refusing when there is none.
-            ids: Of a new one: documents will be found by their ids, too.
+            create: Make a new database, instead of raising an error if there is none.
+            ids: For a new database: documents can be found by id too.
             on_close: Called once, after the database has been released.
         """
         self._slots = slots
@@ -93,7 +93,7 @@ class RocksIndex(HasStoredProgress):
             self._fronts = Fronts(self._store, memory.front_bytes)
             self._use(self._tables_of(self.windows))
             self._highest = max(tables.highest() for tables in self._tables)
-            if not self._standing.held:  # it was written before that was stored: counted once
+            if not self._standing.held:  # older versions did not store it: count once
                 held = tuple(each.stored(0, self._highest + 1) for each in self._tables)
                 self._standing = replace(self._standing, held=held)
         except BaseException:
@@ -106,19 +106,19 @@ class RocksIndex(HasStoredProgress):
         return [WindowTables(self._store, each, absence=fronts[each]) for each in alive]
 
     def _use(self, tables: list[WindowTables]) -> None:
-        """Let *tables* be those that are read and written; their fronts learn of every write."""
+        """Read and write *tables* from now on; their fronts are updated by every write."""
         self._tables = tables
         self._fronts.keep({each.window: each.absence for each in tables if each.absence})
 
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
-        """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
+        """Return the buckets of *keys* (n, c); *signatures*: those of the longer keys too."""
         self._refuse_while_owing()
         return probe_all(self._tables, keys, present, signatures)
 
     def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
-        """Return stored documents that have one of n texts, word for word."""
+        """Return stored documents whose text equals one of n texts."""
         return copies(self, keys, asked, fingerprints, meets)
 
     def fetch(self, ordinals: I64) -> Documents:
@@ -128,11 +128,11 @@ class RocksIndex(HasStoredProgress):
 
     @property
     def ids(self) -> bool:
-        """Return whether documents are found by their ids."""
+        """Return whether the index can find documents by id."""
         return self._store.ids
 
     def named(self, ids: Sequence[str], most: int) -> list[I64]:
-        """Return under which ordinals the *most* oldest documents of each of *ids* are stored."""
+        """Return the ordinals of the *most* oldest stored documents of each of *ids*."""
         self._refuse_while_owing()
         return named_in(self._tables, ids, most)
 
@@ -143,7 +143,7 @@ class RocksIndex(HasStoredProgress):
         return [next((mark for mark in marks if mark), None) for marks in zip(*found, strict=True)]
 
     def mark(self, number: int) -> BatchMark | None:
-        """Return the mark of a batch, None if its window is gone."""
+        """Return the mark of a batch, None if its window is dropped."""
         self._refuse_while_owing()
         place = owner(self.windows, number)
         return self._tables[place].mark(number) if place >= 0 else None
@@ -152,10 +152,10 @@ class RocksIndex(HasStoredProgress):
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
 
         Raises:
-            DiskFull: nothing was written. Until these very changes are applied, or somebody
-                reads them again (`drop_owed`), reads are refused: what Kafka has promised must be
-                seen by the next verdict.
-            ValueError: as the protocol says.
+            DiskFull: nothing was written. Reads are refused until the same changes are applied, or
+                the caller gives them up and reads their input again (`drop_owed`). The next
+                verdict must see every batch that is committed in Kafka.
+            ValueError: see `protocol.Index.apply`.
         """
         if self._owed is not None and self._owed[0] != changes.progress:
             self._refuse_while_owing()
@@ -185,7 +185,7 @@ class RocksIndex(HasStoredProgress):
         return applied
 
     def _begun(self, alive: Windows) -> list[WindowTables]:
-        """Return the tables of the windows that are *alive*, of which one may be new."""
+        """Return the tables of the windows that are *alive*; one window may be new."""
         newest = alive[-1].number
         if newest > self.windows[-1].number:
             self._store.add_window(newest)
@@ -193,17 +193,17 @@ class RocksIndex(HasStoredProgress):
         return self._tables_of(alive)
 
     def prepare(self) -> None:
-        """Make the families of the next window: some 70 ms, else spent by the write it opens."""
+        """Make the families of the next window (70 ms), to save this time in the write."""
         self._store.add_window(self.windows[-1].number + 1)
 
     def drop_owed(self) -> None:
-        """Owe nothing of a write that failed: who calls reads it again, from `progress` on."""
+        """Give up a failed write: the caller reads its input again, from `progress` on."""
         self._owed = None
 
     def _entries(
         self, changes: Changes, tables: list[WindowTables]
     ) -> tuple[Entries, Applied, StoredProgress]:
-        """Return what *changes* put into the *tables*, its counts, and what stands thereafter."""
+        """Return the entries of *changes* for the *tables*, their counts, and the new progress."""
         entries, alive = Entries(), tuple(each.window for each in tables)
         additions, removals = self._unknown(changes, tables), self._stored(changes.removals)
         added = additions.documents.ordinals if additions else NOTHING
@@ -248,9 +248,9 @@ class RocksIndex(HasStoredProgress):
     def _passed(self, tables: list[WindowTables], horizon: int) -> int:
         """Return how many documents the oldest of *tables* holds that lie before *horizon*.
 
-        A horizon may jump, by tens of millions of documents after a rest. Whoever waits for the
-        write waits for this, so only the window that it falls into is read, and of that the smaller
-        side.
+        A horizon may jump by tens of millions of documents after a pause, and each write waits for
+        this count. So only the window that contains the horizon is read, and only the smaller side
+        of it.
         """
         oldest, held = tables[0], self._held.get(tables[0].window, 0)
         begin, known = oldest.window.first_ordinal, 0
@@ -270,7 +270,7 @@ class RocksIndex(HasStoredProgress):
         rising = bool((np.diff(ordinals) > 0).all())
         oldest = max(self._highest + 1, tables[0].window.first_ordinal)
         if rising and ordinals[0] >= oldest:
-            return additions  # the only case outside of a repeated restore: no read at all
+            return additions  # the only case outside of a repeated restore: nothing is read
         distinct, first = np.unique(ordinals, return_index=True)
         alive = distinct >= tables[0].window.first_ordinal
         distinct, first = distinct[alive], first[alive]
@@ -278,7 +278,7 @@ class RocksIndex(HasStoredProgress):
         return subset(additions, fresh) if len(fresh) else None
 
     def _stored(self, removals: Removals | None) -> Removals | None:
-        """Return those that there is something to remove of."""
+        """Return the removals of documents that are stored, in rising order of ordinals."""
         if removals is None:
             return None
         order = np.argsort(removals.ordinals)
@@ -301,7 +301,7 @@ class RocksIndex(HasStoredProgress):
         yield "progress", b"", encode_standing(self._standing)
 
     def fact(self, name: str) -> bytes | None:
-        """Return what `remember` stored under *name*."""
+        """Return the value that `remember` stored under *name*."""
         return self._store.get(META, [fact_key(name)])[0]
 
     def remember(self, name: str, value: bytes) -> None:
@@ -315,7 +315,7 @@ class RocksIndex(HasStoredProgress):
         return self._store.properties() | self._fronts.properties()
 
     def disk(self) -> tuple[int, int]:
-        """Return the bytes that the index occupies, and those left on its file system."""
+        """Return the bytes that the index occupies, and the bytes free on its file system."""
         return space_of(self._store.path)
 
     def oldest_timestamp(self) -> int:

@@ -1,8 +1,8 @@
-"""An open RocksDB database: families of sorted bytes, read by list and written by batch.
+"""An open RocksDB database: column families of sorted bytes, read by list and written by batch.
 
-Everything that touches rocksdict's objects is here, with what was learnt about them:
-an iterator ends silently at a corrupt block unless its status is asked; the lock stays as long
-as any handle or iterator lives; a list of keys is read without the interpreter's lock.
+All code that touches rocksdict's objects is here. They have three traits to know. An iterator ends
+silently at a corrupt block: only its status shows the error. RocksDB's lock is held as long as any
+handle or iterator exists. A list of keys is read without the interpreter's lock (GIL).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from streamfilter.index.options import Memory, Tuning, tuned
 from streamfilter.killpoints import kill_point
 
 FLUSH_FILES_MAX = 16
-"""RocksDB slows writers down, and lets a flush wait, from 20 files of the newest level on."""
+"""RocksDB slows down writes, and delays a flush, from 20 files in the newest level on."""
 
 STAMP = b"\0"
-"""A key that every write sets, in every family, to the same rising number: see `Database`."""
+"""A key that every write sets in every family to the same rising number: see `Database`."""
 
 _SUMMED = (
     "estimate-num-keys",
@@ -53,12 +53,12 @@ _SHARED = (
 class Database:
     """One open database directory. Only reads may come from several threads.
 
-    RocksDB flushes family by family, and opens a database whose MANIFEST lost its end without a
-    word: one family is then older than the other (seen: full progress, no buckets). So each write
-    leaves the same stamp in all families, and families with different stamps are refused.
+    RocksDB flushes each family on its own. If the MANIFEST lost its end, RocksDB opens the
+    database without an error, and one family is older than another: full progress, no buckets.
+    So each write puts the same stamp into all families. Families with different stamps are refused.
 
-    The stored progress says which windows are alive; families of others are what a crash left of a
-    window that was about to begin, or to go. They are dropped at opening.
+    The stored progress says which windows are alive. Families of other windows are left over from
+    a crash while a window was created or dropped. They are dropped at opening.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Database:
         windows: Sequence[int] = (0,),
         ids: bool = False,
     ) -> None:
-        """Open *path*, made new, with *windows* and perhaps *ids*, if *create* is True.
+        """Open *path*; with *create*, make a new database with *windows* and, if wanted, *ids*.
 
-        With *notes*, an empty directory for RocksDB's notes, it is only read, without its
-        lock, while another process may write it. What is then seen is how it was at opening.
+        With *notes*, an empty directory for RocksDB's own notes, it is opened read-only, without
+        its lock, while another process may write it. Reads return the state at opening.
 
         Raises:
-            IndexFault: it is locked, damaged or missing, or a forked child opens it.
+            IndexFault: the database is locked, damaged or missing, or a forked child opens it.
         """
         begin_threads(path)
         self.path = path
@@ -85,7 +85,7 @@ class Database:
         access = AccessType.read_write()
         if notes is not None:
             access = AccessType.secondary(str(notes))
-            # The owner deletes files that it has merged; an open one can still be read.
+            # The owner deletes files that it has merged; a file that is open can still be read.
             self._tuning.database.set_max_open_files(-1)
         with rocks_errors(path):
             names = families_of(windows, ids=ids) if create else stored_families(path)
@@ -98,9 +98,9 @@ class Database:
         self.ids = keep_ids(names)
         self._retired: list[str] = []
         self._half_made: set[str] = set()
-        """Families that a full disk let us make, and not drop again."""
+        """Families of a failed `add_window` that could not be dropped yet (full disk)."""
         self._unsure = True
-        """Whether a power cut could still bring back what is retired."""
+        """Whether a power cut could still bring back a state that needs the retired families."""
         try:
             self._stamp = self._settled(windows if create else None, writes=notes is None)
         except BaseException:
@@ -108,7 +108,7 @@ class Database:
             raise
 
     def _settled(self, windows: Sequence[int] | None, *, writes: bool) -> int:
-        """Drop what belongs to no window that is alive, and return the stamp of all the rest."""
+        """Drop the families of windows that are not alive; return the stamp of the others."""
         alive = self._families_of(windows or [each.number for each in self.standing.windows])
         if not self._families.keys() >= set(alive):
             raise IndexDamaged(f"{self.path}: a part of the database is missing")
@@ -122,24 +122,24 @@ class Database:
 
     @property
     def _families(self) -> dict[str, Rdict]:
-        """Return the open families; every use asks here, so that none is a forked child's."""
+        """Return the open families. Every use goes through here, to refuse a forked child."""
         self.holder.refuse_child()
         return self._opened
 
     def abandon(self) -> None:
-        """Leave the database to the parent, in a forked child: it is neither used nor closed."""
+        """In a forked child: keep the objects alive, so that they are neither used nor closed."""
         for each in (*self._opened.values(), *self._handles.values(), self._database):
             never_freed(each)
 
     @property
     def standing(self) -> StoredProgress:
-        """Return how far the database has come, as it is stored."""
+        """Return the stored progress of the database."""
         stored = self.get(META, [STANDING])[0]
         return decode_standing(stored) if stored is not None else StoredProgress()
 
     @property
     def names(self) -> list[str]:
-        """Return the families of the windows that are alive, the facts' first."""
+        """Return the names of the live windows' families; the family of facts comes first."""
         return self._families_of([window.number for window in self.standing.windows])
 
     def _families_of(self, numbers: Sequence[int]) -> list[str]:
@@ -150,13 +150,13 @@ class Database:
         return Families.of(number, ids=self.ids)
 
     def add_window(self, number: int) -> None:
-        """Make the families of a window that is about to begin, if they are not there."""
+        """Make the families of a window that is about to begin, if they do not exist."""
         self._drop_half_made()
         made = [name for name in self.families(number).names if name not in self._families]
         try:
             self._make(made)
         except IndexFault:
-            self._half_made |= self._families.keys() & made  # else the next try took them for whole
+            self._half_made |= self._families.keys() & made  # they must not pass for complete ones
             with suppress(IndexFault):
                 self._drop_half_made()
             raise
@@ -177,21 +177,21 @@ class Database:
                 batch.put(STAMP, self._stamp.to_bytes(8, "big"))
             self._database.write(batch)
             for name in made:
-                self._families[name].flush(True)  # for `log_gaps`: it needs all logs from here on
+                self._families[name].flush(True)  # `log_gaps` needs all logs from here on
 
     def retire(self, number: int) -> None:
-        """Give the families of a window that is no longer alive to `drop_retired`."""
+        """Queue the families of a window that is not alive any more for `drop_retired`."""
         self._retired += self.families(number).names
         self._unsure = True
 
     def drop_retired(self) -> None:
-        """Drop one family of those that were retired: some milliseconds each.
+        """Drop one of the retired families, which takes some milliseconds.
 
-        More, if a window is retired by nearly every write: less than one's families are left.
+        If nearly every write retires a window, it drops more: less than one window's are left.
         """
         if not self._retired:
             return
-        if self._unsure:  # what says so must outlive a power cut, too
+        if self._unsure:  # the progress that retired the window must survive a power cut
             with rocks_errors(self.path):
                 self._database.flush_wal(True)
             self._unsure = False
@@ -207,18 +207,18 @@ class Database:
         del self._handles[name], self._families[name]
 
     def get(self, family: str, keys: list[bytes]) -> list[bytes | None]:
-        """Return the values of *keys* (best in rising order), None for the absent ones."""
+        """Return the values of *keys* (rising order is fastest), None for absent keys."""
         if not keys:
             return []
         with rocks_errors(self.path):
-            found = self._families[family].get(cast("Any", keys))  # its stub asks for a mixed list
+            found = self._families[family].get(cast("Any", keys))  # the stub wants a mixed list
         return cast("list[bytes | None]", found)
 
     def write(self, entries: Entries, *, sync: bool = False) -> None:
-        """Write all of *entries* or, whatever happens, none.
+        """Write all of *entries* atomically, or none.
 
-        Without *sync* a power cut may take the last writes, in whole batches from the end: the
-        changelog holds them, and the stored progress tells where to go on.
+        Without *sync*, a power cut may lose the last writes, whole writes from the end. The
+        changelog has them, and the stored progress says where to continue.
         """
         batch, stamp = WriteBatch(raw_mode=True), self._stamp + 1
         for family in self._families:
@@ -237,12 +237,12 @@ class Database:
         """Yield all entries of *family* from *start* on, in the order of their keys.
 
         Raises:
-            IndexDamaged: a block cannot be read; nothing is skipped silently.
+            IndexDamaged: a block cannot be read. Nothing is skipped silently.
         """
         iterator = self._families[family].iter()
         try:
             with rocks_errors(self.path):
-                iterator.seek(start)  # behind the stamp, which sorts before all keys
+                iterator.seek(start)  # after the stamp, which sorts before all keys
             while iterator.valid():
                 yield iterator.key(), iterator.value()
                 iterator.next()
@@ -257,15 +257,15 @@ class Database:
         Raises:
             IndexDamaged: a block cannot be read; nothing is skipped silently.
         """
-        reading: Any = ReadOptions()  # its stub forgets the argument
-        reading.fill_cache(False)  # what is read once must not push out what is read often
+        reading: Any = ReadOptions()  # the stub lacks the argument
+        reading.fill_cache(False)  # blocks that are read once must not evict blocks in use
         found: Any = None
         behind = self._families[family].iter()
         try:
             with rocks_errors(self.path):
                 found = self._families[family].keys(from_key=start, read_opt=reading)
                 keys = cast("list[bytes]", list(islice(found, count)))
-                # That ends silently at what it cannot read, which a look behind its end tells.
+                # That call ends silently at an unreadable block: the status of a seek there shows.
                 behind.seek(keys[-1] + b"\0" if keys else start)
                 behind.status()
             return keys, not behind.valid()
@@ -273,7 +273,7 @@ class Database:
             del found, behind  # see `last_key`
 
     def cursor(self, family: str) -> Cursor:
-        """Return a cursor, for several looks at the neighbours of keys."""
+        """Return a cursor, for several searches near given keys."""
         return Cursor(self._families[family].iter(), self.path)
 
     def last_key(self, family: str) -> bytes | None:
@@ -285,18 +285,18 @@ class Database:
                 iterator.status()
             key = iterator.key() if iterator.valid() else None
         finally:
-            # An error keeps this frame alive, the frame its iterator, and that RocksDB's lock: who
-            # wipes the index for the error could not make it anew.
+            # A pending exception keeps this frame alive, and with it the iterator, which holds
+            # RocksDB's lock. The index could then not be recreated.
             del iterator
         return None if key == STAMP else key
 
     def estimated_keys(self, family: str) -> int:
-        """Return about how many keys *family* has; keys written again count again."""
+        """Return an estimate of the keys in *family*; a key written again may count again."""
         with rocks_errors(self.path):
             return int(self._figure(family, "estimate-num-keys"))
 
     def table_bytes(self, family: str) -> int:
-        """Return the bytes of *family*'s table files in use; its log and write buffers are not."""
+        """Return the bytes of *family*'s live table files, without log and write buffers."""
         with rocks_errors(self.path):
             return int(self._figure(family, "live-sst-files-size"))
 
@@ -306,7 +306,7 @@ class Database:
         return self._stamp
 
     def properties(self) -> dict[str, float]:
-        """Return RocksDB's own figures, by their names: sums over the families, or shared ones."""
+        """Return RocksDB's own figures by name: summed over the families, or of the database."""
         with rocks_errors(self.path):
             figures = {
                 name: sum(self._figure(family, name) for family in self._families)
@@ -327,10 +327,10 @@ class Database:
                 family.compact_range(None, None)
 
     def flush(self) -> None:
-        """Write what is only in RAM and in the log into tables; unlike a close, it says if not.
+        """Write the buffers in RAM into table files. Unlike `close`, it raises if that fails.
 
         Raises:
-            DiskFull: there is no space for it.
+            DiskFull: there is not enough space.
         """
         with rocks_errors(self.path):
             for family in self._families.values():
@@ -343,12 +343,12 @@ class Database:
         with suppress(IndexFault), rocks_errors(self.path):
             newest = max(self._figure(name, "num-files-at-level0") for name in self._families)
             if newest >= FLUSH_FILES_MAX:
-                # A flush would wait until the levels have caught up (seen: 42 s).
+                # A flush would wait until compaction has caught up, for most of a minute.
                 self._database.flush_wal(True)
                 self._database.cancel_all_background(True)
-        # Any handle that lives keeps the lock, so all of them are dropped before the database.
-        # Closing also flushes. When that fails (disk full) the log has it all, and what the log
-        # lost the changelog has: nothing here is worth keeping the lock for.
+        # A handle that exists keeps the lock, so all handles are dropped before the database.
+        # Closing also flushes. If that fails (disk full), the log still has the data, and the
+        # changelog has what the log lost. So the lock is released in any case.
         self._handles = {}
         opened, self._opened = self._opened, {}
         for handle in (*opened.values(), self._database):
@@ -357,7 +357,7 @@ class Database:
 
 
 class Cursor:
-    """A place in a family. Drop it soon: it holds old files and the lock."""
+    """A position in a family. Drop it soon: it keeps old files and RocksDB's lock."""
 
     def __init__(self, iterator: RdictIter, path: Path) -> None:
         self._iterator, self._path = iterator, path
@@ -386,7 +386,7 @@ class Cursor:
 
 
 def stored_families(path: Path) -> list[str]:
-    """Return the families of the database at *path*, whatever they are good for."""
+    """Return all families of the database at *path*, including those of dead windows."""
     with rocks_errors(path):
         names = Rdict.list_cf(str(path))
     return [META, *sorted(set(names) - {META, "default"})]
