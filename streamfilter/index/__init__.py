@@ -1,5 +1,5 @@
-"""The memory: an index of what was forwarded, as RocksDB tables or as dictionaries.
+"""The memory: an index of the forwarded documents, as RocksDB tables or as dictionaries.
 
-`protocol` is what the rest of the program knows. `opening` opens, creates or refuses a
-directory; `rocks` and `memory` keep the protocol; `errors` is what can go wrong.
+The rest of the program uses `protocol`. `opening` opens, creates or refuses a directory. `rocks`
+and `memory` implement the protocol. `errors` has the exceptions.
 """

@@ -1,12 +1,12 @@
-"""The index's directory: ours alone, locked, and marked as ours.
+"""The index's directory: it has one owner, a lock and a marker.
 
     state/              0700, no symbolic link
       lock              held (flock) as long as an index is open; names the process
       index.json        the marker: identity and bucket cap; says that a database must be here
       rocksdb/          the database
 
-The marker stands beside the database so that "files are missing" and "there never was one" are
-different things: RocksDB itself opens an emptied directory as a new database.
+The marker is stored beside the database, to distinguish "files are missing" from "there never was
+a database". RocksDB itself opens an emptied directory as a new database.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ MARKER_BYTES_MAX = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What the marker file says."""
+    """The content of the marker file."""
 
     identity: bytes
-    """As `identity.Identity.encode` wrote it."""
+    """The bytes that `identity.Identity.encode` wrote."""
     bucket_cap: int
     complete: bool
-    """False while the database is being made: a crash then leaves nothing worth keeping."""
+    """False while the database is being made: after a crash then, nothing is worth keeping."""
     ids: bool = False
-    """Whether documents are found by their ids; one of before does not say it, and has none."""
+    """Whether the index can find documents by id. Markers of older versions lack it: False."""
 
 
 class Lock:
@@ -56,7 +56,7 @@ class Lock:
         """Take the lock of the directory *path*.
 
         Raises:
-            IndexLocked: somebody else has it.
+            IndexLocked: another process, or another index of this process, has it.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(path / LOCK_NAME, flags, 0o600)
@@ -69,16 +69,16 @@ class Lock:
                 f"{path}: process {holder or 'unknown'} has this index open; "
                 "give each process a directory of its own, or stop the other one"
             ) from error
-        with suppress(OSError):  # no room: who is locked out will not hear by whom, that is all
+        with suppress(OSError):  # disk full: the error of the next process then names no holder
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
         abandon_in_children(self)
 
     def release(self) -> None:
-        """Give the lock back; the file stays, since removing it would race with others.
+        """Release the lock. The file stays, because removing it would race with other processes.
 
-        A child that was forked without Python knowing has the same open file, and the lock with
-        it: to close ours is not enough while it lives.
+        A child that was forked outside of Python shares the open file, and with it the lock.
+        So closing the file is not enough: it is unlocked first.
         """
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
@@ -88,36 +88,36 @@ class Lock:
                 os.close(descriptor)
 
     def abandon(self) -> None:
-        """Close a forked child's copy: the parent keeps the lock, and takes it along at its end."""
+        """Close a forked child's copy. The parent keeps the lock until it releases it or ends."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
 
 def claim(path: Path) -> None:
-    """Make the directory *path* if it is missing, and make sure that it is ours to use.
+    """Make the directory *path* if it is missing, and check that it may be used.
 
     Raises:
-        IndexRefused: it is a link, no directory, another user's, or holds what we never wrote.
+        IndexRefused: it is a link, no directory, another user's, or holds files of others.
     """
     if not path.is_symlink() and not path.exists():
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_ours(path)
     if stat.S_IMODE(path.stat().st_mode) != 0o700:
-        path.chmod(0o700)  # it is our user's, and it will hold the seed
+        path.chmod(0o700)  # it belongs to our user, and it will hold the seed
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse a *path* that is a link: what is written, narrowed and wiped would lie elsewhere."""
+    """Refuse a *path* that is a link: writes, chmod and deletion would happen elsewhere."""
     if os.path.islink(path):
         raise IndexRefused(f"{path}: is a symbolic link; name the directory itself")
 
 
 def refuse_inside(path: Path, directory: Path, *, what: str) -> None:
-    """Refuse a *path* in the *directory* of an index (*what*): nothing else may lie there.
+    """Refuse a *path* inside the *directory* of an index (*what*): nothing else may be there.
 
     Raises:
-        IndexRefused: it does; the index would be refused for it at its next start.
+        IndexRefused: it is inside. The next start would refuse the index because of it.
     """
     if path.resolve().is_relative_to(directory.resolve()):
         raise IndexRefused(
@@ -127,10 +127,10 @@ def refuse_inside(path: Path, directory: Path, *, what: str) -> None:
 
 
 def check_ours(path: Path) -> None:
-    """Refuse an existing *path* that is not ours to read, write or wipe.
+    """Refuse an existing *path* that we may not read, write or wipe.
 
     Raises:
-        IndexRefused: it is a link, no directory, another user's, or holds what we never wrote.
+        IndexRefused: it is a link, no directory, another user's, or holds files of others.
     """
     refuse_link(path)
     status = path.lstat()
@@ -150,10 +150,10 @@ def check_ours(path: Path) -> None:
 
 
 def read_marker(path: Path) -> Marker | None:
-    """Return what the marker in *path* says, or None if there is none.
+    """Return the marker in *path*, or None if there is none.
 
     Raises:
-        IndexDamaged: there is one, and it cannot be read.
+        IndexDamaged: the marker cannot be read.
     """
     try:
         descriptor = os.open(path / MARKER_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -174,7 +174,7 @@ def read_marker(path: Path) -> Marker | None:
 
 
 def write_marker(path: Path, marker: Marker) -> None:
-    """Put *marker* in place whole and durably: a crash leaves the old one or the new one."""
+    """Write *marker* atomically and durably: after a crash it is the old or the new one."""
     fields = {
         "about": "streamfilter index; delete only together with the directory",
         "identity": json.loads(marker.identity),
@@ -193,12 +193,12 @@ def write_marker(path: Path, marker: Marker) -> None:
 
 
 def canonical(fields: object) -> bytes:
-    """Return *fields* as the one JSON text that `identity.Identity.encode` also writes."""
+    """Return *fields* as the same JSON text that `identity.Identity.encode` writes."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
 def sync_directory(path: Path) -> None:
-    """Have the names in the directory *path* on the disk."""
+    """Write the directory *path* itself, its names, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -209,11 +209,11 @@ def sync_directory(path: Path) -> None:
 def clear(path: Path) -> None:
     """Delete the marker and the database; the caller holds the lock.
 
-    The marker goes last: a crash in between leaves a database that is missing, not a fresh start
-    that forgets to be loud.
+    The marker is deleted last. After a crash in between, the next start finds a missing database
+    and logs that, instead of silently starting anew.
     """
     while (path / DATABASE_NAME).exists():
-        with suppress(FileNotFoundError):  # somebody else removes it, too
+        with suppress(FileNotFoundError):  # another process removes it too
             shutil.rmtree(path / DATABASE_NAME)  # follows no links
     for name in (MARKER_NAME + ".new", MARKER_NAME):
         (path / name).unlink(missing_ok=True)
@@ -221,10 +221,10 @@ def clear(path: Path) -> None:
 
 
 def space_of(path: Path) -> tuple[int, int]:
-    """Return the bytes that a database's files in *path* occupy, and those that are left for us.
+    """Return the bytes that a database's files in *path* occupy, and the bytes still free for us.
 
     Raises:
-        IndexRemoved: there is no such directory, or not its main file.
+        IndexRemoved: the directory or its file `CURRENT` is missing.
     """
     total, names = 0, set()
     try:

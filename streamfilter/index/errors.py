@@ -1,7 +1,7 @@
-"""What can go wrong with an index, as exceptions that say what to do about it.
+"""The exceptions of an index; their messages say what to do.
 
-rocksdict raises bare ``Exception`` with RocksDB's text. This is the one place that reads that
-text, so that everyone else can catch a kind of trouble instead of comparing strings.
+rocksdict raises bare ``Exception`` with RocksDB's text. Only this module reads that text, so that
+all other code can catch an exception class instead of comparing strings.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from streamfilter.stops import no_room
 
 ROOM_BYTES = 256 << 20
-"""To be free before a full disk counts as mended: two write buffers and what merges them."""
+"""Free space at which a full disk counts as repaired: two write buffers and their compaction."""
 
 
 def _left(path: Path | None) -> str:
-    """Return what is left on the file system of *path*, in words, if anybody knows."""
+    """Return in words how much is free on the file system of *path*; empty if that is unknown."""
     for place in (path, *path.parents) if path else ():
         with suppress(OSError):
             return f" ({shutil.disk_usage(place).free >> 20} are left)"
@@ -27,11 +27,11 @@ def _left(path: Path | None) -> str:
 
 
 class IndexFault(Exception):
-    """Trouble with an index; the message is for the person who runs it."""
+    """An error of an index; the message is for the operator."""
 
 
 class IndexRefused(IndexFault):
-    """The directory is not ours to use: a symbolic link, another user's, another program's."""
+    """The directory may not be used: a symbolic link, another user's, or another program's."""
 
 
 class IndexLocked(IndexFault):
@@ -39,48 +39,48 @@ class IndexLocked(IndexFault):
 
 
 class IndexForked(IndexFault):
-    """A forked child uses what its parent opened, or opens an index after its parent did."""
+    """A forked child uses an index of its parent, or opens one after its parent opened one."""
 
 
 class IndexDamaged(IndexFault):
-    """The database cannot be trusted: wipe it and restore it from the changelog, loudly."""
+    """The database cannot be trusted: wipe it, log that, and restore it from the changelog."""
 
 
 class IndexMismatch(IndexFault):
-    """The index was built with another scheme or format; `differences` names what differs."""
+    """The index was built with another scheme or format; `differences` lists what differs."""
 
     def __init__(self, fact: str, differences: tuple[str, ...] = (), *, ways: str = "") -> None:
         super().__init__(fact + ways)
         self.fact, self.differences, self._ways = fact, differences, ways
 
     def with_ways(self, ways: str) -> IndexMismatch:
-        """Return the same for who has no service: with these *ways* out, in the place of its."""
+        """Return the same error with these *ways* out in the place of a service's ways out."""
         return IndexMismatch(self.fact, self.differences, ways=ways if self._ways else "")
 
 
 class IndexUnavailable(IndexFault):
-    """The system refused (open files, permission, input/output): the data may well be whole.
+    """The system refused (open files, permission, input/output); the data may be undamaged.
 
-    Never a reason to wipe: stop, let a person look, start again.
+    Never wipe the index for this error: stop, find the cause, and start again.
     """
 
 
 class IndexRemoved(IndexDamaged):
-    """Somebody removed the directory of an open index: a person's deed, and no disk's fault."""
+    """The directory of an open index was removed: by a person or a program, not by a bad disk."""
 
 
 CURRENT = "CURRENT"
-"""RocksDB's file that says which of its files are the database: always there."""
+"""RocksDB's file that names the valid MANIFEST: every database has it."""
 
 
 class DiskFull(IndexFault):
     """A write found no space. Nothing of it is visible; apply the same changes again later.
 
-    The message is a service's, which waits; who ends has other words for the same `fact`.
+    The message is for a service, which waits. Commands that end use `fact` with their own words.
     """
 
     def __init__(self, fact: str, path: Path | None = None) -> None:
-        """Say the *fact*, and with the index's *path* how much is left there and wanted."""
+        """Make the message: the *fact*, the space that is wanted, and the space left at *path*."""
         wanted = f"at least {ROOM_BYTES >> 20} MiB{_left(path)}"
         super().__init__(f"{fact}; free some space, {wanted}, and it goes on by itself")
         self.fact = fact
@@ -97,15 +97,15 @@ _DAMAGED = ("corruption", "no such file", "column family not found", "does not e
 
 
 def translated(error: Exception, path: Path) -> IndexFault:
-    """Return the fault that RocksDB's text in *error* speaks of, naming *path*."""
+    """Return the fault for RocksDB's text in *error*; its message names *path*."""
     text = str(error)
     lowered = text.lower()
     if any(phrase in lowered for phrase in _FULL):
         return DiskFull(f"{path}: the disk is full ({text})", path)
     if any(phrase in lowered for phrase in _LOCKED):
         return IndexLocked(f"{path}: another process has this index open ({text})")
-    # RocksDB wraps what the system refused into "Corruption: IO error: ..." at times, so that is
-    # looked for first; and only what surely speaks of the data is called damage.
+    # RocksDB sometimes reports a refusal by the system as "Corruption: IO error: ...". So refusals
+    # are checked first, and only texts that clearly mean the data count as damage.
     refused = any(phrase in lowered for phrase in _REFUSED)
     if not refused and any(phrase in lowered for phrase in _DAMAGED):
         if not (path / CURRENT).exists():
@@ -116,7 +116,7 @@ def translated(error: Exception, path: Path) -> IndexFault:
 
 @contextmanager
 def file_errors(path: Path) -> Iterator[None]:
-    """Turn what the operating system raises inside the block into faults that name *path*."""
+    """Turn errors of the operating system inside the block into faults that name *path*."""
     try:
         yield
     except OSError as error:
@@ -129,14 +129,14 @@ def file_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def rocks_errors(path: Path) -> Iterator[None]:
-    """Turn what rocksdict raises inside the block into faults that name *path*."""
+    """Turn rocksdict's errors inside the block into faults that name *path*."""
     try:
         yield
     except (IndexFault, FormatError):
         raise
     except Exception as error:
-        # Only rocksdict raises the bare class. Anything narrower is a bug of ours and rises as
-        # itself; DbClosedError is one too: somebody used an index after closing it.
+        # Only rocksdict raises the bare class. A subclass is a bug of ours and is raised unchanged.
+        # That includes DbClosedError: an index was used after it was closed.
         if type(error) is not Exception:
             raise
         raise translated(error, path) from error

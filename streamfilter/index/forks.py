@@ -1,9 +1,9 @@
-"""What a forked child inherits of an open index: files that are its parent's, and no threads.
+"""Forked children of a process with an open index: they inherit its files, but no threads.
 
-RocksDB works with threads of its own, and a fork copies none of them. A child that closes the
-database waits for them for ever, or writes into files that its parent goes on writing; another
-database that it opens waits at its first flush; even its end waits. So a child uses and closes
-nothing, it is refused by name, and its end skips RocksDB's.
+RocksDB has threads of its own, which a fork does not copy. If a child closes the database, it
+waits for these threads for ever, or writes into files that its parent is writing. If it opens
+another database, the first flush waits for ever. Even the end of the child would wait. So a child
+may use and close nothing, gets an `IndexForked`, and skips RocksDB's destructors at its end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CURE = (
 
 
 class Holder:
-    """The process that opened something, and the right to use it, which a forked child has not."""
+    """The process that opened something. Only it may use that; a forked child may not."""
 
     def __init__(self, what: str, process: int = 0) -> None:
         self.what, self.process = what, process or os.getpid()
@@ -34,10 +34,10 @@ class Holder:
         return os.getpid() != self.process
 
     def refuse_child(self) -> None:
-        """Let nobody but the holder go on.
+        """Refuse every process but the holder.
 
         Raises:
-            IndexForked: this is another process.
+            IndexForked: this process is a forked child of the holder.
         """
         if self.forked:
             raise IndexForked(
@@ -47,22 +47,22 @@ class Holder:
 
 
 class Inherited(Protocol):
-    """Something open that a forked child must let go of without touching its parent's."""
+    """An open object that a forked child must give up without changing the parent's."""
 
     def abandon(self) -> None:
-        """Let go of it: called in the child, right after the fork."""
+        """Give it up: called in the child, right after the fork."""
 
 
 class _Process:
-    """What this process has to do with RocksDB's threads."""
+    """This process's open objects, and whether RocksDB has threads in it."""
 
     def __init__(self) -> None:
         self.opened: WeakSet[Inherited] = WeakSet()
         self.threads_of = 0
-        """The process in which RocksDB has begun its threads; 0: none so far."""
+        """The process in which RocksDB has started its threads; 0: none so far."""
 
     def forked(self) -> None:
-        """Let a forked child go of all that its parent has open."""
+        """In a forked child: give up all objects that the parent has open."""
         for each in list(self.opened):
             each.abandon()
         if self.threads_of:
@@ -74,33 +74,34 @@ os.register_at_fork(after_in_child=_PROCESS.forked)
 
 
 def begin_threads(path: Path) -> None:
-    """Say that RocksDB begins its threads, if it has not, for the database at *path*.
+    """Note that RocksDB starts its threads in this process, for the database at *path*.
 
     Raises:
-        IndexForked: a parent of this process began them, and they are not here.
+        IndexForked: a parent of this process started them, so they do not exist here.
     """
     _PROCESS.threads_of = _PROCESS.threads_of or os.getpid()
     Holder(str(path), _PROCESS.threads_of).refuse_child()
 
 
 def abandon_in_children(opened: Inherited) -> None:
-    """Have `abandon` of *opened* called in each child that is forked while it lives."""
+    """Call `abandon` of *opened* in each child that is forked while *opened* exists."""
     _PROCESS.opened.add(opened)
 
 
 def never_freed(inherited: object) -> None:
-    """Keep *inherited* until the process ends, even through the interpreter's own end.
+    """Never free *inherited*, not even when the interpreter shuts down.
 
-    Freeing RocksDB's objects closes the database; a list of ours would be emptied at the end.
+    Freeing RocksDB's objects closes the database. A Python list is not enough to keep them: the
+    interpreter empties it at the end.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
 
 
 def _end_without_destructors() -> None:
-    """Let the process end where the C library would join RocksDB's threads, which are not here.
+    """Make the process end before the C library joins RocksDB's threads, which are not here.
 
-    By then Python has run its own exit handlers and flushed its streams. Only glibc hands the
-    exit status on: elsewhere a child must end by os._exit, as multiprocessing's do.
+    At that time Python has run its own exit handlers and flushed its streams. Only glibc passes on
+    the exit status (`on_exit`). Elsewhere a child must end by os._exit, as multiprocessing's do.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "on_exit"):

@@ -1,9 +1,9 @@
-"""What an index is: its random id, the scheme that shaped it, and the secret that keys it.
+"""The identity of an index: its random id, its scheme, and the secret seed of its keys.
 
-The identity stands in the state directory and in the changelog's header record, so that a lost
-disk or a new host makes the very same keys, and nothing made with another scheme is mixed in.
-When the seed comes from the operator's own file, only a keyed check of it is written down:
-enough to refuse another file, of no use to anybody who reads the changelog.
+The identity is stored in the state directory and in the changelog's header record. So after a lost
+disk, or on a new host, the same keys are computed, and data of another scheme is refused.
+If the seed comes from the operator's own file (``index.seed_file``), it is not stored. Only a
+keyed check of it is. The check reveals another file, and nothing about the seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streamfilter.similarity.sketchers import scheme_of
 ID_BYTES = 16
 
 SHOWN_AT = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Similarities at which it is shown what the keys of an index find."""
+"""Similarities for which an error message shows what share of the pairs the keys find."""
 
 WAYS = """
     ways out: go back to the settings it was built with (if format or scheme.algorithm differs: \
@@ -36,12 +36,12 @@ and index.bucket_cap only)
     2. new generation: give the new settings their own index.path and index.changelog, beside \
 the old
     3. reset: delete the index directory and the changelog; everything counts as new"""
-"""Of a service; who has no changelog gets others (`IndexMismatch.with_ways`)."""
+"""For a service. A caller without a changelog has other ways (`IndexMismatch.with_ways`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Made once, by whoever starts an index."""
+    """The identity of an index, made once, when the index is created."""
 
     index_id: str
     """32 hexadecimal digits, random."""
@@ -67,13 +67,13 @@ class Identity:
     def new(
         cls, *, scheme: str, fingerprint: str, created: int, seed: bytes | None = None
     ) -> Identity:
-        """Return an identity that nobody had before.
+        """Return a new identity with a random id.
 
         Args:
-            scheme: canonical JSON of what shapes the index.
-            fingerprint: the scheme's.
+            scheme: canonical JSON of everything that shapes the index.
+            fingerprint: the scheme's fingerprint.
             created: milliseconds since the epoch.
-            seed: what ``index.seed_file`` holds; None draws a seed.
+            seed: the seed from ``index.seed_file``; None: a random seed.
         """
         return cls(
             index_id=secrets.token_hex(ID_BYTES),
@@ -93,14 +93,14 @@ class Identity:
 
     @property
     def seed_check(self) -> bytes:
-        """Return 16 bytes that tell whether two seeds are equal, and nothing else about them."""
+        """Return 16 bytes that show whether two seeds are equal, and nothing else about them."""
         message = f"{self.index_id} {self.scheme_fingerprint}".encode()
         return hashlib.blake2b(
             message, key=self.seed, digest_size=16, person=b"streamfilterseed"
         ).digest()
 
     def encode(self) -> bytes:
-        """Return the identity as JSON, with the seed, or only its check if it is external."""
+        """Return the identity as JSON with the seed; of an external seed only the check."""
         fields: dict[str, Any] = {
             "format": self.format,
             "index_id": self.index_id,
@@ -117,15 +117,16 @@ class Identity:
 
 
 def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
-    """Return what `Identity.encode` wrote.
+    """Return the identity that `Identity.encode` wrote.
 
     Args:
         data: The encoded identity.
-        seed: What ``index.seed_file`` holds, or None if it is not set.
+        seed: The seed from ``index.seed_file``, or None if that is not set.
 
     Raises:
         FormatError: *data* is no identity.
-        IndexMismatch: another format or algorithm; or the seed is missing, another, or not wanted.
+        IndexMismatch: the format or algorithm differs; or the seed is missing, differs, or is
+            given for an index that has another seed of its own.
     """
     fields = _fields(data)
     if fields["format"] != FORMAT:
@@ -152,7 +153,7 @@ def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
         check = bytes.fromhex(fields["seed_check"]) if external else identity.seed_check
         slots = identity.slots
     except (KeyError, TypeError, ValueError, OverflowError):  # JSON's 1e999 is infinite
-        # Without a cause on purpose: the original error may quote the seed.
+        # Without a cause, because the original error may quote the seed.
         raise FormatError("an identity lacks a field, or has a broken one") from None
     if slots < 1:
         raise FormatError("an identity's scheme has no slots")
@@ -162,7 +163,7 @@ def decode_identity(data: bytes, *, seed: bytes | None = None) -> Identity:
 
 
 def _other_algorithm(scheme: object) -> str | None:
-    """Return what differs if *scheme* makes other hashes than this version; None: it does not."""
+    """Return what differs if *scheme* has another hash algorithm than this version; else None."""
     made = scheme.get("algorithm", ALGORITHM) if isinstance(scheme, dict) else ALGORITHM
     if made == ALGORITHM:
         return None
@@ -182,9 +183,9 @@ def _fields(data: bytes) -> dict[str, Any]:
 
 
 def differences(have: Identity, want: Identity) -> list[str]:
-    """Return, for a person, each way in which two identities cannot be mixed; [] if none.
+    """Return a line of text for each difference that keeps two identities apart; [] if none.
 
-    The Unicode version and the time of creation are no reason to refuse.
+    The Unicode version and the time of creation may differ.
     """
     named = [
         f"{name}: it has {old}, wanted is {new}"
@@ -208,7 +209,7 @@ def differences(have: Identity, want: Identity) -> list[str]:
 
 
 def _scheme_differences(have: object, want: object, path: str) -> list[str]:
-    """Walk two JSON values and name the leaves that differ, by their path."""
+    """Compare two JSON values; return a line with the path of each leaf that differs."""
     if isinstance(have, dict) and isinstance(want, dict):
         names = sorted({*have, *want})
         pairs = ((have.get(name), want.get(name), f"{path}.{name}") for name in names)
@@ -217,12 +218,13 @@ def _scheme_differences(have: object, want: object, path: str) -> list[str]:
 
 
 def mismatch(where: str, named: list[str], have: Identity | None = None) -> IndexMismatch:
-    """Return the refusal of an index that differs, with a service's three ways out.
+    """Return the error for an index that differs, with a service's three ways out.
 
     Args:
         where: the directory or topic.
-        named: what differs, as `differences` has it.
-        have: whose index it is; where only its keys are others, what they find is said.
+        named: the lines of `differences`.
+        have: the identity of the index. If only bands or rows differ, the message says what share
+            of the pairs its keys find.
     """
     names = tuple(line.split(":", 1)[0] for line in named)
     shown = named if have is None else [*named, *_kept_keys(have, names)]
@@ -231,9 +233,10 @@ def mismatch(where: str, named: list[str], have: Identity | None = None) -> Inde
 
 
 def _kept_keys(have: Identity, names: tuple[str, ...]) -> list[str]:
-    """Say what the keys of *have* find, and what keeps them, if nothing but they is in the way.
+    """Return what the keys of *have* find, and the settings that keep them.
 
-    Another threshold alone leads there: keys that nobody gave are planned from it.
+    Only if nothing but bands and rows differs. A new threshold alone causes that: bands and rows
+    that are not configured are planned from the threshold.
     """
     if not set(names) <= {"scheme.bands", "scheme.rows"}:
         return []

@@ -1,4 +1,4 @@
-"""Open, create or refuse an index: what stands between a configuration and a store.
+"""Open, create or refuse an index.
 
 | the directory                          | what happens                                         |
 |----------------------------------------|------------------------------------------------------|
@@ -46,9 +46,9 @@ def open_index(
     memory: Memory | None = None,
     ids: bool = False,
 ) -> RocksIndex:
-    """Return the index of *identity* in the directory *path*, made new if there is none.
+    """Return the index of *identity* in the directory *path*; it is created if there is none.
 
-    With *ids* its documents are found by their ids, too; one that has them keeps them without.
+    With *ids*, documents can be found by id too. An index that was made with *ids* keeps them.
 
     Raises:
         IndexFault: see the table above.
@@ -74,7 +74,7 @@ def open_index(
 
 @contextmanager
 def _files_of(path: Path) -> Iterator[None]:
-    """Turn what the system raises into faults; a file that vanishes is an index removed."""
+    """Turn errors of the system into faults; a file that vanishes means a removed index."""
     with file_errors(path):
         try:
             yield
@@ -86,7 +86,7 @@ def _current_marker(path: Path) -> Marker | None:
     """Return the marker of a finished database, or None if nothing of value is in *path*.
 
     Raises:
-        IndexDamaged: there is a database, and no marker tells whose.
+        IndexDamaged: there is a database without a marker.
     """
     marker = read_marker(path)
     if marker is None and (path / DATABASE_NAME).exists():
@@ -97,7 +97,7 @@ def _current_marker(path: Path) -> Marker | None:
 def _created(
     path: Path, marker: Marker, memory: Memory | None, lock: Lock, *, slots: int
 ) -> RocksIndex:
-    clear(path)  # what a crash left of a database that was being made
+    clear(path)  # remove the rest of a database whose creation crashed
     write_marker(path, marker)
     index = RocksIndex(
         path / DATABASE_NAME,
@@ -139,7 +139,7 @@ def _reopened(
         if index.fact(_IDENTITY_FACT) != marker.identity:
             raise IndexDamaged(f"{path}: the database belongs to another index than its marker")
     except BaseException:
-        index.close()  # else RocksDB's lock would outlive us, and the wipe that follows
+        index.close()  # otherwise RocksDB's lock stays held during the wipe that follows
         raise
     return index
 
@@ -169,14 +169,14 @@ def _identity_of(path: Path, marker: Marker, seed: bytes | None) -> Identity:
 
 
 def read_identity(path: Path, *, seed: bytes | None = None) -> Identity | None:
-    """Return whose index is in *path*, without opening it; None where a new one would be made.
+    """Return the identity of the index in *path* without opening it; None: there is no index.
 
     Args:
         path: The index's directory.
-        seed: What ``index.seed_file`` holds, or None if it is not set.
+        seed: The seed from ``index.seed_file``, or None if that is not set.
 
     Raises:
-        IndexFault: the directory is not ours, or its marker is broken or of another format.
+        IndexFault: the directory may not be used, or its marker is broken or of another format.
     """
     with _files_of(path):
         if not path.is_symlink() and not path.exists():
@@ -187,12 +187,12 @@ def read_identity(path: Path, *, seed: bytes | None = None) -> Identity | None:
 
 
 def wipe_index(path: Path) -> None:
-    """Delete the index in *path*, and nothing that is not ours; the directory stays.
+    """Delete the index in *path*, and no other files; the directory stays.
 
     Raises:
-        IndexFault: it is open somewhere, or the directory holds other things.
+        IndexFault: a process has it open, or the directory holds other files.
     """
-    with file_errors(path), suppress(FileNotFoundError):  # somebody else removes it, too
+    with file_errors(path), suppress(FileNotFoundError):  # another process removes it too
         if not path.is_symlink() and not path.exists():
             return
         check_ours(path)
