@@ -1,1 +1,1 @@
-"""From the bytes of a record to a document, or to the reason why it is none."""
+"""Turns the bytes of a record into a document, or into the reason why it is not one."""

@@ -1,17 +1,17 @@
-"""Limits of an Avro schema: how many steps a byte of its values may cost, whichever decoder reads.
+"""Limits of an Avro schema: how many decoding steps a byte of its values may cost in any decoder.
 
-A null, a fixed of size 0 and a record of nothing else take no bytes. If such a record holds the
-next one twice, 40 levels of it are 2^40 steps for a value of no bytes, in any decoder. So the steps
-are counted here, in the schema, before a value is read: each named type once.
+A null, a fixed of size 0 and a record of such fields take no bytes. If such a record holds the next
+one twice, 40 levels are 2^40 steps for a value of zero bytes, in any decoder. So the steps are
+counted in the schema, before a value is read. Each named type is counted once.
 
-Every other part of a value has at least one byte: a union its choice, an array and a map their
+Every other part of a value has at least one byte: a union its branch, an array and a map their
 end. So the number of steps in a run without a byte depends on the schema alone:
 
     {"name": "A", "fields": [{"name": "n", "type": "null"}, {"name": "s", "type": "string"}]}
     A itself, n, s: 3 steps before a byte is read
 
-An array of elements without bytes may claim any number of them. A decoder must look at one only,
-as ours does, or refuse that schema.
+An array may claim any number of zero-byte elements. A decoder must read only one of them, as ours
+does, or refuse the schema.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import Any
 from streamfilter.documents.schemas import Broken
 
 STEPS_PER_BYTE_MAX = 1_000
-"""A schema that needs more is refused. A record with 20 columns of type null needs 21."""
+"""A schema that needs more steps is refused. A record with 20 columns of type null needs 21."""
 STEPS_MAX = 1_000_000_000
-"""Of a value. It bounds the length of values whose schema needs many steps for a byte."""
+"""Steps of a value at most: bounds the length of values if a byte may cost many steps."""
 
 Resolve = Callable[[Any, str], tuple[Any, str, str]]
-"""From a schema and its namespace to the schema that is meant, its kind, and its full name."""
+"""(schema, its namespace) → (the schema that it refers to, its kind, its full name)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a value of a type costs at least."""
+    """The cost of decoding a value of a type."""
 
     steps: int
-    """The most before a byte is read."""
+    """The most steps before a byte is read."""
     empty: bool
     """Whether its values have no bytes."""
 
@@ -47,13 +47,14 @@ class Costs:
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self._known: dict[str, Cost | None] = {}
-        """None while it is being counted."""
+        """Cost by type name; None while it is being counted."""
 
     def of(self, schema: Any, space: str) -> Cost:
-        """Return what a value costs.
+        """Return the cost of a value.
 
         Raises:
-            Broken: it needs too many steps, or holds itself with no byte between and never ends.
+            Broken: it needs too many steps, or contains itself without a byte between: it never
+                ends.
         """
         schema, kind, name = self._resolve(schema, space)
         if kind not in ("record", "error"):
@@ -79,5 +80,5 @@ class Costs:
         return Cost(steps, all(each.empty for each in fields))
 
     def longest_value(self) -> int:
-        """Return how many bytes a value may have whose types have been counted."""
+        """Return how many bytes a value may have, given the types counted so far."""
         return STEPS_MAX // max((each.steps for each in self._known.values() if each), default=1)

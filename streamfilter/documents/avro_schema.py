@@ -1,19 +1,24 @@
-"""Avro, as a writer's schema says it: a function that reads only what pointers name.
+"""Avro: compiles a writer's schema to a function that decodes only named fields.
 
-The schema is compiled once into functions over bytes, each from a place to a value and the next
-place; what nobody asks for is passed over, but never out of sight: a value that is cut short, has
-bytes left or lengths that cannot be is no value, wherever that is. No bytes cost more than their
-number: of an array whose elements have none, one is looked at, however many it claims; a part
-without bytes has a step only where a pointer names it; a record of one part is that part. (fastavro
-passes over without looking: cut values seem whole, negative lengths lead in circles, and nested
-records of a recursive schema overflow the stack of the process.) `avro_limits` refuses a schema
-that would cost any decoder too much.
+The schema is compiled once into functions over bytes, each from an offset to (value, next offset).
+Fields without a pointer are skipped, but their bytes are checked. A value is broken if it is cut
+short, has bytes left over, or holds an impossible length anywhere.
 
-Compiling takes a time in the size of the schema times that of the pointers: each named type is
-compiled once for each place that pointers lead to.
+The cost is linear in the number of bytes:
 
-A field that was renamed is found under its aliases, too. Logical types are what they are made of:
-a time is a number, a UUID a string, a decimal bytes.
+- If the elements of an array have no bytes, one of them is read, whatever count it claims.
+- A part without bytes has a step only if a pointer names it.
+- A record of one part is compiled to that part.
+- `avro_limits` refuses a schema that would cost any decoder too much.
+
+(fastavro does not check skipped fields: truncated values seem whole, negative lengths cause endless
+loops, and nested records of a recursive schema overflow the stack of the process.)
+
+Compiling takes time in proportion to the size of the schema times that of the pointers. Each named
+type is compiled once for each place that pointers lead to.
+
+A renamed field is also found by its aliases. A logical type is decoded as its underlying type: a
+time is a number, a decimal is bytes. A UUID is a string.
 """
 
 from __future__ import annotations
@@ -51,20 +56,20 @@ from streamfilter.documents.schemas import NAME_MAX, Broken
 
 @dataclass(frozen=True, slots=True)
 class AvroReader:
-    """What reads the values of a schema."""
+    """A compiled schema: reads its values."""
 
     read: Read
     longest: int
-    """Bytes of a value at most, by `avro_limits`."""
+    """Bytes of a value at most, from `avro_limits`."""
 
 
 def compile_avro(text: str, paths: Sequence[Path], named: Sequence[str] = ()) -> AvroReader:
-    """Return what reads a value of the schema *text*, as far as *paths* name it.
+    """Return the reader of values of the schema *text*; it decodes the fields that *paths* name.
 
-    *named* are schemas that it refers to.
+    *named* are the schemas that it refers to.
 
     Raises:
-        Broken: it is no schema.
+        Broken: it is not a schema.
     """
     with _broken_if_none():
         compiler = _Compiler(text, named)
@@ -76,12 +81,12 @@ def outline_of_avro(text: str, named: Sequence[str] = ()) -> Outline:
     """Return what pointers can lead to in values of the schema *text*.
 
     Raises:
-        Broken: it is no schema.
+        Broken: it is not a schema.
     """
     with _broken_if_none():
         compiler = _Compiler(text, named)
         outline = Outline((compiler.schema, ""), compiler.below)
-        outline.paths()  # says whether it is one
+        outline.paths()  # raises if it is not a schema
         return outline
 
 
@@ -97,14 +102,14 @@ def _broken_if_none() -> Iterator[None]:
 
 
 class _Compiler:
-    """Makes functions of schemas; named types are looked up by their full names."""
+    """Compiles schemas to functions; named types are looked up by their full names."""
 
     def __init__(self, text: str, named: Sequence[str]) -> None:
         self._named: dict[str, tuple[Any, str]] = {}
-        """Full name → its schema, and the namespace inside of it."""
+        """Full name → (its schema, the namespace inside it)."""
         self._skips: dict[str, Skip] = {}
         self._reads: dict[tuple[str, int], Read] = {}
-        """By a record's full name, and which part of the pointers leads into it."""
+        """By (a record's full name, identity of the tree of pointers into it)."""
         for each in (*named, text):
             self.schema = json.loads(each)
             self.learn(self.schema, "")
@@ -130,7 +135,7 @@ class _Compiler:
                 self.learn(kind, space)
 
     def below(self, node: tuple[Any, str]) -> str | list[tuple[Path, tuple[Any, str]]]:
-        """Return what a schema in a namespace is, or the ways to those inside of it."""
+        """Return a schema's kind, or the paths to the schemas inside it."""
         schema, kind, space = self._resolved(*node)
         match kind:
             case "union":
@@ -151,7 +156,7 @@ class _Compiler:
                 return _IN_JSON.get(kind, "bytes")
 
     def read(self, schema: Any, space: str, tree: Tree) -> Read:
-        """Return what reads a value as far as *tree* names it; of the rest, only its kind."""
+        """Return the reader of a value: it decodes what *tree* names; other objects stay empty."""
         schema, kind, space = self._resolved(schema, space)
         match kind:
             case "union":
@@ -203,7 +208,7 @@ class _Compiler:
         return read
 
     def skip(self, schema: Any, space: str) -> Skip:
-        """Return what passes over a value."""
+        """Return the function that skips a value."""
         schema, kind, space = self._resolved(schema, space)
         match kind:
             case "union":
@@ -223,7 +228,10 @@ class _Compiler:
                 return PRIMITIVES[kind][1]
 
     def _record_skipper(self, schema: Any, space: str) -> Skip:
-        """Return the one skipper of this record; inside of itself it is looked up when needed."""
+        """Return the only skipper of this record type.
+
+        A recursive record finds itself in `_skips` at run time.
+        """
         self.costs.of(schema, space)
         name = _full_name(schema["name"], space)
         if name in self._skips:
@@ -242,13 +250,13 @@ class _Compiler:
         return skips[name]
 
     def _record_named(self, schema: Any, space: str) -> tuple[Any, str, str]:
-        """Return the schema that is meant, its kind, and its full name if it is a record."""
+        """Return the schema referred to, its kind, and its full name if it is a record."""
         schema, kind, space = self._resolved(schema, space)
         record = kind in ("record", "error")
         return schema, kind, _full_name(schema["name"], space) if record else ""
 
     def _resolved(self, schema: Any, space: str) -> tuple[Any, str, str]:
-        """Return the schema that is meant, its kind, and the namespace inside of it."""
+        """Return the schema referred to, its kind, and the namespace inside it."""
         while True:
             if isinstance(schema, list):
                 return schema, "union", space

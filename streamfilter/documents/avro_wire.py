@@ -1,6 +1,6 @@
-"""Avro's binary encoding: functions over bytes, each from a place to a value and the next place.
+"""Avro's binary encoding: functions over bytes, each from an offset to (value, next offset).
 
-Those of a union, an array or a map are made of those of their parts; `avro_schema` knows which.
+The functions for unions, arrays and maps are composed from those of their parts by `avro_schema`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def skip_long(data: bytes, at: int) -> int:
 
 
 def as_varint(number: int) -> bytes:
-    """Return a number in 7 bits a byte, the lowest first: as Avro and Protobuf write them."""
+    """Return a number as a varint of Avro and Protobuf: 7 bits a byte, the lowest first."""
     written = bytearray()
     while number > 127:
         written.append(number & 127 | 128)
@@ -55,18 +55,18 @@ def as_varint(number: int) -> bytes:
 
 
 def as_long(size: int) -> bytes:
-    """Return how a count or a length is written."""
+    """Return the encoding of a count or a length."""
     return as_varint(size << 1)
 
 
 def as_string(text: str) -> bytes:
-    """Return how a text is written."""
+    """Return the encoding of a text."""
     raw = text.encode()
     return as_long(len(raw)) + raw
 
 
 def _end(data: bytes, at: int, size: int) -> int:
-    """Return where *size* bytes from *at* on end."""
+    """Return the offset after *size* bytes from *at* on."""
     if size < 0 or at + size > len(data):
         raise Broken("a length beyond the end")
     return at + size
@@ -94,13 +94,13 @@ def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def skip_bytes(data: bytes, at: int) -> int:
-    """Return where the text or the bytes at *at* end."""
+    """Return the offset after the text or the bytes at *at*."""
     size, at = _long(data, at)
     return _end(data, at, size)
 
 
 def texts_together(steps: Sequence[tuple[str | None, Any]]) -> list[tuple[str | None, Any]]:
-    """Return the steps of a record with a single one for each run of texts to pass over."""
+    """Return a record's steps with one step for each run of adjacent texts to skip."""
     found: list[tuple[str | None, Any]] = []
     for step, run in groupby(steps):
         count = len(list(run))
@@ -135,12 +135,12 @@ def _float_reader(form: Struct) -> Read:
 
 
 def fixed_reader(size: int) -> Read:
-    """Return what reads *size* bytes."""
+    """Return the reader of *size* bytes."""
     return lambda data, at: (data[at : (end := _end(data, at, size))], end)
 
 
 def uuid_reader() -> Read:
-    """Return what reads the 16 bytes of a UUID as its text."""
+    """Return the reader of a UUID: 16 bytes, returned as its text."""
     read = fixed_reader(UUID_BYTES)
 
     def text(data: bytes, at: int) -> tuple[str, int]:
@@ -151,7 +151,7 @@ def uuid_reader() -> Read:
 
 
 def fixed_skipper(size: int) -> Skip:
-    """Return what passes over *size* bytes."""
+    """Return the skipper of *size* bytes."""
     return lambda data, at: _end(data, at, size)
 
 
@@ -175,7 +175,7 @@ def _branch(data: bytes, at: int, branches: int) -> tuple[int, int]:
 
 
 def enum_reader(symbols: Sequence[str]) -> Read:
-    """Return what reads one of *symbols*."""
+    """Return the reader of one of *symbols*."""
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         which, at = _branch(data, at, len(symbols))
@@ -185,7 +185,7 @@ def enum_reader(symbols: Sequence[str]) -> Read:
 
 
 def union_reader(branches: Sequence[Read]) -> Read:
-    """Return what reads a value of one of *branches*."""
+    """Return the reader of a value of one of *branches*."""
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         which, at = _branch(data, at, len(branches))
@@ -195,7 +195,7 @@ def union_reader(branches: Sequence[Read]) -> Read:
 
 
 def union_skipper(branches: Sequence[Skip]) -> Skip:
-    """Return what passes over a value of one of *branches*."""
+    """Return the skipper of a value of one of *branches*."""
 
     def skip(data: bytes, at: int) -> int:
         which, at = _branch(data, at, len(branches))
@@ -205,7 +205,7 @@ def union_skipper(branches: Sequence[Skip]) -> Skip:
 
 
 def _block(data: bytes, at: int) -> tuple[int, int]:
-    """Return how many elements come next, 0 after the last; a block's size in bytes is not used."""
+    """Return how many elements the next block has, 0 after the last; its byte size is unused."""
     count, at = _long(data, at)
     if count < 0:
         count = -count
@@ -214,7 +214,7 @@ def _block(data: bytes, at: int) -> tuple[int, int]:
 
 
 def blocks_skipper(element: Skip) -> Skip:
-    """Return what passes over an array, or a map, of such elements."""
+    """Return the skipper of an array, or a map, of such elements."""
 
     def skip(data: bytes, at: int) -> int:
         count, at = _block(data, at)
@@ -222,7 +222,7 @@ def blocks_skipper(element: Skip) -> Skip:
             for _ in range(count):
                 begun, at = at, element(data, at)
                 if begun == at:
-                    break  # elements of no bytes: all others are as this one
+                    break  # elements without bytes: all others are the same
             count, at = _block(data, at)
         return at
 
@@ -230,7 +230,7 @@ def blocks_skipper(element: Skip) -> Skip:
 
 
 def array_reader(element: Read) -> Read:
-    """Return what reads an array of such elements."""
+    """Return the reader of an array of such elements."""
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         found = []
@@ -249,7 +249,7 @@ def array_reader(element: Read) -> Read:
 
 
 def map_reader(wanted: Mapping[str, Read], other: Skip) -> Read:
-    """Return what reads the *wanted* keys of a map, and passes over all others."""
+    """Return the reader of a map: it reads the *wanted* keys and skips all others."""
     named = {key.encode(): (key, element) for key, element in wanted.items()}
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -270,5 +270,5 @@ def map_reader(wanted: Mapping[str, Read], other: Skip) -> Read:
 
 
 def nothing_of(skip: Skip, kind: Callable[[], Any]) -> Read:
-    """Return what passes over a value and gives an empty one of its *kind*."""
+    """Return a reader that skips a value and returns an empty one of its *kind*."""
     return lambda data, at: (kind(), skip(data, at))

@@ -1,8 +1,8 @@
-"""Formats: each makes a value of bytes, and knows nothing of what becomes of it.
+"""Formats: each one decodes bytes to a value.
 
-A format is a file in `documents/formats`, called as `input.format` calls it, with a function
-``decoder`` that is given what is wanted of a record and returns a `Decoder`. Only the file of the
-format that is read is ever imported, so its libraries may be extras.
+A format is a file in `documents/formats` with the name that `input.format` has. Its function
+``decoder`` takes a `Wanted` (the parts of a record that are needed) and returns a `Decoder`. Only
+the file of the format in use is imported, so its libraries may be extras.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from streamfilter.model import ErrorCode, Headers
 from streamfilter.stops import ConfigError, Problem
 
 Decoder = Callable[[bytes, Headers], Any]
-"""From a record's value and headers to objects, arrays, strings and numbers.
+"""Decodes a record's value and headers to objects, arrays, strings and numbers.
 
-Raises `Unreadable` for what is no such value, `SchemasAway` for what nobody can say now.
+Raises `Unreadable` for bytes that are not such a value, `SchemasAway` if a schema is not available.
 """
 
 NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(formats.__path__)))
@@ -31,23 +31,23 @@ NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(formats.__pa
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a format needs to know."""
+    """The input of a format's ``decoder``."""
 
     paths: Sequence[Path] | None
-    """What pointers name: a format may leave out everything else. None: all that there is."""
+    """The paths of the pointers: a format may leave out everything else. None: decode all."""
     depth: int
-    """How deep objects and arrays may be nested."""
+    """How deep objects and arrays may be nested at most."""
     schemas: Schemas | None = None
     framed: bool = True
-    """Whether values bear a registry's frame."""
+    """Whether values carry a registry's frame."""
     message: str | None = None
-    """Which of the schema's messages bare values are, by its full name; None: the first one."""
+    """Full name of the schema's message that bare values hold; None: its first message."""
 
     def the_schemas(self) -> Schemas:
-        """Return where schemas come from.
+        """Return the source of schemas.
 
         Raises:
-            ConfigError: nowhere.
+            ConfigError: there is none.
         """
         if self.schemas is None:
             cure = "name its file, such as article.avsc or article.proto, or a registry"
@@ -56,28 +56,28 @@ class Wanted:
 
 
 def decoder_for(format: str, wanted: Wanted) -> Decoder:
-    """Return what decodes *format*.
+    """Return the decoder of *format*.
 
     Raises:
-        ValueError: there is none of that name.
-        ConfigError: it needs what is not there; names the cure.
+        ValueError: there is no format of that name.
+        ConfigError: the format needs something that is not there; the message names the cure.
     """
     if format not in NAMES:
         raise ValueError(f"input.format is {format!r}; use one of {', '.join(NAMES)}")
     module = import_module(f"{formats.__name__}.{format}")
     try:
         return cast(Decoder, module.decoder(wanted))
-    except Unreadable as trouble:  # of the only schema, which is read at once
+    except Unreadable as trouble:  # the only schema, which is compiled at once
         cure = f"name a file with a schema of format {format}"
         problem = Problem("input.schema_file", trouble.reading.message, cure)
         raise ConfigError([problem]) from None
 
 
 def outlines_of(format: str, schema: Schema) -> list[Outline]:
-    """Return what pointers can lead to in values of a *schema* of *format*, of each kind of value.
+    """Return what pointers can lead to in values of *schema*, one outline for each kind of value.
 
     Raises:
-        Unreadable: it is no such schema.
+        Unreadable: it is not a schema of *format*.
     """
     if schema.kind != format.upper():
         message = f"it is of kind {schema.kind}, not {format.upper()}"

@@ -1,8 +1,8 @@
-"""JSON, the fast way: only what pointers name is decoded, the parser skips every other field.
+"""The fast JSON decoder: it decodes only the fields that pointers name and skips the others.
 
-One text is decoded straight into a struct made from its pointers; several, or texts in arrays, into
-objects that hold nothing else. Whatever this refuses goes the slow way, `strict_json`, which is
-the definition.
+A single text is decoded into a struct made from the pointers. Several texts, or texts in arrays,
+are decoded into objects with no other fields. A value that this decoder rejects is decoded again by
+`strict_json`, which defines the result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streamfilter.documents.strict_json import check_depth
 from streamfilter.model import Headers
 
 FORMATS = {"json": False, "json_schema": True}
-"""Those that are JSON, and whether a registry's frame is about it."""
+"""Formats that are JSON, and whether their values carry a registry's frame."""
 Read = Callable[[bytes], Fields]
 
 
@@ -28,10 +28,10 @@ Shortcut = Callable[[bytes, Headers], Fields | None]
 
 
 def shortcut(selection: TextSelection, *, depth: int, framed: bool) -> Shortcut | None:
-    """Return what reads text and id, or None for what must go the slow way; None if nothing can.
+    """Return a function that reads text and id, or None if *selection* has no fast way.
 
-    What is nested deeper than *depth*, or has no frame though it should be *framed*, raises
-    Unreadable.
+    The function returns None for a value that `strict_json` must decode. It raises `Unreadable` for
+    a value nested deeper than *depth*, or one without a frame if *framed*.
     """
     read = _fast(selection)
     if read is None:
@@ -59,7 +59,7 @@ def _fast(selection: TextSelection) -> Read | None:
 
 
 def _named(texts: Sequence[Path], id_: Path | None) -> Any:
-    """Return the type of objects that hold what the pointers name, and nothing else."""
+    """Return a type of objects with the fields that the pointers name, and no others."""
     wanted: list[tuple[Path, Any]] = [(path, str | None) for path in texts]
     if id_ is not None:
         wanted.append((id_, str | int))
@@ -88,7 +88,7 @@ def _struct_reader(text: Path, id_: Path | None) -> Read | None:
     id_field: list[tuple[Path, Any]] = [] if id_ is None else [(id_, str | int)]
     try:
         decode = msgspec.json.Decoder(_struct([(text, str), *id_field])).decode
-    except ValueError:  # msgspec renames to no key with a quote, backslash or control character
+    except ValueError:  # msgspec: a key has a quote, backslash or control character
         return None
     if id_ is None:
         get_text = attrgetter(_attributes(text))
@@ -98,7 +98,7 @@ def _struct_reader(text: Path, id_: Path | None) -> Read | None:
 
 
 def _struct(fields: Sequence[tuple[Path, Any]]) -> type[msgspec.Struct]:
-    """Return a struct that decodes exactly *fields*, nested as their paths say."""
+    """Return a struct type that decodes exactly *fields*, nested like their paths."""
     groups = _by_key(fields)
     return msgspec.defstruct(
         "Fields",

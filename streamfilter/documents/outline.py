@@ -1,8 +1,7 @@
-"""Outlines: what pointers can lead to in the values of a schema, for whoever looks at it.
+"""Outlines: the fields of a schema that a pointer can lead to, to show and to check them.
 
-Schemas may refer to themselves and fan out: a list of all that there is names what stands furthest
-out first, and ends somewhere. So does the search for one path: unions of many records below each
-other would multiply.
+Schemas may be recursive and fan out. So a list of paths is breadth-first and bounded. The search
+for one path is bounded, too: nested unions of many records would multiply.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from typing import Any
 from streamfilter.documents.pointers import Path
 
 MAP = "a map"
-"""What an object is whose keys no schema knows."""
+"""The kind of an object whose keys are not in the schema."""
 STEPS_MAX = 5_000
 LEVELS_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a schema says of a value."""
+    """The structure of a value, as a schema describes it."""
 
     root: Any
     below: Callable[[Any], str | Iterable[tuple[Path, Any]]]
-    """Says what a part of the schema is, in JSON's words, or the ways to the parts inside of it."""
+    """Returns the kind of a part of the schema, in JSON's words, or the paths to its own parts."""
 
     def paths(self) -> dict[Path, str]:
-        """Return the ways to all that is no object or array, and what it is."""
+        """Return the path to each value that is not an object or array, and its kind."""
         found: dict[Path, str] = {}
         parts: deque[tuple[Path, Any]] = deque([((), self.root)])
         for _ in range(STEPS_MAX):
@@ -44,7 +43,7 @@ class Outline:
         return found
 
     def keys(self) -> list[str]:
-        """Return the keys of the value itself, whichever of its kinds it is of."""
+        """Return the keys of the value itself, for all kinds that it may have."""
         found: dict[str, None] = {}
         parts = deque([self.root])
         while parts:
@@ -57,7 +56,7 @@ class Outline:
         return [*found]
 
     def at(self, path: Path) -> set[str]:
-        """Return what may be at *path*: nothing if the schema does not have it."""
+        """Return the kinds that a value at *path* may have; none if the schema lacks the path."""
         found: set[str] = set()
         parts, asked = [(path, self.root)], 0
         while parts and (asked := asked + 1) <= STEPS_MAX:

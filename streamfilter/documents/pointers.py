@@ -1,8 +1,8 @@
-"""JSON Pointers into a decoded value: objects, arrays, strings and numbers, whatever its format.
+"""JSON Pointers into a decoded value (objects, arrays, strings, numbers) of any format.
 
-A pointer names keys of objects, as RFC 6901 has it. Where an array is met, the step ``*`` means
-each of its elements, in their order; no step names one element, for producers change their order
-freely. In an object ``*`` is a key like any other.
+A pointer names keys of objects, as in RFC 6901. At an array, the step ``*`` means all of its
+elements, in order. No step names a single element, because producers change the order freely. In an
+object ``*`` is an ordinary key.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from streamfilter.model import ErrorCode, Malformed
 
 Path = tuple[str, ...]
-"""The keys that a JSON Pointer names, outermost first; none: the whole value."""
+"""The keys of a JSON Pointer, outermost first; empty: the whole value."""
 Tree = Mapping[str, Any]
-"""What paths name: key → what they name below it; empty at their ends."""
+"""Paths as a tree: key → the tree below it, empty at the end of a path."""
 
 EACH = "*"
-"""The step through an array."""
+"""The step to each element of an array."""
 MISSING = object()
 WHOLE = "value"
-"""What stands in a pointer's place for the whole value."""
+"""A setting with this instead of a pointer means the whole value."""
 
 _ESCAPE = re.compile(r"~([01]?)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -38,11 +38,11 @@ class Unreadable(Exception):
 
 
 class Deleted(Unreadable):
-    """The way to the text ends at null: whoever wrote the record says that nothing is there."""
+    """The path to the text ends at null: the producer marks the document as deleted."""
 
 
 class Faulty(str):
-    """A string that is no valid JSON: an error where a pointer reads it, and nothing elsewhere."""
+    """A string that is not valid JSON: an error only if a pointer reads it."""
 
     __slots__ = ("code", "why")
     code: ErrorCode
@@ -59,7 +59,7 @@ def parse_pointer(pointer: str) -> Path:
     """Return the keys of an RFC 6901 *pointer*, such as ``/body/text``.
 
     Raises:
-        ValueError: if it is no pointer to a field of an object; the message names the cure.
+        ValueError: it is not a pointer to a field of an object; the message names the cure.
     """
     if not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} is no JSON Pointer to a field; write it like '/text'")
@@ -79,7 +79,7 @@ def _unescape(digit: str, pointer: str) -> str:
 
 
 def tree_of(paths: Sequence[Path]) -> Tree:
-    """Return what *paths* name, outermost keys first."""
+    """Return *paths* as a tree, outermost keys first."""
     tree: dict[str, Any] = {}
     for path in paths:
         here = tree
@@ -94,17 +94,17 @@ def pointer_of(path: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return how a message calls what *path* leads to."""
+    """Return the name of the value at *path*, for a message."""
     return pointer_of(path) or "the value"
 
 
 def overlap(one: Path, other: Path) -> bool:
-    """Return whether one of the two leads through the other."""
+    """Return whether one of the two paths leads through the other."""
     return one[: len(other)] == other or other[: len(one)] == one
 
 
 def field_at(root: Any, path: Path, *, missing: ErrorCode) -> Any:
-    """Return what *path* leads to, or raise *missing*, or WRONG_TYPE on a way through no object."""
+    """Return the value at *path*; raise *missing*, or WRONG_TYPE where a step is not an object."""
     here: Any = root
     for level, key in enumerate(path):
         if not isinstance(here, dict):
@@ -118,11 +118,11 @@ def field_at(root: Any, path: Path, *, missing: ErrorCode) -> Any:
 def strings_at(root: Any, path: Path, level: int = 0) -> list[str] | None:
     """Return the strings that *path* leads to from *level* on; None if nothing is there.
 
-    A null at the end of *path* and an array without elements give an empty list. An array in which
-    nothing is found gives None.
+    A null at the end of *path* gives an empty list, and so does an empty array. An array gives None
+    if *path* exists in none of its elements.
 
     Raises:
-        Unreadable: something else is there.
+        Unreadable: the value is neither a string nor null.
     """
     here = root
     for at in range(level, len(path)):
@@ -152,7 +152,7 @@ def ends_at_null(root: Any, path: Path) -> bool:
 
 
 def string_of(found: Any, path: Path) -> str:
-    """Return *found*, which is at *path*, if it is a string.
+    """Return *found*, the value at *path*, if it is a string.
 
     Raises:
         Unreadable: WRONG_TYPE, or the code of a faulty string.
@@ -163,12 +163,12 @@ def string_of(found: Any, path: Path) -> str:
 
 
 def checked_string(text: str, path: Path) -> str:
-    """Return *text* with U+FFFD for each lone surrogate, which no UTF-8 can hold.
+    """Return *text* with U+FFFD for each lone surrogate, which UTF-8 cannot encode.
 
-    A producer that cuts a text in the middle of an emoji writes such a half, as ``\\ud83d``.
+    A producer that cuts a text in the middle of an emoji writes a lone surrogate, as ``\\ud83d``.
 
     Raises:
-        Unreadable: it is a faulty string; with its code.
+        Unreadable: it is a `Faulty` string; carries its code.
     """
     if isinstance(text, Faulty):
         raise Unreadable(text.code, f"{name_of(path)} {text.why}")
@@ -180,7 +180,7 @@ def checked_string(text: str, path: Path) -> str:
 
 
 def no_object(path: Path, value: Any) -> Unreadable:
-    """Return the trouble of a way that leads on through *value*."""
+    """Return the error for a path that leads on through *value*, which is not an object."""
     message = f"{name_of(path)} is {kind(value)}, not an object"
     if path == () and isinstance(value, list):
         message += "; a record is one document, and no batch"
@@ -188,13 +188,13 @@ def no_object(path: Path, value: Any) -> Unreadable:
 
 
 def wrong_type(path: Path, value: Any, wanted: str) -> Unreadable:
-    """Return the trouble of a *value* that is not as *wanted*."""
+    """Return the error for a *value* at *path* that is not as *wanted*."""
     message = f"{name_of(path)} is {kind(value)}; it must be {wanted}"
     return Unreadable(ErrorCode.WRONG_TYPE, message)
 
 
 def kind(value: Any) -> str:
-    """Return what *value* is, in JSON's words."""
+    """Return the type of *value*, in JSON's words."""
     names = {bool: "a boolean", Integer: "an integer", int: "an integer", float: "a number",
              str: "a string", Faulty: "a string", list: "an array", dict: "an object",
              bytes: "bytes", type(None): "null"}  # fmt: skip

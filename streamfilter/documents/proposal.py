@@ -1,7 +1,7 @@
-"""What of a record is its text, and what its id: a proposal, from some records of a topic.
+"""Proposes the fields for text and id, from some records of a topic.
 
-For whoever writes the first configuration and knows the topic less well than the topic's own
-records do. Nothing is judged by it: a person reads the proposal, with the figures behind it.
+It helps to write the first configuration. A person reads the proposal and its figures. The filter
+does not use it.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from streamfilter.documents.strict_json import check_depth, decode_utf8, parse_j
 
 DEPTH = 64
 MOST = 0.8
-"""Share of the records that must have what is proposed."""
+"""Share of the records that must have a proposed field."""
 ID_CHARACTERS_MAX = 200
 
 _ID = re.compile(r"(?:^|[_.-])(?:id|uid|uuid|guid|key|url|uri)$|(?<=[a-z])I[Dd]$", re.ASCII)
-"""Names under which ids are found; a time or a counter is different in each record, too."""
+"""Names of id fields. Different values alone are not enough: times and counters differ, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """How the records look."""
+    """The proposed format and fields."""
 
     records: int
-    """How many were looked at; tombstones are none."""
+    """How many records were examined, without tombstones."""
     format: str
-    """``json`` or ``text``; ``avro`` where most values begin as those of a schema registry
-    do: Avro's, or Protobuf's."""
+    """``json`` or ``text``; ``avro`` if most values begin with a registry's frame (they may also be
+    Protobuf)."""
     text: str | None = None
-    """JSON Pointer of the field with the most words; None: no field with words was seen."""
+    """JSON Pointer to the field with the most words; None: no field with words was found."""
     words: int = 0
-    """Words of that text, at the median."""
+    """Median number of words in that text."""
     others: tuple[str, ...] = ()
     """Further fields with words, the longest first."""
     id: str | None = None
-    """JSON Pointer of a field called like an id and different in each record."""
+    """JSON Pointer to a field that is named like an id and differs in each record."""
     distinct: tuple[str, ...] = ()
-    """Of fields of one word or a number, different in each record, whatever they are called."""
+    """JSON Pointers to fields of one word or a number that differ in each record, with any name."""
 
     @property
     def sure(self) -> bool:
-        """Return whether the records say what their text is."""
+        """Return whether the proposal says where the text is."""
         return self.records > 0 and (self.format == "text" or self.text is not None)
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What was seen at one pointer."""
+    """Statistics of the values at one pointer."""
 
     words: list[int] = field(default_factory=list)
     values: set[str] = field(default_factory=set)
@@ -68,7 +68,7 @@ class _Seen:
 
 
 def propose(values: Sequence[bytes | None]) -> Proposal:
-    """Return what the records with these *values* look like."""
+    """Return the proposal for records with these *values*."""
     there = [value for value in values if value]
     roots = [root for value in there if (root := _object(value)) is not None]
     if len(roots) < MOST * len(there):
@@ -77,7 +77,7 @@ def propose(values: Sequence[bytes | None]) -> Proposal:
 
 
 def propose_from(roots: Sequence[dict[str, Any]], format: str) -> Proposal:
-    """Return what the records look like that were decoded to *roots* by *format*."""
+    """Return the proposal for records that were decoded to *roots* by *format*."""
     seen: defaultdict[str, _Seen] = defaultdict(_Seen)
     for root in roots:
         for pointer, value in _scalars(root, ()):
@@ -100,7 +100,7 @@ def propose_from(roots: Sequence[dict[str, Any]], format: str) -> Proposal:
 
 
 def _distinct(found: dict[str, _Seen], records: int) -> list[str]:
-    """Return the fields that are everywhere and never the same, the outermost first."""
+    """Return the fields that are in every record and always different, the outermost first."""
     never_the_same = [
         pointer
         for pointer, each in found.items()
@@ -120,7 +120,7 @@ def _object(value: bytes) -> dict[str, Any] | None:
 
 
 def _other_format(values: Sequence[bytes]) -> str:
-    """Return what values are that are no JSON objects; json if nobody can tell, or it is broken."""
+    """Return the format of values that are not JSON objects; ``json`` if unclear or broken."""
     framed = sum(value.startswith(b"\0") and len(value) > FRAME_BYTES for value in values)
     if framed >= MOST * len(values):
         return "avro"
@@ -137,7 +137,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _scalars(here: dict[str, Any], path: Path) -> Iterator[tuple[str, str]]:
-    """Yield each text and integer that a JSON Pointer through objects leads to."""
+    """Yield (pointer, value) of each text and integer inside nested objects."""
     for key, value in here.items():
         pointer = pointer_of((*path, key))
         if isinstance(value, dict):

@@ -1,10 +1,9 @@
-"""Protobuf's schemas, as their authors write them: the messages and enums of a ``.proto``.
+"""A parser of Protobuf schemas: the messages and enums of a ``.proto`` file.
 
-Registries give the text, so it is the text that is read here: as much of the language as says
-what is on the wire, which is names, numbers, types and what may be absent. Options, services,
-extensions and reserved numbers are passed over. What a type's name means is asked only when
-somebody looks into a field of it (`Types.find`): an import that nobody has is no trouble until
-then.
+Registries return a schema as text, so the text is parsed here. The parser keeps what determines the
+wire format: names, numbers, types, and which fields may be absent. Options, services, extensions
+and reserved numbers are skipped. A type's name is resolved only when a pointer leads into a field
+of that type (`Types.find`): until then, a missing import is not an error.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from streamfilter.documents.pointers import EACH, Path
 from streamfilter.documents.schemas import NAME_MAX, Broken
 
 NESTED_MAX = 100
-"""Messages within messages; more than any compiler takes."""
+"""Nesting of messages at most; more than any compiler takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +28,14 @@ class Field:
     name: str
     number: int
     type: str
-    """A scalar's, or a name that `Types.find` knows from inside of the message; of a map, that of
+    """Name of a scalar, or a name for `Types.find`, relative to the message. For a map: the type of
     its values."""
     json_name: str
     repeated: bool = False
     explicit: bool = False
-    """Whether it may be absent; if not, what is not on the wire has its type's default."""
+    """Whether it may be absent. If not, a field that is not on the wire has its type's default."""
     oneof: str | None = None
-    """Of the fields of one name only the last on the wire is there."""
+    """Name of its oneof: only the last of the oneof's fields on the wire is present."""
     map_key: str | None = None
     """The type of a map's keys."""
 
@@ -48,13 +47,13 @@ class MessageType:
     name: str
     fields: list[Field] = field(default_factory=list)
     messages: list[MessageType] = field(default_factory=list)
-    """Those inside of it, as frames count them: as Java's serializer does, without the entries of
-    maps, which the compiler makes messages of."""
+    """Nested messages, in the order by which frames number them. As in Java's serializer, the
+    messages that the compiler generates for map entries are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnumType:
-    """An enum: what its numbers are called."""
+    """An enum: the names of its numbers."""
 
     name: str
     symbols: dict[int, str] = field(default_factory=dict)
@@ -64,13 +63,13 @@ Type = MessageType | EnumType
 
 
 class Types:
-    """The messages of one file, and all types that it knows."""
+    """The messages of one file, and all types that it can refer to."""
 
     def __init__(self, text: str, named: Sequence[str] = ()) -> None:
         """Read *text*, and the files *named* that it imports.
 
         Raises:
-            Broken: one of them is no schema.
+            Broken: one of them is not a schema.
         """
         self._known: dict[str, Type] = {}
         for each in (_WELL_KNOWN, *named):
@@ -78,7 +77,7 @@ class Types:
         self.messages = _Parser(text, self._known).file()
 
     def find(self, name: str, inside: str = "") -> Type | None:
-        """Return what *name* means inside of the type or package *inside*, None: nobody knows."""
+        """Return the type that *name* means inside the type or package *inside*, or None."""
         if name.startswith("."):
             return self._known.get(name[1:])
         while inside:
@@ -100,7 +99,7 @@ class Types:
     def _ways(self, field: Field, inside: str) -> Iterator[tuple[Path, Type | str]]:
         each = (EACH,) if field.repeated else ()
         known: Type | str | None = SCALARS.get(field.type) or self.find(field.type, inside)
-        if known is not None:  # what nobody knows, nobody can be led into
+        if known is not None:  # a pointer cannot lead into an unknown type
             for name in dict.fromkeys((field.name, field.json_name)):
                 yield ((name,), MAP) if field.map_key else ((name, *each), known)
 
@@ -117,7 +116,7 @@ SCALARS = {
         "an integer",
     ),
 }  # fmt: skip
-"""What is no message and no enum → what it is, in JSON's words."""
+"""Scalar type → its kind, in JSON's words."""
 
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?(?:\*/|\Z)
@@ -133,7 +132,7 @@ _OPENING, _CLOSING = _BLOCKS | frozenset("(<"), _ENDS | frozenset(")>")
 
 
 class _Parser:
-    """Reads one file, a token ahead; what it finds is known to all files."""
+    """Parses one file, with one token of look-ahead; the types it finds are shared by all files."""
 
     def __init__(self, text: str, known: dict[str, Type]) -> None:
         self._text, self._known = text, known
@@ -141,9 +140,9 @@ class _Parser:
         self._line_at = 0
         self._next = ""
         self._implicit = False
-        """Whether a field that does not say otherwise is never absent, as in proto3."""
+        """Whether fields have implicit presence by default, as in proto3: never absent."""
         self._visible: tuple[str, ...] = ()
-        """What may stand before a message or an enum, and says who may name it."""
+        """Keywords that may stand before a message or an enum, and limit its visibility."""
         self._take()
 
     def _all_tokens(self) -> Iterator[str]:
@@ -182,7 +181,7 @@ class _Parser:
         return sign * number
 
     def _pass_over(self) -> list[str]:
-        """Pass over a statement: up to its semicolon, or to the end of its block; return it."""
+        """Skip a statement, up to its semicolon or the end of its block, and return its tokens."""
         passed, depth = [], 0
         while self._next:
             token = self._take()
@@ -290,7 +289,7 @@ class _Parser:
         )
 
     def _options(self) -> list[str]:
-        """Return what stands in brackets, if anything does."""
+        """Return the tokens in brackets, if there are any."""
         options: list[str] = []
         depth = int(self._next == "[")
         while depth:
@@ -327,7 +326,7 @@ def _joined(inside: str, name: str) -> str:
 
 
 def _implicit(options: Sequence[str], otherwise: bool) -> bool:
-    """Return what an edition's options say of fields that are not on the wire."""
+    """Return whether fields have implicit presence by an edition's *options*, or *otherwise*."""
     for at, token in enumerate(options[:-2]):
         if token.endswith("field_presence"):
             return options[at + 2] == "IMPLICIT"
@@ -368,4 +367,4 @@ message Value {
 message ListValue { repeated Value values = 1; }
 enum NullValue { NULL_VALUE = 0; }
 """
-"""What everybody may import and no registry holds; messages like any others."""
+"""The well-known types: any schema may import them, and no registry holds them."""

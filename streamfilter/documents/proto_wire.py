@@ -1,14 +1,17 @@
-"""Protobuf, as a message's type says it: a function that reads only what pointers name.
+"""Protobuf's wire format: compiles a message type to a function that decodes only named fields.
 
-The type is compiled once into steps by the tags that come before fields on the wire. A field that
-nobody asks for is passed over by its length, unknown ones too, and nothing looks inside: that is
-what the format is made for, and a reader of an older schema sees no more. What is named is held to
-its type: other bytes than the type's, a length beyond the end, a string that is no UTF-8 are no
-value. No bytes cost more than their number, and nesting is as deep as pointers lead.
+The type is compiled once into a table of steps, by the tags that stand before fields on the wire:
 
-What is absent is absent where the schema tells it apart (``optional``, a member of a oneof, a
-message), and its type's default where it does not. Names are the schema's or JSON's (``seen_at`` or
-``seenAt``), enums their names, a map an object. Well-known types are messages like any others.
+- A field without a pointer is skipped by its length, and its content is not checked. Unknown fields
+  are skipped the same way, as any reader of an older schema does.
+- A named field is checked. Bytes of another type, a length beyond the end and a string that is not
+  UTF-8 make the value broken.
+- The cost is linear in the number of bytes, and recursion is only as deep as the pointers.
+
+A field that is not on the wire stays absent if the schema distinguishes that (``optional``, a
+member of a oneof, a message). Otherwise it has its type's default. A pointer may use the schema's
+name or JSON's (``seen_at`` or ``seenAt``). Enums become their names, and maps become objects.
+Well-known types are messages like any others.
 """
 
 from __future__ import annotations
@@ -30,31 +33,31 @@ from streamfilter.documents.proto_schema import (
 from streamfilter.documents.schemas import Broken
 
 Value = Callable[[bytes, int, int], tuple[Any, int]]
-"""From bytes, a place and the end of what it may read, to a value and the next place."""
+"""(bytes, offset, end of what it may read) → (value, next offset)."""
 Step = Callable[[bytes, int, int, dict[str, Any]], int]
-"""The same, but the value is put where it belongs."""
+"""The same, but it stores the value in the message (the last argument)."""
 
 VARINT, EIGHT, LENGTH, GROUP, GROUP_END, FOUR = range(6)
-"""What a tag's lower three bits say of the bytes behind it."""
+"""Wire types: the lower three bits of a tag, which give the form of the bytes after it."""
 GROUPS_MAX = 100
 _BITS_32, _BITS_64 = (1 << 32) - 1, (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReader:
-    """What reads a message as far as pointers lead into it."""
+    """The two functions that decode a message, as far as pointers lead into it."""
 
     new: Callable[[], dict[str, Any]]
-    """Returns the message of no bytes."""
+    """Returns the message that zero bytes encode: defaults, empty lists and maps."""
     fill: Callable[[bytes, int, int, dict[str, Any]], None]
-    """Adds what stands between two places: of a message that comes again, both count."""
+    """Adds the fields between two offsets; a message that occurs twice is merged."""
 
 
 def message_reader(types: Types, message: Type | None, tree: Tree) -> MessageReader:
-    """Return what reads a *message* as far as *tree* names it.
+    """Return the reader of the fields of *message* that *tree* names.
 
     Raises:
-        Broken: it is none, or the schema does not say how.
+        Broken: it is not a message, or the schema lacks a type that is needed.
     """
     if not isinstance(message, MessageType):
         raise Broken("the schema has no such message")
@@ -109,7 +112,7 @@ def _filler(steps: Mapping[int, Step]) -> Callable[[bytes, int, int, dict[str, A
             elif tag >> 3 in numbers:
                 raise Broken(f"field {tag >> 3} is not of the type that the schema says")
             elif tag & 7 == LENGTH and tag > 7 and data[at] < 128:
-                at += data[at] + 1  # most of what is passed over
+                at += data[at] + 1  # the most frequent case: a short skipped field
             else:
                 at = _passed(data, at, end, tag)
         if at > end:
@@ -119,7 +122,7 @@ def _filler(steps: Mapping[int, Step]) -> Callable[[bytes, int, int, dict[str, A
 
 
 def _one_at_a_time(message: MessageType, keys: Mapping[int, str], steps: dict[int, Step]) -> None:
-    """Let each member of a oneof, whether anybody asks for it or not, put the others out."""
+    """Let each member of a oneof, named by a pointer or not, remove the other members."""
     named = [each for each in message.fields if each.oneof is not None and each.number in keys]
     for each in message.fields:
         others = [it.number for it in named if it.oneof == each.oneof and it.number != each.number]
@@ -148,7 +151,7 @@ def _passer(tag: int) -> Step:
 
 
 def _meant(types: Types, message: MessageType, field: Field) -> Type | None:
-    """Return the message or enum that a field's type names; None: it is a scalar."""
+    """Return the message or enum that a field's type names, None for a scalar."""
     if field.type in _SCALARS:
         return None
     if field.type == "group":
@@ -161,7 +164,7 @@ def _meant(types: Types, message: MessageType, field: Field) -> Type | None:
 
 
 def _value_of(types: Types, type_: str, meant: Type | None, tree: Tree) -> tuple[int, Value]:
-    """Return how a value of a type stands on the wire, and what reads it."""
+    """Return the wire type of a value, and the function that reads it."""
     if meant is None:
         return _SCALARS[type_]
     if isinstance(meant, EnumType):
@@ -185,7 +188,7 @@ def _single_steps(
         found[key] = data[at:stop].decode()
         return stop
 
-    if value is _string:  # the same, a call less for each text
+    if value is _string:  # the same, with one call less for each text
         step = text_step
     return {field.number << 3 | wire: step}
 
@@ -205,7 +208,7 @@ def _merging(reader: MessageReader, key: str) -> Step:
 def _repeated_steps(
     types: Types, field: Field, meant: Type | None, key: str, tree: Tree
 ) -> dict[int, Step]:
-    """Numbers may stand alone or packed, whatever the schema says."""
+    """Accept numbers one by one or packed, whatever the schema says."""
     wire, value = _value_of(types, field.type, meant, tree)
 
     def alone(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
@@ -227,7 +230,7 @@ def _repeated_steps(
 
 
 def _map_step(types: Types, message: MessageType, field: Field, key: str, tree: Tree) -> Step:
-    """Return what keeps the entries whose keys are named; the last of a key wins."""
+    """Return the step that keeps a map's entries with named keys; the last entry of a key wins."""
     entry = MessageType(
         message.name,
         [
@@ -270,7 +273,7 @@ def _default(field: Field, meant: Type | None) -> Any:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at *at*, without a sign, and the place behind it."""
+    """Return the unsigned number at *at*, and the offset after it."""
     byte = data[at]
     at += 1
     if byte < 128:
@@ -288,7 +291,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _bounds(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return where the bytes begin and end whose length stands at *at*."""
+    """Return where the content of the length-prefixed field at *at* begins and ends."""
     size = data[at]
     at += 1
     if size > 127:
@@ -300,7 +303,7 @@ def _bounds(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _passed(data: bytes, at: int, end: int, tag: int) -> int:
-    """Return where the field ends whose *tag* stands before *at*."""
+    """Return the end of the field whose *tag* stands before *at*."""
     groups: list[int] = []
     while True:
         wire, number = tag & 7, tag >> 3
@@ -376,7 +379,7 @@ def _signed_64(number: int) -> int:
 
 
 def zigzag(number: int) -> int:
-    """Return what a *number* means that alternates between signs: 0, -1, 1, -2."""
+    """Return a zigzag-encoded *number* decoded: 0, 1, 2, 3 mean 0, -1, 1, -2."""
     return (number >> 1) ^ -(number & 1)
 
 

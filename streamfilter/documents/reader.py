@@ -1,9 +1,9 @@
-"""Reading: from the bytes of a record to a document, or to the reason why it is none.
+"""Reading: turns the bytes of a record into a document, or into the reason why it is not one.
 
-A format makes a value of the bytes, `selecting` takes text and id out of it. JSON has a shortcut
-past the first step (`fast_json`), a row of a table has it behind it (`rows`); rows side by side are
-read by their columns, if these hold nothing that needs a closer look. Any bytes give a reading,
-never an exception.
+A format decodes the bytes to a value, and `selecting` takes text and id out of the value. JSON has
+a shortcut for the first step (`fast_json`). A row of a table is already decoded (`rows`). Adjacent
+rows are read column by column, if no value in these needs a check of its own. Malformed bytes give
+a reading, never an exception.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ PLAIN = frozenset({"json", "text"})
 """Formats whose values are read without schemas, frames and headers."""
 _NOWHERE = Source("", 0, 0)
 UTF8_BYTES_MAX = 4
-"""Of a character."""
+"""Bytes of a character at most."""
 DEPTH_MAX = 512
 """Highest limit of nesting: half of Python's recursion limit, so that no parser reaches it."""
 
-# Anything but white space, control characters and what Unicode draws as nothing.
+# Anything but white space, control characters and characters that Unicode displays as nothing.
 _VISIBLE = re.compile(f"[^\\s\x00-\x1f\x7f-\x9f{pattern('invisible')}]")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a record may be at most; beyond it is a dead letter with a code."""
+    """Size limits of a record; a larger one is a dead letter with a code."""
 
     document_bytes: int = 10 * 1024 * 1024
     text_characters: int = 2_000_000
     depth: int = 64
-    """Nested objects and arrays."""
+    """Nesting of objects and arrays."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.depth <= DEPTH_MAX:
@@ -79,28 +79,28 @@ def is_blank(text: str) -> bool:
 
 
 def position_id(source: Source) -> str:
-    """Return the id of a record that brings none: ``topic-partition-offset``."""
+    """Return the id of a record that has none of its own: ``topic-partition-offset``."""
     return f"{source.topic}-{source.partition}-{source.offset}"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that it takes to read values of a format that needs nothing beside them."""
+    """The settings for reading values of a format that needs no schema, frame or header."""
 
     format: str
     texts: tuple[str, ...]
     id: str | None
-    """Where it is in the value; None: it is not."""
+    """Pointer to the id in the value; None: it is not in the value."""
     limits: Limits
     empty_text: str
 
     def as_json(self) -> str:
-        """Return it as text, to be sent."""
+        """Return the recipe as text, to be sent to a worker."""
         return json.dumps(asdict(self))
 
 
 def reader_of(recipe: str) -> Reader:
-    """Return what reads values as `Recipe.as_json` says in *recipe*."""
+    """Return a reader for *recipe*, the text from `Recipe.as_json`."""
     values: dict[str, Any] = json.loads(recipe)
     limits = Limits(**values["limits"])
     return Reader(
@@ -113,7 +113,7 @@ def reader_of(recipe: str) -> Reader:
 
 
 class Reader:
-    """Reads records under one configuration; any thread may share it."""
+    """Reads records under one configuration. Thread-safe."""
 
     def __init__(
         self,
@@ -135,23 +135,23 @@ class Reader:
         Args:
             format: a file in `documents/formats`, such as ``json``, or ``fields`` (a record as
                 JSON).
-            text: where the text is, as RFC 6901 has it, such as ``/body/text``, or ``value``; of
-                several, each that is there is a line of it.
+            text: where the text is: a JSON Pointer (RFC 6901) such as ``/body/text``, or ``value``.
+                Several pointers: the texts that exist are joined, one a line.
             id: where the id is: a pointer, ``key``, or ``header:NAME``; None makes it
                 ``topic-partition-offset``.
-            fields: for records, where each field is: their fields, joined, are the text.
-            held_out: for records, where the field is that takes no part, or None.
+            fields: for records, the pointer to each field. The joined fields are the text.
+            held_out: for records, the pointer to the field that is not compared, or None.
             limits: sizes beyond which a record is a dead letter.
             empty_text: ``forward``, ``drop``, or ``exact_only`` to judge empty texts too.
             tombstones: ``forward`` or ``drop`` records without a value; or ``forget`` the documents
                 whose id is their key, and forward them.
-            schemas: for formats with schemas, where these come from.
-            framed: whether their values bear a registry's frame.
-            message: which message of a schema they are if they bear none; None: the first one.
+            schemas: for formats with schemas, the source of these.
+            framed: whether values carry a registry's frame.
+            message: for bare values, the schema's message that they hold; None: the first one.
 
         Raises:
             ValueError: for anything not listed above; the message names the cure.
-            ConfigError: the format needs what is not there; names the cure.
+            ConfigError: the format needs something that is not there; the message names the cure.
         """
         if tombstones == "exact_only":
             raise ValueError("tombstones is 'exact_only', but they have no text; use forward")
@@ -173,9 +173,9 @@ class Reader:
             if (framed_json := FORMATS.get(format)) is not None:
                 self._shortcut = shortcut(selection, depth=depth, framed=framed_json)
         self._named = inside is not None
-        """Whether the id stands in the value."""
+        """Whether the id is in the value."""
         self._unsettled: AsksAgain | None = None
-        """Where schemas come from, since an id was not known there."""
+        """The source of schemas, once it did not know an id; None until then."""
         self._recipe: str | None = None
         if not records and format in PLAIN:
             recipe = Recipe(format, tuple(texts), inside, self.limits, empty_text)
@@ -185,17 +185,17 @@ class Reader:
 
     @property
     def paths(self) -> Sequence[Path]:
-        """Return all that is read of a value."""
+        """Return all paths that are read in a value."""
         return self._select.paths
 
     @property
     def id_path(self) -> Path | None:
-        """Return where the id is in a value, None if it is not there."""
+        """Return the path to the id in a value, None if the id is not in the value."""
         return self._select.id
 
     @property
     def needed(self) -> Sequence[Sequence[Path]]:
-        """Return groups of paths: without any of a group, no value can be read."""
+        """Return groups of paths: a value needs at least one path of each group."""
         return self._select.needed
 
     def read(self, record: Record) -> Reading:
@@ -207,20 +207,20 @@ class Reader:
         except Unreadable as trouble:
             return trouble.reading
         except (MemoryError, OSError, SchemasAway):
-            raise  # trouble, but not the record's: it is read again
+            raise  # not the record's fault: it is read again
         except Exception as error:
             return Malformed(ErrorCode.INTERNAL, f"{type(error).__name__} while reading")
 
     def read_all(
         self, records: Sequence[Record], late: Callable[[], bool] | None = None
     ) -> list[Reading]:
-        """Return what `read` does of each of *records*.
+        """Return the result of `read` for each of *records*.
 
-        With *late*, it may be the first ones only, but at least one: it ends when it is late, and
-        before a record whose schema cannot be had now.
+        With *late*, reading may end early, but after at least one record. It ends when *late*
+        returns True, and before a record whose schema is not available now.
 
         Raises:
-            SchemasAway: a schema cannot be had now; with *late*, that of the first record.
+            SchemasAway: a schema is not available now; with *late*, that of the first record.
         """
         by_columns = self._by_columns(records) if isinstance(records, Rows) else None
         if by_columns is not None:
@@ -229,7 +229,7 @@ class Reader:
 
     def _read_until(self, records: Sequence[Record], late: Callable[[], bool]) -> list[Reading]:
         if self._unsettled is not None:
-            # Each id alone would be waited for. So all that these records bear wait together.
+            # One by one, each unknown id would cost its own wait. So look all of them up together.
             self._unsettled.ask_all(ids_in(records), late)
         readings: list[Reading] = []
         for record in records:
@@ -251,10 +251,10 @@ class Reader:
         sketcher: Sketcher,
         late: Callable[[], bool] | None = None,
     ) -> tuple[list[Reading], Drawn | None]:
-        """Return what `read_all` does; and sketches, if there is someone who read and made them.
+        """Return the readings of `read_all`, and the sketches that worker processes made, if any.
 
-        Whoever it is has nothing but the values, and gives nothing but plain documents: their ids
-        where a value has one, and no text. All others are read here.
+        A worker gets only the values. It returns only plain documents: sketches, and the ids that
+        are in values, but no text. All other records are read here.
         """
         recipe = None if records and isinstance(records[0], Row) else self._recipe
         drawn = sketcher.drawn(recipe, [each.value for each in records])
@@ -273,14 +273,14 @@ class Reader:
         ], drawn
 
     def _of_elsewhere(self, record: Record) -> Reading:
-        """Return the document whose text was read elsewhere, with its id from beside the value."""
+        """Return a document that a worker has read, with its id from key, header or position."""
         try:
             return Document(self._name(record, None), "")
         except Unreadable as trouble:
             return trouble.reading
 
     def plain(self, values: Sequence[bytes | None]) -> tuple[list[int], list[str], list[str]]:
-        """Return which of *values* hold a document, their ids where these are inside, and texts."""
+        """Return (rows of *values* that hold a document, ids if these are in values, texts)."""
         rows, ids, texts = [], [], []
         for row, value in enumerate(values):
             if value is None:
@@ -294,9 +294,9 @@ class Reader:
         return rows, ids, texts
 
     def _by_columns(self, rows: Rows) -> list[Reading] | None:
-        """Return the readings of rows that hold texts and ids throughout, None of others.
+        """Return the readings of *rows* if all have a text and an id within limits, else None.
 
-        What `_read` asks of each text and id is asked of the longest one.
+        The limits that `_read` checks for each text and id are checked for the longest one.
         """
         columns, limits = rows.columns, self.limits
         found = self._select.columns if isinstance(self._select, TextSelection) else None
@@ -342,7 +342,7 @@ class Reader:
         return Document(self._name(record, id_), text)
 
     def _check_text(self, text: str) -> None:
-        """Raise TOO_LARGE if *text* is too long, or would be once it is normalised."""
+        """Raise TOO_LARGE if *text* is too long, before or after normalisation."""
         limit = self.limits.text_characters
         check_size("the text", len(text), "characters", limit, TEXT_LIMIT)
         if len(text) * GROWTH_MAX > limit:
@@ -350,7 +350,7 @@ class Reader:
             check_size("the normalised text", length, "characters", limit, TEXT_LIMIT)
 
     def _name(self, record: Record, id_: str | int | None) -> str:
-        """Return the id of a document: *id_* as its value has it, or from beside."""
+        """Return a document's id: *id_* from its value, or from its key, header or position."""
         if self._id_beside is not None:
             id_ = self._id_beside(record)
         name = position_id(record.source) if id_ is None else str(id_)
@@ -358,20 +358,20 @@ class Reader:
         return name
 
     def _without_value(self, record: Record) -> Reading:
-        """Return what a tombstone asks for: to forget the id that its key is, as text."""
+        """Return the reading of a tombstone, with the id to forget: its key or header, as text."""
         if self._tombstone is None:
             return Malformed(ErrorCode.INTERNAL, "no policy for tombstones")
         if self._forgotten_id is None:
             return self._tombstone
         try:
             name = self._forgotten_id(record)
-        except Unreadable:  # nobody's: what is no error of a document is none of a tombstone
+        except Unreadable:  # it matches no document's id, so this is not an error
             return replace(self._tombstone, forgets=())
         fits = len(name.encode()) <= ID_BYTES_MAX
         return replace(self._tombstone, forgets=(name,) if fits else ())
 
     def _fields(self, value: bytes, headers: Headers) -> Fields:
-        """Take text and id out of *value*, the fast way if it will do."""
+        """Take text and id out of *value*, by the shortcut if that is enough."""
         if self._shortcut is not None:
             fields = self._shortcut(value, headers)
             if fields is not None:

@@ -1,8 +1,9 @@
-"""Reading a record's fields: from a decoded object to the joined record that is sketched.
+"""Reads a record's fields: from a decoded object to the joined record that is sketched.
 
-A field that is a text or a number is a value. One that is missing, null, NaN or infinite is empty.
-An object or a list in its place is a dead letter. The held-out field becomes a number: a number as
-it is, a date or a time as days. One that cannot be read counts as missing: it decides nothing.
+A field may be a text or a number. A field that is missing, null, NaN or infinite is empty. A field
+that is an object or a list makes the record a dead letter. The held-out field becomes a number: a
+date or a time is converted to days. A held-out field that cannot be read counts as missing, because
+it decides nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FieldsReader:
-    """Takes a record's fields, and its id, out of a decoded object."""
+    """Takes a record's fields and its id out of a decoded object."""
 
     def __init__(
         self, pointers: Sequence[str], *, id_pointer: str | None, held_out: str | None = None
@@ -46,15 +47,15 @@ class FieldsReader:
         self._held_out = None if held_out is None else parse_pointer(held_out)
         others = (self.id, self._held_out)
         self.paths = [*self._paths, *(path for path in others if path is not None)]
-        """All that is read of a value."""
+        """All paths that are read in a value."""
         self.needed = [self._paths, *([] if self.id is None else [[self.id]])]
-        """Groups of these: without any of a group there is no document."""
+        """Groups of these: a document needs at least one path of each group."""
 
     def __call__(self, root: Any) -> Fields:
         """Return the joined record ("" if all fields are missing) and its id.
 
         Raises:
-            Unreadable: it is no such record; names the code.
+            Unreadable: it is not such a record; carries the code.
         """
         values = [_value(root, path) for path in self._paths]
         id_ = None if self.id is None else id_at(root, self.id)
@@ -65,7 +66,7 @@ class FieldsReader:
 
 
 def _found(root: Any, path: Path) -> Any:
-    """Return what is at *path*, None if nothing is."""
+    """Return the value at *path*, None if there is none."""
     try:
         return field_at(root, path, missing=ErrorCode.MISSING_TEXT)
     except Unreadable as trouble:
@@ -84,7 +85,7 @@ def _value(root: Any, path: Path) -> str:
 
 
 def _number(root: Any, path: Path) -> str:
-    """Return the held-out field as the digits of a number, "" if it is none."""
+    """Return the held-out field as the digits of a number, "" if it is not one."""
     found = _found(root, path)
     if found is None or isinstance(found, Mapping | list | bool):
         return ""
@@ -97,7 +98,7 @@ def _number(root: Any, path: Path) -> str:
 
 
 def _days(text: str) -> float:
-    """Return a date or time as days since 1970, NaN if it is none."""
+    """Return a date or time as days since 1970, NaN if it is not one."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -1,18 +1,18 @@
-"""A schema registry, asked by Confluent's API: the schema of an id, and those that it refers to.
+"""The client of a schema registry (Confluent's API): schemas by id, with their references.
 
-"Is the registry away?" and "does this id have a schema?" are two questions. An id is unknown if the
-registry refuses it, and answers where it must. Everything else is no answer (unreachable, slow,
-5xx, 401, a page of a proxy): it raises `SchemasAway`, and the records wait. So does an answer that
-was slow to come: it is kept, but many of them must not hold up the loop.
+"The registry is away" and "this id has no schema" are different results. An id is unknown if the
+registry rejects it and also answers a request that every registry must answer. Everything else
+raises `SchemasAway`, and the records wait: unreachable, slow, 5xx, 401, a page of a proxy. A slow
+answer raises it too: the answer is cached, but many slow answers must not hold up the loop.
 
-An unknown id may be a new one that this registry has not heard of yet. It raises `SchemaUnsettled`,
-and is asked for again, until it has been unknown for some seconds. Then it is the record's fault,
-and is asked for ever more rarely. `ask_all` asks for many ids at once, so that they wait together.
+An unknown id may be a new one that this registry does not have yet. It raises `SchemaUnsettled`,
+and is looked up again, until it has been unknown for `SETTLE_SECONDS`. Then the record is at fault,
+and the id is looked up ever more rarely. `ask_all` looks many ids up at once: they wait together.
 
-A registry that holds nothing at all knows no schema either, but that says nothing of a record: it
-keeps its schemas in memory and was started again, or lost its store, or is another one. So it is
-away, until something is in it. Residue: one that came back empty and was then told some schemas is
-believed, whatever became of the others.
+An empty registry has no schema either, but this is not the record's fault. Such a registry keeps
+its schemas in memory and was restarted, or lost its store, or is the wrong one. It counts as away
+until it holds something. One case is not detected: a registry came back empty, and then some
+schemas were added. Its answers count, even for ids that it has lost.
 """
 
 from __future__ import annotations
@@ -50,56 +50,57 @@ from streamfilter.documents.schemas import (
 from streamfilter.model import ErrorCode, Malformed
 
 ID_MAX = (1 << 31) - 1
-"""A schema's id is a positive integer of Java. No registry gives a higher one, and some take the
-question itself for a wrong address."""
+"""The highest schema id: a positive `int` of Java. No registry returns a higher one, and some
+answer a request for one as if its address were wrong."""
 UNKNOWN_CODES = (40401, 40402, 40403)
-"""Subject, version or schema not found, in a registry's own words."""
+"""The registry's own error codes for: subject, version or schema not found."""
 UNKNOWN_STATUSES = (400, 404, 405, 406, 410, 414, 422)
-"""Said of an id that this registry cannot have; so does whatever is no registry at all."""
+"""HTTP statuses for an id that this registry cannot have. A server that is not a registry returns
+them, too."""
 REFUSALS = (401, 403)
 SETTLE_SECONDS = 5.0
-"""So long an unknown id is waited for: a registry may lag behind the one that took the schema."""
+"""How long to wait for an unknown id: a registry may lag behind the one that took the schema."""
 AGAIN_SECONDS = 0.5
 UNKNOWN_SECONDS = 30.0
-"""The shortest and the longest time between two questions for one unknown id."""
+"""The shortest and the longest time between two requests for one unknown id."""
 ASKING_SECONDS = 2.0
-"""The longest that `ask_all` asks: a batch has some more seconds, in which it is also read."""
+"""The time limit of `ask_all`. A batch has some more seconds, in which it is also read."""
 RECHECK_SHARE = 10
-"""Ids that stay unknown take one part in so many of the time: a flood of them must not take all."""
+"""Looking settled unknown ids up takes at most 1 / RECHECK_SHARE of the time, even in a flood."""
 UNKNOWN_MAX = 50_000
-"""Unknown ids that are remembered: more than a batch has records."""
+"""How many unknown ids are remembered: more than a batch has records."""
 REFERENCES_MAX = 100
 SUBJECTS_BYTES = 1 << 10
-"""Of the list of subjects: more of it says no better whether there are any."""
+"""How much of the list of subjects is read: enough to see whether there are any."""
 
 T = TypeVar("T")
 Reference = tuple[str, str, int]
-"""Name in the schema that refers to it, subject, and version."""
+"""(name in the referring schema, subject, version)."""
 
 logger = logging.getLogger("streamfilter.run")
 
 
 class _NotFound(Exception):
-    """The registry knows no such thing, or says so of everything."""
+    """The registry does not have it; or the server is not a registry and rejects every request."""
 
     def __init__(self, why: str, *, sure: bool) -> None:
         super().__init__(why)
         self.sure = sure
-        """Whether these are a registry's own words."""
+        """Whether the answer has the form of a registry's own error."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Doubt:
-    """An id that was unknown whenever it was asked for."""
+    """An id that was unknown at every look-up."""
 
     since: float
     again: float
-    """When it is asked for again."""
+    """When to look it up again."""
     settled: bool
 
 
 class Registry:
-    """Schemas by their ids; any thread may share it."""
+    """Schemas by their ids. Thread-safe."""
 
     def __init__(
         self,
@@ -108,28 +109,28 @@ class Registry:
         *,
         settle: float = SETTLE_SECONDS,
     ) -> None:
-        """Ask nothing yet; an unknown id is waited for *settle* seconds.
+        """Prepare the client, without a request; an unknown id is retried for *settle* seconds.
 
         Raises:
-            OSError: the file of the authority cannot be read.
+            OSError: the certificate authority's file cannot be read.
         """
         self._calls, self._access = Calls(access), access
         self._clock, self._settle = clock, settle
         self._kept: Recent[SchemaId, Schema | Malformed] = Recent()
         self._parts: Recent[str, dict[str, Any]] = Recent()
-        """Versions of subjects that schemas refer to; they never change."""
+        """Answers for the subject versions that schemas refer to; these never change."""
         self._doubts: OrderedDict[SchemaId, _Doubt] = OrderedDict()
         self._recheck = self._say = 0.0
-        """When settled ids may be asked for again, and when it may be said which are unknown."""
+        """When settled ids may be looked up again, and when unknown ids may be logged again."""
         self._unsaid: list[SchemaId] = []
 
     def schema(self, id: SchemaId) -> Schema:
-        """Return the schema of that id.
+        """Return the schema with that id.
 
         Raises:
-            Unreadable: SCHEMA_UNKNOWN, the registry knows none; SCHEMA_DECODE, it is too large.
-            SchemasAway: it does not answer, or was slow to, or holds nothing at all, or may not
-                have heard of that id yet.
+            Unreadable: SCHEMA_UNKNOWN, the registry has none; SCHEMA_DECODE, it is too large.
+            SchemasAway: the registry does not answer, was slow, is empty, or may not have that
+                id yet.
         """
         found = self._kept.get(id) or self._looked_up(id)
         if isinstance(found, Malformed):
@@ -157,9 +158,9 @@ class Registry:
         )
 
     def ask_all(self, ids: Iterable[SchemaId], late: Callable[[], bool]) -> None:
-        """Ask for those of *ids* that are to be asked for now, several at once, until it is late.
+        """Look up those of *ids* that are due, several at once, until *late* returns True.
 
-        A registry that is away is no error: `schema` says so.
+        A registry that is away is not an error here: `schema` raises it.
         """
         now = self._clock()
         until = now + ASKING_SECONDS
@@ -167,9 +168,9 @@ class Registry:
             self._ask(self._due(ids, now), lambda: late() or self._clock() >= until)
 
     def _due(self, ids: Iterable[SchemaId], now: float) -> list[SchemaId]:
-        """Return those of *ids* to ask for now, that which waits for longest first.
+        """Return those of *ids* to look up now, the longest waiting first.
 
-        Of those that stay unknown these are a few, and none soon after the last ones.
+        At most `CONNECTIONS_MAX` of them are settled unknown ids, and none before `_recheck`.
         """
         fresh, settled = list[tuple[float, SchemaId]](), list[SchemaId]()
         for id in dict.fromkeys(ids):
@@ -186,7 +187,7 @@ class Registry:
         return again + [id for _, id in fresh]
 
     def _ask(self, ids: Sequence[SchemaId], late: Callable[[], bool] = lambda: False) -> None:
-        """Ask for *ids*, and remember what is known of them then."""
+        """Look *ids* up and remember the results."""
         if not any(id in self._doubts and self._doubts[id].settled for id in ids):
             return self._ask_each(ids, late)
         begun = self._clock()
@@ -211,7 +212,7 @@ class Registry:
                         self._kept.put(id, found, found.size if isinstance(found, Schema) else 0)
                         self._doubts.pop(id, None)
             except IndexError:
-                return  # all are asked for
+                return  # all ids are taken
             except SchemasAway:
                 waiting.clear()  # the other threads need not wait for it, too
                 raise
@@ -234,10 +235,10 @@ class Registry:
             return Malformed(ErrorCode.SCHEMA_DECODE, f"schema {id} is too large: {error}")
 
     def _refuse_if_away(self, id: SchemaId, *, sure: bool) -> None:
-        """Raise `SchemasAway` unless the registry, which does not know *id*, knows anything.
+        """Raise `SchemasAway` if the server that does not know *id* is empty, or not a registry.
 
-        If we may not ask what it knows, it is believed what it says of one schema in its own words.
-        Otherwise it must at least say which kinds of schemas it takes, as every registry does.
+        If we have no right to list its subjects, its own error code for one schema is enough.
+        Without such a code it must at least list its schema types, as every registry does.
         """
         try:
             empty = self._asked("subjects?limit=1", _lists_nothing, enough=SUBJECTS_BYTES)
@@ -254,7 +255,7 @@ class Registry:
             )
 
     def _doubt(self, ids: Sequence[SchemaId]) -> None:
-        """Remember that *ids* are unknown, and say of which ones that is their records' fault."""
+        """Remember that *ids* are unknown, and log those whose records are now dead letters."""
         now = self._clock()
         for id in ids:
             known = self._doubts.pop(id, None)
@@ -308,7 +309,7 @@ class Registry:
             raise away(f"{self._access.url} takes no schema of {subject}: {error}") from None
 
     def _whole(self, answer: dict[str, Any]) -> Schema:
-        """Return the schema of an *answer*, with what it refers to."""
+        """Return the schema in an *answer*, with the schemas that it refers to."""
         references: dict[str, str] = {}
         try:
             self._follow(answer, references, set())
@@ -323,7 +324,7 @@ class Registry:
         return schema
 
     def _follow(self, answer: dict[str, Any], found: dict[str, str], asked: set[str]) -> None:
-        """Add to *found* what *answer* refers to, that which others need first."""
+        """Add to *found* the schemas that *answer* refers to, dependencies first."""
         for each in answer.get("references") or ():
             path = f"{_versions_of(str(each['subject']))}/{each['version']}"
             if path in asked:
@@ -336,7 +337,11 @@ class Registry:
             found[str(each["name"])] = needed["schema"]
 
     def _part(self, path: str) -> dict[str, Any]:
-        """Return the answer to *path*; one that was slow to come is there for the next time."""
+        """Return the answer to *path*; a slow answer is cached for the next call.
+
+        Raises:
+            SchemasLate: the answer was slow.
+        """
         known = self._parts.get(path)
         if known is not None:
             return known
@@ -358,7 +363,7 @@ class Registry:
         body: object = None,
         enough: int = BYTES_MAX + 1,
     ) -> T:
-        """Return an answer as it is *understood*, of which *enough* bytes are as good as all."""
+        """Return the answer to *path*, parsed by *understood*; *enough* bytes of it are read."""
         answer = self._calls.ask(path, body=body, enough=enough)
         why = f"{self._access.url.rstrip('/')}/{path}: HTTP {answer.status} {answer.reason}"
         if answer.status == 200:

@@ -1,7 +1,7 @@
-"""Calls of a schema registry: HTTP over connections that are kept, and every one of them bounded.
+"""HTTP requests to a schema registry, over connections that are kept alive; each has a time limit.
 
-A call ends with the answer's status and content, or raises `SchemasAway`. A registry that was slow
-to fail is not asked again for as long as that took: many tasks of a process share it, and would
+A call returns the answer's status and content, or raises `SchemasAway`. A registry that was slow
+to fail gets no request for as long as the failure took: many tasks of a process share it, and would
 wait one after the other.
 """
 
@@ -21,21 +21,22 @@ from streamfilter.documents.schemas import SchemasAway
 
 SLOW_SECONDS = 1.0
 BYTES_MAX = 4 << 20
-"""Of an answer. Confluent's registry takes schemas of 1 MB, unless its topic takes more."""
+"""Bytes of an answer at most. Confluent's registry takes schemas of 1 MB, unless its topic takes
+more."""
 CONNECTIONS_MAX = 8
 IDLE_SECONDS = 30.0
-"""A connection that was not used for longer is made anew: what stands between may have dropped it,
-and then it would take the whole timeout to notice."""
+"""A connection that was idle for longer is replaced: a firewall or proxy may have dropped it, and
+noticing that would take the whole timeout."""
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class TooLarge(SchemasAway):
-    """What was asked for is larger than we read."""
+    """The answer is larger than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where a registry is, and who we are to it."""
+    """A registry's address, and the credentials for it."""
 
     url: str
     user: str | None = None
@@ -43,11 +44,11 @@ class Access:
     token: str | None = field(default=None, repr=False)
     ca_file: str | None = None
     seconds: float = 5.0
-    """The longest that an answer is waited for."""
+    """Time limit for an answer."""
 
     @property
     def authorization(self) -> str | None:
-        """Return the header of that name."""
+        """Return the ``Authorization`` header."""
         if self.token is not None:
             return f"Bearer {self.token}"
         if self.user is None:
@@ -57,7 +58,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """An answer of the registry."""
 
     status: int
     reason: str
@@ -65,7 +66,7 @@ class Reply:
 
     @property
     def error_code(self) -> object:
-        """Return what a registry's own error says, None if the content is no such error."""
+        """Return the code of a registry's own error, None if the content is not such an error."""
         try:
             content = json.loads(self.content)
         except ValueError:
@@ -74,27 +75,27 @@ class Reply:
 
 
 class Calls:
-    """Calls of one registry; any thread may make them."""
+    """Calls of one registry. Thread-safe."""
 
     def __init__(self, access: Access) -> None:
-        """Connect to nothing yet.
+        """Prepare the calls, without a connection.
 
         Raises:
-            OSError: the file of the authority cannot be read.
+            OSError: the certificate authority's file cannot be read.
         """
         self._access, self._url = access, urlsplit(access.url.rstrip("/"))
         self._context = ssl.create_default_context(cafile=access.ca_file)
         self._proxy = _proxy_for(self._url)
         self._idle: list[tuple[HTTPConnection, float]] = []
-        """With the time since when each is not used, the latest last."""
+        """(connection, time of its last use), the latest last."""
         self._away_until, self._away_why = 0.0, ""
 
     def ask(self, path: str, *, body: object = None, enough: int = BYTES_MAX + 1) -> Reply:
-        """Return the answer, of whose content *enough* bytes are as good as all.
+        """Return the answer; reading stops after *enough* bytes of its content.
 
         Raises:
             SchemasAway: there is none.
-            TooLarge: it is larger than any that we read.
+            TooLarge: it is larger than `BYTES_MAX`.
         """
         begun = time.monotonic()
         if begun < self._away_until:
@@ -121,7 +122,7 @@ class Calls:
         return self._exchanged(self._connection(), target, body, enough)
 
     def _taken(self) -> HTTPConnection | None:
-        """Return a connection that is not used, None if there is none, or it is too old."""
+        """Return an idle connection, None if there is none or the newest one is too old."""
         with suppress(IndexError):  # another thread may be faster
             connection, since = self._idle.pop()
             if time.monotonic() - since < IDLE_SECONDS:
@@ -131,7 +132,7 @@ class Calls:
         return None
 
     def _hang_up(self) -> None:
-        """Close what is not used: where one connection is dead, its likes may be, too."""
+        """Close all idle connections: if one is dead, the others may be, too."""
         with suppress(IndexError):
             while True:
                 self._idle.pop()[0].close()
@@ -181,7 +182,7 @@ class Calls:
 
 
 def _content(response: HTTPResponse, enough: int, deadline: float) -> bytes:
-    """Return the answer's content; of one that is too large, a byte more than is allowed."""
+    """Return the answer's content; reading stops once there are *enough* bytes."""
     content = bytearray()
     while len(content) < enough and (part := response.read1(1 << 16)):
         content += part

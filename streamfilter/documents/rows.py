@@ -1,7 +1,7 @@
-"""Rows: records that were decoded on their way here, because their file is no sequence of bytes.
+"""Rows: records of a file that the file's reader has already decoded (CSV, Parquet, Avro).
 
-A line is read from its bytes. Rows of a table come as columns, or as values of the one schema at
-the beginning of their file: whoever reads the file has decoded what pointers name.
+A line of text or JSON is decoded here, from its bytes. For a row, the reader of the file has
+already decoded all fields that pointers name. Rows of a Parquet file come with their columns.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from streamfilter.model import Malformed, Record, Source
 
 
 class Row(Record):
-    """A record of which all that pointers name is decoded."""
+    """A record whose fields are decoded, as far as pointers name them."""
 
     __slots__ = ("named", "trouble")
     named: Any
-    """What pointers lead into."""
+    """The decoded value, into which pointers lead."""
     trouble: Malformed | None
-    """Why this is no row, or None."""
-    # What no row has is said once, for them all: to set it costs more than to read a column.
+    """Why this is not a valid row, or None."""
+    # Class attributes, because all rows share them: setting them costs more than reading a column.
     key = None
     headers = ()
     timestamp = -1
@@ -32,7 +32,7 @@ class Row(Record):
     def __init__(
         self, source: Source, value: bytes, *, named: Any = None, trouble: Malformed | None = None
     ) -> None:
-        """Set what is there: a frozen class has no shorter way."""
+        """Set the fields: a frozen class has no shorter way."""
         put = object.__setattr__
         put(self, "source", source)
         put(self, "value", value)
@@ -40,10 +40,10 @@ class Row(Record):
         put(self, "trouble", trouble)
 
     def content(self) -> Any:
-        """Return what pointers lead into.
+        """Return the decoded value, into which pointers lead.
 
         Raises:
-            Unreadable: this is no row of its file.
+            Unreadable: this is not a valid row of its file.
         """
         if self.trouble is not None:
             raise Unreadable(self.trouble.code, self.trouble.message)
@@ -56,17 +56,17 @@ class Row(Record):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What rows that lie side by side share: what pointers name of them, column by column."""
+    """The values of adjacent rows, column by column, as far as pointers name them."""
 
     named: Mapping[str, Sequence[Any]]
     plain: Mapping[str, type]
-    """Those that hold nothing but strings that are UTF-8, or nothing but integers."""
+    """Columns that hold only UTF-8 strings, or only integers, and which of the two."""
     size: int
-    """Of all the rows, in bytes: none of them has more."""
+    """Bytes of all the rows together: so no row has more."""
 
 
 class Rows(list[Record]):
-    """Rows side by side, all of them, for whoever would rather look at a column than at each."""
+    """A list of adjacent rows, with their columns: a caller may read a column at once."""
 
     def __init__(self, columns: Columns, rows: Iterable[Record]) -> None:
         super().__init__(rows)
@@ -74,6 +74,6 @@ class Rows(list[Record]):
 
 
 def place_of(record: Record) -> str:
-    """Return where a record of a file stands, as a person finds it."""
+    """Return where a record is in its file, for a message: ``PATH, row N`` or ``PATH, line N``."""
     unit = "row" if isinstance(record, Row) else "line"
     return f"{record.source.topic}, {unit} {record.source.offset}"

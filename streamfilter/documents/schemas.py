@@ -1,9 +1,12 @@
-"""Schemas, and how a record says which one it was written by.
+"""Schemas, and the frame by which a record names the schema it was written with.
 
-A schema registry's framing: the value begins with a byte 0 and the schema's id in four bytes; or
-the header ``__value_schema_id`` holds a byte 1 and the schema's id in sixteen, or the same as the
-value would, and the value is bare. Where schemas come from is behind `Schemas`: a file, or a
-registry's client.
+A schema registry's frame has one of three forms:
+
+- The value begins with a byte 0 and the schema's id in four bytes.
+- The header ``__value_schema_id`` holds a byte 1 and a GUID of 16 bytes. The value is bare.
+- The same header holds a byte 0 and the id in four bytes. The value is bare.
+
+`Schemas` is the source of schemas: a file, or the client of a registry.
 """
 
 from __future__ import annotations
@@ -24,19 +27,19 @@ from streamfilter.stops import Temporary
 
 HEADER = "__value_schema_id"
 KEPT_MAX, KEPT_CHARACTERS_MAX = 1_000, 32 << 20
-"""Schemas that are kept ready, and what their texts have together; the one that was not used for
-longest goes first."""
+"""Limits of the cache: its number of schemas, and the characters of their texts together. The least
+recently used schema is evicted first."""
 
 NAME_MAX = 1_000
-"""Characters of a type's full name. Each type bears the names around it: without a bound, a schema
-of some megabytes would take gigabytes."""
+"""Characters of a type's full name at most. A full name repeats the names of all enclosing types:
+without a bound, a schema of some megabytes would take gigabytes."""
 
 SchemaId = int | UUID | None
-"""What a registry calls a schema; None: nobody says, and there is only one."""
+"""The id of a schema in a registry. None: records carry no id, and there is only one schema."""
 
 _ID = Struct(">I")
 FRAME_BYTES = 1 + _ID.size
-"""Of a registry's frame in front of the value."""
+"""Size of a registry's frame in front of the value."""
 _GUID_BYTES = 16
 
 
@@ -45,10 +48,10 @@ class Schema:
     """A schema as its author wrote it."""
 
     kind: str
-    """``AVRO``, ``PROTOBUF`` or ``JSON``, as registries have it."""
+    """``AVRO``, ``PROTOBUF`` or ``JSON``: a registry's names."""
     text: str
     references: tuple[tuple[str, str], ...] = ()
-    """Name and text of each schema that it needs, those that others need first."""
+    """Name and text of each schema that it refers to, dependencies first."""
 
     @property
     def size(self) -> int:
@@ -57,42 +60,42 @@ class Schema:
 
 
 class Broken(Exception):
-    """These bytes are no value of their schema, or this is no schema; says why."""
+    """The bytes are not a value of their schema, or the text is not a schema. Says why."""
 
 
 BROKEN_VALUE = (Broken, IndexError, StructError, UnicodeDecodeError)
-"""What readers of bytes raise of those that are no value of their schema."""
+"""Exceptions that readers raise for bytes that are not a value of their schema."""
 
 
 def why_broken(error: Exception) -> str:
-    """Return what an error of `BROKEN_VALUE` says of the bytes."""
+    """Return the message for an error of `BROKEN_VALUE`."""
     if isinstance(error, (IndexError, StructError)):
         return "it ends in the middle"
     return "a string is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 class SchemasAway(Temporary):
-    """Nobody could say what a schema is: no fault of the record, so it waits."""
+    """A schema is not available now. The record is not at fault, so it waits."""
 
 
 class SchemasWithheld(SchemasAway):
-    """The registry answers, but says of no schema what it is: it refuses us, or holds nothing."""
+    """The registry answers, but returns no schema: it denies access, or it is empty."""
 
 
 class SchemasLate(SchemasAway):
-    """The answer was slow to come, but is there now: whoever asks again gets it."""
+    """The answer was slow, but is there now: the next request gets it."""
 
 
 class AsksAgain(Protocol):
-    """What is asked again for ids that it does not know."""
+    """A source of schemas that looks unknown ids up again."""
 
     def ask_all(self, ids: Iterable[SchemaId], late: Callable[[], bool]) -> None:
-        """Ask for all of *ids* together, until it is late."""
+        """Look all of *ids* up together, until *late* returns True."""
         ...
 
 
 class SchemaUnsettled(SchemasAway):
-    """The registry does not know an id. It may be new, so the registry is asked again."""
+    """The registry does not know an id. The id may be new, so it is looked up again."""
 
     def __init__(self, message: str, asked: AsksAgain) -> None:
         super().__init__(message)
@@ -100,32 +103,32 @@ class SchemaUnsettled(SchemasAway):
 
 
 class Schemas(Protocol):
-    """Where schemas come from."""
+    """A source of schemas."""
 
     def schema(self, id: SchemaId) -> Schema:
-        """Return the schema of that id.
+        """Return the schema with that id.
 
         Raises:
             Unreadable: SCHEMA_UNKNOWN, there is none.
-            SchemasAway: nobody can say now.
+            SchemasAway: the schema is not available now.
             SchemaUnsettled: there is none, but there may be one soon.
         """
         ...
 
 
 def subject_of(topic: str) -> str:
-    """Return where a registry has the schemas of a topic's values, as serializers name it."""
+    """Return the registry's subject for a topic's values, as serializers name it."""
     return f"{topic}-value"
 
 
 @dataclass(frozen=True, slots=True)
 class OneSchema:
-    """A file in a registry's place: the schema of all records, whatever id they bear."""
+    """A file instead of a registry: one schema for all records, whatever id they carry."""
 
     only: Schema
 
     def schema(self, id: SchemaId) -> Schema:
-        """Return it."""
+        """Return the only schema."""
         return self.only
 
 
@@ -133,7 +136,7 @@ def framed(value: bytes, headers: Headers) -> tuple[SchemaId, int]:
     """Return the id of a record's schema, and where in *value* its content begins.
 
     Raises:
-        Unreadable: it bears none.
+        Unreadable: the record carries no schema id.
     """
     id_, beside, at = frame_of(value, headers)
     if beside:
@@ -142,10 +145,10 @@ def framed(value: bytes, headers: Headers) -> tuple[SchemaId, int]:
 
 
 def unframed(value: bytes, headers: Headers) -> bytes:
-    """Return the content of a record in whose schema nobody is interested.
+    """Return the content of a record whose schema is not needed.
 
     Raises:
-        Unreadable: it bears no schema's id.
+        Unreadable: the record carries no schema id.
     """
     if not headers and len(value) >= FRAME_BYTES and value[0] == 0:  # as most do
         return value[FRAME_BYTES:]
@@ -153,12 +156,12 @@ def unframed(value: bytes, headers: Headers) -> bytes:
 
 
 def frame_of(value: bytes, headers: Headers) -> tuple[SchemaId, bytes | None, int]:
-    """Return the id of a record's schema, and where what follows the id is.
+    """Return (id of the schema, rest of the header after the id, offset of the content in *value*).
 
-    That is in the header that holds the id, None if none does, and in *value* from a place on.
+    The rest is None if the id is in the value, not in a header.
 
     Raises:
-        Unreadable: it bears none.
+        Unreadable: the record carries no schema id.
     """
     for name, content in reversed(headers):
         if name == HEADER and content:
@@ -183,7 +186,7 @@ def _no_id() -> Unreadable:
 
 
 def ids_in(records: Iterable[Record]) -> Iterator[SchemaId]:
-    """Return the ids of the schemas of those *records* that bear one."""
+    """Yield the schema id of each of *records* that carries one."""
     for record in records:
         if record.value is not None and record.headers_error is None:
             with suppress(Unreadable):
@@ -195,14 +198,14 @@ T = TypeVar("T")
 
 
 class Recent(Generic[K, T]):
-    """Values by their keys, as many as there is room for; any thread may use it."""
+    """A thread-safe cache that evicts the least recently used values (LRU)."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[K, tuple[T, int]] = OrderedDict()
         self._size, self._lock = 0, threading.Lock()
 
     def get(self, key: K) -> T | None:
-        """Return what is kept under *key*, None if nothing is."""
+        """Return the value of *key*, None if it is not in the cache."""
         with self._lock:
             known = self._values.get(key)
             if known is None:
@@ -211,7 +214,7 @@ class Recent(Generic[K, T]):
         return known[0]
 
     def put(self, key: K, value: T, size: int) -> None:
-        """Keep *value*, made of *size* characters; what was not used for longest goes."""
+        """Keep *value*, made of *size* characters; evict the least recently used if it is full."""
         with self._lock:
             self._size += size - self._values.pop(key, (None, 0))[1]
             self._values[key] = value, size
@@ -220,11 +223,10 @@ class Recent(Generic[K, T]):
 
 
 class Compiled(Generic[T]):
-    """What was made of schemas, by their ids: made once, and kept while it is used.
+    """A cache of compiled schemas by their ids.
 
-    Most records have the frame of the one before them: for these, nothing is looked up.
-
-    So is what is wrong with one: it stays so, and to find it takes as long as to make something.
+    Most records have the same frame as the record before: these need no look-up. A schema's error
+    is cached like a compiled schema: it does not change, and takes as long to find.
     """
 
     def __init__(self, schemas: Schemas, kind: str, make: Callable[[Schema], T]) -> None:
@@ -235,11 +237,11 @@ class Compiled(Generic[T]):
         self._only = self(None) if isinstance(schemas, OneSchema) else None
 
     def of_frame(self, value: bytes, headers: Headers) -> tuple[T, int]:
-        """Return what was made of a record's schema, and where in *value* its content begins.
+        """Return a record's compiled schema, and where in *value* its content begins.
 
         Raises:
-            Unreadable: the record bears no id, or there is no such schema.
-            SchemasAway: nobody can say now.
+            Unreadable: the record carries no id, or there is no such schema.
+            SchemasAway: the schema is not available now.
         """
         latest = self._latest
         if latest is not None and not headers and value.startswith(latest[0]):
@@ -251,11 +253,11 @@ class Compiled(Generic[T]):
         return made, at
 
     def __call__(self, id: SchemaId) -> T:
-        """Return what was made of the schema *id*.
+        """Return the compiled schema *id*.
 
         Raises:
             Unreadable: there is none, or it is of another kind.
-            SchemasAway: nobody can say now.
+            SchemasAway: the schema is not available now.
         """
         made = self._only or self._kept.get(id)
         if made is None:

@@ -1,8 +1,8 @@
-"""Selecting: from a decoded value, and what comes beside it, to the text and the id.
+"""Selecting: takes the text and the id out of a decoded value, its key or its headers.
 
-Nothing here knows a format. Several texts are joined by a newline, those that are missing left
-out, unless all are. A text that is null is an empty text. A record whose way to every text ends at
-null before the text itself, such as the event of a deleted row, is a tombstone.
+This is independent of the format. Several texts are joined by a newline. Missing texts are left
+out, but at least one must exist. A null text is an empty text. A record is a tombstone if the path
+to every text ends at null before its last step. The change event of a deleted row is an example.
 """
 
 from __future__ import annotations
@@ -34,50 +34,50 @@ from streamfilter.model import ErrorCode, Record
 
 ID_BYTES_MAX = 1_024
 DOCUMENT_LIMIT, TEXT_LIMIT, FIXED = "limits.document", "limits.text_characters", "fixed"
-"""Which setting a limit is of, for whoever reads the dead letter."""
+"""The settings that limits belong to, as a dead letter names them."""
 """Longest id in bytes of UTF-8: ids are stored in the index and travel in headers."""
 KEY = "key"
-"""What stands in a pointer's place for the record's key."""
+"""A setting with this instead of a pointer means the record's key."""
 HEADER = "header:"
-"""What stands in a pointer's place for one of its headers, before the header's name."""
+"""A setting with this prefix instead of a pointer names a header."""
 
 Fields = tuple[str, str | int | None]
 """Text and id as decoded."""
 
 
 class TextSelection:
-    """Takes a text, and an id if it stands in the value, out of a decoded value."""
+    """Takes the text out of a decoded value, and the id if it is there."""
 
     def __init__(self, texts: Sequence[str], id_pointer: str | None) -> None:
         """Prepare to read *texts*, in this order.
 
         Raises:
-            ValueError: for what is no pointer, or leads through another; names the cure.
+            ValueError: one is not a pointer, or leads through another; the message names the cure.
         """
         if not texts:
             raise ValueError("input.text names no text; use a JSON Pointer, such as /text")
         self.texts = [() if text == WHOLE else parse_pointer(text) for text in texts]
         self.id = None if id_pointer is None else parse_pointer(id_pointer)
         self.paths = [*self.texts, *([] if self.id is None else [self.id])]
-        """All that is read of a value."""
+        """All paths that are read in a value."""
         self.needed = [self.texts, *([] if self.id is None else [[self.id]])]
-        """Groups of these: without any of a group there is no document."""
+        """Groups of these: a document needs at least one path of each group."""
         _check_overlaps(self.texts, self.id)
         self._only = self.texts[0] if len(texts) == 1 and EACH not in self.texts[0] else None
         self._key = _only_key(self._only)
         self._id_key = _only_key(self.id)
         id_at_hand = self.id is None or self._id_key is not None
         self.columns = (self._key, self._id_key) if self._key is not None and id_at_hand else None
-        """The keys of the text and of the id, if there is one; None if either is looked for."""
+        """The keys of the text and of the id, if there is one. None if either is nested deeper."""
 
     def __call__(self, root: Any) -> Fields:
         """Return text and id.
 
         Raises:
-            Deleted: the record says that there is none.
-            Unreadable: there is none; names the code.
+            Deleted: the path to every text ends at null.
+            Unreadable: there is none; carries the code.
         """
-        # What most values are: a text and an id under two keys, which need no closer look.
+        # Most values have a text and an id under two keys of the outermost object.
         if self._key is not None and type(root) is dict:
             text = root.get(self._key)
             if type(text) is str and text.isascii():
@@ -107,7 +107,7 @@ class TextSelection:
 
 
 def _only_key(path: Path | None) -> str | None:
-    """Return the key that *path* is, None if it is more or less than one."""
+    """Return the only key of *path*, None if it does not have exactly one."""
     return path[0] if path is not None and len(path) == 1 and path[0] != EACH else None
 
 
@@ -117,7 +117,7 @@ def _text_at(root: Any, path: Path) -> str:
 
 
 def _check_overlaps(texts: Sequence[Path], id_: Path | None) -> None:
-    """Refuse pointers of which one leads through the other: one of them cannot be a string."""
+    """Refuse a pointer that leads through another: one of the two cannot be a string."""
     for at, text in enumerate(texts):
         for other in texts[:at]:
             if overlap(text, other):
@@ -136,7 +136,7 @@ def id_at(root: Any, path: Path) -> str | int:
     """Return the id at *path*.
 
     Raises:
-        Unreadable: there is none; names the code.
+        Unreadable: there is none; carries the code.
     """
     found = field_at(root, path, missing=ErrorCode.MISSING_ID)
     if isinstance(found, Integer):
@@ -150,7 +150,7 @@ def id_at(root: Any, path: Path) -> str | int:
 
 
 def id_beside(where: str | None) -> Callable[[Record], str] | None:
-    """Return what takes the id from beside the value; None if *where* says that it is inside."""
+    """Return a function that takes the id from the key or a header; None if it is in the value."""
     if where == KEY:
         return _key
     if where is not None and where.startswith(HEADER):
@@ -159,7 +159,7 @@ def id_beside(where: str | None) -> Callable[[Record], str] | None:
 
 
 def id_of_tombstone(where: str | None) -> Callable[[Record], str]:
-    """Return what takes the id whose documents a record without a value is about."""
+    """Return a function that takes the id from a tombstone: the id of the documents to forget."""
     return id_beside(where) or _key
 
 
@@ -178,7 +178,7 @@ def _header(name: str, record: Record) -> str:
 
 
 def check_size(what: str, size: int, unit: str, limit: int, setting: str) -> None:
-    """Raise TOO_LARGE if *size* is beyond *limit*, which is that of a *setting*."""
+    """Raise TOO_LARGE if *size* exceeds *limit*, the value of *setting*."""
     if size > limit:
         message = f"{what} has {size} {unit}; the limit is {limit} ({setting})"
         raise Unreadable(ErrorCode.TOO_LARGE, message)

@@ -1,9 +1,9 @@
-"""JSON read by the standard library alone: the definition that the fast decoder is held to.
+"""The strict JSON decoder, by the standard library. It defines the result of the fast decoder.
 
-What counts as JSON, beyond RFC 8259: a byte order mark is ignored; the last of repeated keys wins;
-NaN and Infinity are numbers; numbers of any size are left as digits. A string that is not UTF-8, or
-has a raw control character, is an error only where a pointer reads it. Trouble rises as
-`Unreadable` with a code of the closed set; its message never repeats what the bytes said.
+Rules beyond RFC 8259: a byte order mark is ignored. The last of repeated keys wins. NaN and
+Infinity are numbers. Integers of any size stay as digits. A string that is not UTF-8, or has a raw
+control character, is an error only if a pointer reads it. Errors are raised as `Unreadable` with a
+code of the closed set. Their messages never contain bytes of the value.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from streamfilter.documents.pointers import Faulty, Integer, Unreadable
 from streamfilter.model import ErrorCode
 
-# A string, or what is left of one at the end: the closing quote is optional and the runs are
-# possessive, so that no input makes the search start over (it would be quadratic).
+# A string, possibly cut off at the end. The closing quote is optional and the runs are possessive,
+# so that no input makes the search backtrack: it would be quadratic.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _TEXT_STRING = re.compile(_STRING.pattern.decode(), re.DOTALL)
 _CONTROLS = {code: 0xDC00 + code for code in range(0x20)}
@@ -28,8 +28,8 @@ _NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
 def check_depth(value: bytes, limit: int) -> None:
     """Raise TOO_DEEP if objects and arrays in *value* nest deeper than *limit*.
 
-    Nothing is parsed, so that no parser meets the depth first. Most records are flat or have
-    few brackets; only the others pay for the exact answer.
+    Nothing is parsed, so that the depth is checked before any parser runs. Most records have few
+    brackets: counting them is enough. The exact check runs only for the others.
     """
     if value.find(b"[") < 0 and value.find(b"{", value.find(b"{") + 1) < 0:
         return
@@ -40,7 +40,7 @@ def check_depth(value: bytes, limit: int) -> None:
 
 
 def _deeper_than(limit: int, value: bytes) -> bool:
-    """Take away the innermost pairs *limit* times: what is still nested was deeper."""
+    """Remove the innermost pairs *limit* times; a remaining bracket was deeper."""
     brackets = _STRING.sub(b"", value).translate(_SQUARE, _NOT_BRACKETS)
     for _ in range(limit):
         if b"[]" not in brackets:
@@ -50,7 +50,7 @@ def _deeper_than(limit: int, value: bytes) -> bool:
 
 
 def decode_utf8(value: bytes, what: str = "") -> str:
-    """Return *value* as text, or raise BAD_UTF8, with a message that begins with *what* it is."""
+    """Return *value* as text, or raise BAD_UTF8 with a message that begins with *what*."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -59,7 +59,7 @@ def decode_utf8(value: bytes, what: str = "") -> str:
 
 
 def parse_json(value: bytes) -> Any:
-    """Return what is in *value*; its depth must have been checked.
+    """Return *value* decoded; its depth must have been checked.
 
     Raises:
         Unreadable: BAD_UTF8 or INVALID_JSON.
@@ -68,8 +68,8 @@ def parse_json(value: bytes) -> Any:
         return _parsed(decode_utf8(value))
     except Unreadable as trouble:
         first = trouble
-    # Each fault of a string becomes a lone surrogate: its bytes by `surrogateescape`, U+DC80 and
-    # up, a control character as U+DC00 and up. The string is then known by these.
+    # Each error in a string becomes a lone surrogate, by which the string is found later: a bad
+    # byte becomes U+DC80 and up (`surrogateescape`), a control character U+DC00 and up.
     text = value.decode(errors="surrogateescape")
     try:
         return _marked(_parsed(_TEXT_STRING.sub(_without_controls, text)))
@@ -90,7 +90,7 @@ def _without_controls(string: re.Match[str]) -> str:
 
 
 def _marked(root: Any) -> Any:
-    """Return *root* with a `Faulty` in place of each string that is not valid JSON."""
+    """Return *root* with each string that is not valid JSON replaced by a `Faulty`."""
     if isinstance(root, dict):
         return {key: _marked(each) for key, each in root.items()}
     if isinstance(root, list):

@@ -1,1 +1,1 @@
-"""A file for each format, called as `input.format` calls it: see `decoding`."""
+"""One file for each format, with the name that `input.format` has: see `decoding`."""

@@ -21,7 +21,7 @@ KIND = "AVRO"
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return what decodes Avro as far as *wanted* names it."""
+    """Return the decoder of Avro for the fields of *wanted*."""
 
     def make(schema: Schema) -> AvroReader:
         named = [text for _, text in schema.references]
@@ -57,6 +57,6 @@ def outlines(schema: Schema) -> list[Outline]:
     """Return what pointers can lead to in values of a *schema*.
 
     Raises:
-        Broken: it is none.
+        Broken: it is not a schema of this format.
     """
     return [outline_of_avro(schema.text, [text for _, text in schema.references])]

@@ -1,4 +1,4 @@
-"""Format ``json``: values are JSON, strictly; the definition that the shortcut is held to."""
+"""Format ``json``: values are JSON, decoded strictly; this defines the shortcut's result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamfilter.model import Headers
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return what parses JSON."""
+    """Return the decoder of JSON."""
 
     def decode(value: bytes, _: Headers) -> Any:
         check_depth(value, wanted.depth)

@@ -1,4 +1,4 @@
-"""Format ``json_schema``: JSON in a registry's frame. JSON says all by itself: nobody is asked."""
+"""Format ``json_schema``: JSON in a registry's frame. JSON needs no schema, so none is fetched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamfilter.model import Headers
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return what parses the JSON behind the frame."""
+    """Return the decoder of the JSON after the frame."""
     parse = json.decoder(wanted)
 
     def decode(value: bytes, headers: Headers) -> Any:

@@ -1,7 +1,8 @@
 """Format ``protobuf``: messages of Protobuf's wire format, framed by a registry or bare.
 
-A registry's frame says, behind the schema's id, which message of the schema it is: where it stands
-among those of the file, then among those inside of it, and so on; a byte 0 is the first one.
+After the schema's id, a registry's frame names the message of the schema by a list of indices: its
+place among the messages of the file, then among the messages nested in that one, and so on. A
+single byte 0 means the first message.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from streamfilter.model import ErrorCode, Headers
 
 KIND = "PROTOBUF"
 Which = str | tuple[int, ...]
-"""A message: its full name, or its place."""
+"""A message: its full name, or its list of indices."""
 FIRST = (0,)
 
 
 class Messages:
-    """What reads the messages of one schema, each made when it is first met."""
+    """The readers of one schema's messages, each compiled at its first use."""
 
     def __init__(self, schema: Schema, tree: Tree | None) -> None:
         self._types = Types(schema.text, [text for _, text in schema.references])
@@ -39,10 +40,10 @@ class Messages:
         self._readers: dict[Which, MessageReader | Broken] = {}
 
     def reader(self, which: Which) -> MessageReader:
-        """Return what reads that message.
+        """Return the reader of that message.
 
         Raises:
-            Broken: there is none, or nobody knows a type that pointers lead into.
+            Broken: there is none, or a type that pointers lead into is unknown.
         """
         known = self._readers.get(which)
         if known is None:
@@ -52,7 +53,7 @@ class Messages:
         return known
 
     def _made(self, which: Which) -> MessageReader | Broken:
-        """Return what reads that message, or why nobody can; as many are kept as it has."""
+        """Return the reader of that message, or its error; kept for as many as the schema has."""
         found = self._types.find(which) if isinstance(which, str) else self._at(which)
         if found is None:
             return Broken("the schema has no such message")
@@ -86,7 +87,7 @@ class Messages:
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return what decodes Protobuf as far as *wanted* names it."""
+    """Return the decoder of Protobuf for the fields of *wanted*."""
     tree = None if wanted.paths is None else tree_of(wanted.paths)
     message = wanted.message or FIRST
 
@@ -115,13 +116,13 @@ def outlines(schema: Schema) -> list[Outline]:
     """Return what pointers can lead to in each message of a *schema*.
 
     Raises:
-        Broken: it is none.
+        Broken: it is not a schema of this format.
     """
     return Messages(schema, None).outlines()
 
 
 def _place(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Return which message a frame names, and where the frame ends."""
+    """Return the indices of the message that a frame names, and the offset after the frame."""
     try:
         if data[at] == 0:
             return FIRST, at + 1

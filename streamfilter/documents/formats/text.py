@@ -7,5 +7,5 @@ from streamfilter.documents.strict_json import decode_utf8
 
 
 def decoder(wanted: Wanted) -> Decoder:
-    """Return what takes the value as it is."""
+    """Return the decoder that returns the value as text."""
     return lambda value, headers: decode_utf8(value)
