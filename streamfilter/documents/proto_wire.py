@@ -1,12 +1,10 @@
 """Protobuf's wire format: compiles a message type to a function that decodes only named fields.
 
-The type is compiled once into a table of steps, by the tags that stand before fields on the wire:
-
-- A field without a pointer is skipped by its length, and its content is not checked. Unknown fields
-  are skipped the same way, as any reader of an older schema does.
-- A named field is checked. Bytes of another type, a length beyond the end and a string that is not
-  UTF-8 make the value broken.
-- The cost is linear in the number of bytes, and recursion is only as deep as the pointers.
+The type is compiled once into a table of steps, by the tags that stand before fields on the wire.
+A field without a pointer is skipped by its length, unchecked. Unknown fields are skipped the same
+way, as any reader of an older schema does. A named field is checked: bytes of another type, a
+length beyond the end and a string that is not UTF-8 make the value broken. The cost is linear in
+the number of bytes, and recursion is only as deep as the pointers.
 
 A field that is not on the wire stays absent if the schema distinguishes that (``optional``, a
 member of a oneof, a message). Otherwise it has its type's default. A pointer may use the schema's
