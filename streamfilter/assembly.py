@@ -1,4 +1,4 @@
-"""From settings to parts: the one place, so that `run`, `filter` and `evaluate` cannot differ."""
+"""Builds the parts from the settings in one place: `run`, `filter` and `evaluate` cannot differ."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
 
 _POLICY_FACT = "policy"
 WINDOW_DOCUMENTS = 4_000
-"""What the index spends on 2,000 documents (CPU of probe and write): 76 ms with a window for each
-2,000, 57 for each 4,000, 46 for each 8,000, 45 for each 16,000."""
+"""Least documents of a window. The index's CPU time (probe and write) for 2,000 documents is
+76 ms with windows of 2,000 documents, 57 with 4,000, 46 with 8,000, 45 with 16,000."""
 
 logger = logging.getLogger("streamfilter.assembly")
 
 
 def reader_for(config: Config, *, settle: bool = False) -> Reader:
-    """Return what reads records as *config* says.
+    """Return the reader of records for *config*.
 
-    With *settle*, a schema's id that the registry does not know is waited for: it may be new.
+    With *settle*, a schema id that the registry does not know is retried for a while: it may be
+    new.
 
     Raises:
-        ConfigError: the format needs what is not there; names the cure.
+        ConfigError: the format needs something that is not there; the message names the cure.
     """
     return Reader(
         config.input.format,
@@ -62,10 +63,10 @@ def reader_for(config: Config, *, settle: bool = False) -> Reader:
 
 
 def decoder_of_all(config: Config) -> Decoder:
-    """Return what decodes whole values as *config* says, to look at them.
+    """Return the decoder of whole values for *config*, to inspect them.
 
     Raises:
-        ConfigError: the format needs what is not there; names the cure.
+        ConfigError: the format needs something that is not there; the message names the cure.
     """
     given = config.input
     framed = given.framing == "registry"
@@ -74,7 +75,7 @@ def decoder_of_all(config: Config) -> Decoder:
 
 
 def _schemas_for(config: Config, *, settle: bool = False) -> Schemas | None:
-    """Return where schemas come from: a registry, or a file in its place."""
+    """Return the source of schemas: a registry, or a file instead."""
     path = config.input.schema_file
     if path is None:
         return registry_for(config, settle=settle)
@@ -87,15 +88,15 @@ def _schemas_for(config: Config, *, settle: bool = False) -> Schemas | None:
 def registry_for(config: Config, *, settle: bool = False) -> Registry | None:
     """Return the schema registry that *config* names, None if it names none.
 
-    All that read by it in this process share its schemas and its connections.
+    All readers of this process share its schemas and its connections.
 
     Raises:
-        ConfigError: the file of its authority cannot be read.
+        ConfigError: the certificate authority's file cannot be read.
     """
     given = config.input.registry
     if given.url is None:
         return None
-    from streamfilter.documents.registry_calls import Access  # HTTP and TLS: 8 ms of a start
+    from streamfilter.documents.registry_calls import Access  # HTTP and TLS take 8 ms to import
 
     access = Access(
         given.url,
@@ -138,10 +139,10 @@ def newest_schema(config: Config) -> tuple[str, Schema | None]:
 
 
 def policy_for(config: Config) -> MatchPolicy:
-    """Return what counts as a duplicate as *config* says.
+    """Return the policy of *config* for what counts as a duplicate.
 
     Raises:
-        MissingExtra: records are to be compared, and the library for it is not installed.
+        MissingExtra: *config* compares records, and the library for that is not installed.
     """
     if config.input.records:
         require_library()
@@ -162,7 +163,7 @@ def policy_for(config: Config) -> MatchPolicy:
 
 
 def crew_for(config: Config) -> Crew:
-    """Return the processes that sketch for this one, none of them started yet."""
+    """Return the crew of worker processes that sketch; none of them is started yet."""
     wanted = config.batch.workers
     if wanted != "auto":
         return Crew(wanted)
@@ -171,7 +172,7 @@ def crew_for(config: Config) -> Crew:
 
 
 def retention_for(config: Config) -> Retention:
-    """Return how much is remembered as *config* says."""
+    """Return the retention of *config*: which documents are remembered."""
     kept = config.index.retention
     return Retention(
         documents=config.index.documents_max,
@@ -181,21 +182,20 @@ def retention_for(config: Config) -> Retention:
 
 
 def note_policy(index: RocksIndex, policy: MatchPolicy, shape: Shape) -> list[str]:
-    """Remember in *index* by which policy it decides; say loudly, and return, what is new.
+    """Store *policy* in *index*; log a warning for each change, and return the changes.
 
     Args:
-        index: what was filled under the policy that it remembers.
-        policy: what holds from now on.
-        shape: the index's keys, which stay: what they find at another threshold is said.
+        index: the index, with the policy that it was filled under.
+        policy: the policy from now on.
+        shape: the index's keys, which stay. The warning says what they find at a new threshold.
 
-    The scheme shaped every signature, and another one is refused. The policy decided what is in
-    the index, and an operator may change it: it holds from then on, but a record that is read
-    again may then get another verdict than the one it had.
+    A change of scheme is refused, because every signature depends on it. An operator may change the
+    policy. It applies from then on, but a record that is read again may get another verdict.
     """
     present = _as_read(policy)
     known = json.loads(index.fact(_POLICY_FACT) or "null")
     if known is not None:
-        known = _as_read(MatchPolicy()) | known  # from before a setting had its default
+        known = _as_read(MatchPolicy()) | known  # stored before a setting existed: its default
     if known == present:
         return []
     index.remember(_POLICY_FACT, json.dumps(present, sort_keys=True).encode())
@@ -219,6 +219,6 @@ def note_policy(index: RocksIndex, policy: MatchPolicy, shape: Shape) -> list[st
 
 
 def _as_read(policy: MatchPolicy) -> dict[str, Any]:
-    """Return the policy as JSON gives it back: tuples are lists."""
+    """Return the policy as it is after a round trip through JSON: tuples become lists."""
     read: dict[str, Any] = json.loads(json.dumps(asdict(policy)))
     return read

@@ -1,4 +1,4 @@
-"""The table of verbs, and the one place where an exception becomes an exit code."""
+"""The table of commands, and the only place where an exception becomes an exit code."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ TASKS = {
         "bench": "Measure speed, stage by stage.",
     },
 }
-"""The verbs under the headings of ``--help``.
+"""The commands (verbs) under the headings of ``--help``.
 
-Every verb is ``commands/VERB.py`` with a click command called ``command``. Files are imported when
-their verb is used: one that is broken, or slow to import, does not affect the others."""
+Every verb is ``commands/VERB.py`` with a click command called ``command``. A file is imported when
+its verb is used: one that is broken, or slow to import, does not affect the others."""
 
 VERBS = {verb: line for verbs in TASKS.values() for verb, line in verbs.items()}
 
@@ -76,8 +76,9 @@ Exit codes: 0 ok, 64 usage, 65 broken input line, 70 bug, 75 try again later,
 """
 
 COLLECT_EVERY = (100_000, 20, 20)
-"""New objects between looks for cycles. Python's own 700 are for programs that make cycles: ours
-walked all modules a dozen times while importing them, and each batch's records for nothing."""
+"""Thresholds of the garbage collector: new objects between two searches for cycles. Python's 700
+suits programs that make cycles. Ours makes few: the collector would walk all modules a dozen times
+during imports, and each batch's records, without finding any."""
 
 
 class Verbs(click.Group):
@@ -121,8 +122,8 @@ def group() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code."""
     _collect_seldom()
-    # A plugin of whatever is installed beside us would see the configuration with its secrets, and
-    # the search for one reads the metadata of all packages.
+    # A pydantic plugin of another installed package would see the configuration with its secrets.
+    # The search for plugins also reads the metadata of all packages.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if "_STREAMFILTER_COMPLETE" in os.environ:
         importlib.import_module("streamfilter.commands.completion").offer()
@@ -146,8 +147,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except SystemExit as left:
-        # click's own answers: to a reader that has gone, and to a shell that asked what may come
-        # next. Our verbs never call exit.
+        # click itself exits: when the reader of its output has gone, and after shell completion.
+        # Our verbs never call exit.
         if left.code == 1:
             return ExitCode.UNREAD
         return ExitCode.OK if left.code in (0, None) else ExitCode.BUG
@@ -162,10 +163,10 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _collect_seldom() -> None:
-    """Leave the search for cycles to where it finds some: not at the start, not at the end."""
+    """Make the garbage collector search for cycles seldom, and not at start or exit."""
     gc.set_threshold(*COLLECT_EVERY)
     atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)  # nobody needs the memory any more: a tenth of a second less
+    atexit.register(gc.freeze)  # no collection at exit: saves a tenth of a second
 
 
 def _no_thread(error: BaseException) -> ExitCode:
@@ -177,7 +178,7 @@ def _no_thread(error: BaseException) -> ExitCode:
 
 
 def _no_room(error: OSError) -> ExitCode:
-    """Say what a full disk stopped where nobody knew better: help, or a file on the way."""
+    """Report a full disk for which no `NoRoom` was raised, such as output of --help."""
     where = f"{error.filename}: " if error.filename else ""
     standard.say(
         f"streamfilter: {where}{error.strerror}\n    cure: make room where it writes (its outputs, "
@@ -187,7 +188,7 @@ def _no_room(error: OSError) -> ExitCode:
 
 
 def _report_bug() -> None:
-    """Log the traceback, masked; set up plain logging first if the verb had not come so far."""
+    """Log the traceback, masked; set up plain logging first if the verb has not done so."""
     if not logging.getLogger().handlers:
         logs.configure()
     logging.getLogger("streamfilter").critical("this is a bug in streamfilter", exc_info=True)

@@ -1,9 +1,9 @@
-"""Kill points: a crash at a named line, so that crashes are test data.
+"""Kill points: tests can crash the process at a named line.
 
 ``STREAMFILTER_KILL_POINT=transaction.committed:3`` makes the process send itself SIGKILL when it
-passes that line for the third time: no cleanup runs, nothing is flushed, exactly as when the
-machine takes it. With ``:3:stop`` it stops itself instead (SIGSTOP), as a machine that freezes,
-until somebody lets it go on. Unset, a kill point is one comparison. The numbers are the steps of
+passes that line for the third time. No cleanup runs and nothing is flushed, as in a kill by the
+system. With ``:3:stop`` it sends itself SIGSTOP, as if the machine froze, until it gets SIGCONT.
+If the variable is not set, a kill point costs one comparison. The numbers below are the steps of
 the transactional loop (`engine/transactor.py`).
 """
 
@@ -15,7 +15,7 @@ import signal
 VARIABLE = "STREAMFILTER_KILL_POINT"
 
 KILL_POINTS = (
-    "start.given",  # before 1: inside the callback in which the group gives us a task
+    "start.given",  # before 1: inside the callback in which the group assigns a task
     "start.producer",  # 1 done: predecessor fenced, its open transaction ended
     "start.committed",  # 2 done
     "start.bounds",  # 3 done
@@ -33,15 +33,15 @@ KILL_POINTS = (
     "transaction.flushed",  # 10 done
     "transaction.offsets",  # 11 done
     "transaction.committed",  # 12 done, 13 not
-    "forget.begun",  # 13: of a batch that forgets documents, nothing is written
-    "window.begun",  # 13: the next window's families are there, nothing is written
-    "window.written",  # 13: which windows are alive is written; those that are not are still there
+    "forget.begun",  # 13: a batch that forgets documents: nothing is written
+    "window.begun",  # 13: the next window's families exist, nothing is written
+    "window.written",  # 13: the list of live windows is written; expired ones still exist
     "index.applied",  # 13 done
-    "window.dropped",  # a part of a window that is gone was dropped: one with each later batch
-    "changelog.trimmed",  # what restores a window that is gone was cut off
-    "window.prepared",  # the next window's families were made ahead of the batch that begins it
-    "transaction.aborted",  # an abortable error was answered
-    "close.revoked",  # inside the callback in which the group takes a task
+    "window.dropped",  # a part of an expired window was dropped: one part with each later batch
+    "changelog.trimmed",  # the changelog records of an expired window were deleted
+    "window.prepared",  # the next window's families were created before the batch that begins it
+    "transaction.aborted",  # after an abortable error
+    "close.revoked",  # inside the callback in which the group revokes a task
     "close.begun",
     "close.done",
 )
@@ -55,7 +55,7 @@ _left = int(_nth or 1)
 
 
 def kill_point(name: str) -> None:
-    """Die or stop here if the environment says so; otherwise do nothing."""
+    """Kill or stop the process here if the environment says so; otherwise do nothing."""
     global _left
     if name != _name:
         return

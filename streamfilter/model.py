@@ -1,7 +1,8 @@
-"""The nouns: what flows through streamfilter, as frozen values of the standard library.
+"""The data model: records, documents and decisions, as frozen dataclasses.
 
-A record arrives, is read into a document (or into the reason why it is none), is judged,
-and leaves with its decision. Nothing here computes, reads a clock or knows a library.
+A record arrives and is read into a document, or into the reason why it is not one. The document is
+judged, and the record leaves with its decision. Nothing here computes, reads a clock or imports a
+library.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ Noun = TypeVar("Noun")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def noun(*, order: bool = False) -> Callable[[type[Noun]], type[Noun]]:
-    """Make a class a frozen dataclass, as far as types can say: for what is made of each record.
+    """Make a class a dataclass that is frozen for type checkers only: for values of each record.
 
-    To forbid assignment at run time, too, Python sets every field by a call: that is three
-    quarters of what it takes to make a value, and of a short record's way a twentieth.
+    To forbid assignment at run time too, Python would set every field by a function call. That
+    costs three quarters of making a value, and a twentieth of all work for a short record.
     """
     return dataclass(slots=True, unsafe_hash=True, order=order)
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""Record headers in their order, repeats and null values kept."""
+"""Record headers in order, with repeats and null values."""
 
 
 class Verdict(StrEnum):
-    """Where a record ends, and why. Every record gets exactly one."""
+    """The result for a record: where it goes, and why. Every record gets exactly one."""
 
     UNIQUE = "unique"
     EXACT_DUPLICATE = "exact_duplicate"
@@ -43,7 +44,7 @@ class Verdict(StrEnum):
 
 
 SEED_BYTES = 16
-"""Of the secret that keys an index's hash functions."""
+"""Size of the secret that keys an index's hash functions."""
 
 DUPLICATES = frozenset({Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE})
 
@@ -75,7 +76,7 @@ class Reason(StrEnum):
 
 @noun(order=True)
 class Source:
-    """Where a record came from; for a file: its path as given, 0, and the line number from 1."""
+    """Position of a record. For a file: its path as given, 0, and the line number from 1."""
 
     topic: str
     partition: int
@@ -84,7 +85,7 @@ class Source:
 
 @noun()
 class Record:
-    """One consumed record, byte for byte as the broker (or the file) gave it."""
+    """One consumed record, byte for byte as the broker or the file returned it."""
 
     source: Source
     key: bytes | None
@@ -102,32 +103,32 @@ class Document:
 
     id: str
     text: str
-    """Empty where nobody asks for it any more: whoever read it elsewhere has sketched it, too."""
+    """Empty if a worker process has read and sketched it: the text is then not needed here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """A record that by policy is not judged: PASSTHROUGH or DROPPED, and why."""
+    """A record that is not judged, by policy: PASSTHROUGH or DROPPED, and why."""
 
     verdict: Verdict
     reason: Reason
     forgets: tuple[str, ...] | None = None
-    """Ids whose documents shall be forgotten: one, or none where the key can be no document's id;
-    None: a record that forgets nothing."""
+    """Ids of the documents to forget: one, or empty if the key cannot be a document's id. None: the
+    record is not a request to forget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A record that cannot be read: it travels to the dead-letter topic and is counted."""
+    """A record that cannot be read: it goes to the dead-letter topic and is counted."""
 
     code: ErrorCode
     message: str
-    """For a person; never contains payload text."""
+    """Text for a person; never contains text of the record."""
     stage: str = "read"
 
 
 Reading = Document | Unjudged | Malformed
-"""What reading a record gives."""
+"""The result of reading a record."""
 
 
 @noun()
@@ -136,13 +137,13 @@ class Match:
 
     document_id: str
     similarity: float
-    """Jaccard similarity in [0, 1] (of records: their score), by the decision's ``method``."""
+    """Jaccard similarity in [0, 1] (for records: their score), by the decision's ``method``."""
     bands: int
     """How many bands the two share; 0 for an exact duplicate."""
     source: Source
     ordinal: int
     containment: float | None = None
-    """Share of one text's shingles that the other has; None where nobody asked."""
+    """Share of one text's shingles that the other has; None if containment is not configured."""
 
 
 @noun()
@@ -151,17 +152,17 @@ class Decision:
 
     verdict: Verdict
     matches: tuple[Match, ...] = ()
-    """Confirmed matches, highest similarity first, then lowest ordinal; as many as 3 KB hold."""
+    """Confirmed matches, highest similarity first, then lowest ordinal; as many as fit in 3 KB."""
     method: str = ""
     """``exact_text``, ``exact_jaccard``, ``sampled_jaccard``, ``exact_containment``,
     ``sampled_containment``, ``signature`` or ``sketch``; empty if unique."""
     matches_truncated: bool = False
-    """True when candidates were left out: beyond ``verify.max_candidates``, or in a crowd; or
-    matches, for their bytes."""
+    """True if candidates were left out (beyond ``verify.max_candidates``, or in a full bucket), or
+    matches (beyond 3 KB)."""
     p_false_positive: float = 0.0
     """Probability that the true similarity is below the threshold, given the evidence."""
     reason: Reason | None = None
-    """Why the document was not judged after all (SHORT, by policy), with PASSTHROUGH or DROPPED."""
+    """Why the document was not judged (SHORT, by policy), with PASSTHROUGH or DROPPED."""
 
     @property
     def match(self) -> Match | None:
@@ -184,7 +185,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class BatchMark:
-    """The changelog's and the index's memory of one judged batch: what makes a re-read exact."""
+    """One judged batch, as the changelog and the index store it: it makes a re-read exact."""
 
     number: int
     first_ordinal: int
@@ -192,26 +193,26 @@ class BatchMark:
     """``first_ordinal`` plus the number of documents judged in this batch."""
     spans: tuple[Span, ...] = field(default=())
     horizon: int = 0
-    """Documents below this ordinal are forgotten after the batch. Without ``ages``: they were when
-    it was judged."""
+    """Documents below this ordinal are forgotten after the batch. Without ``ages``, they were
+    already forgotten when the batch was judged."""
     stream_time: int = -1
-    """The highest timestamp up to its last record, in milliseconds; -1: the index never forgot."""
+    """The highest timestamp up to its last record, in milliseconds; -1: the index never forgets."""
     ages: bytes = b""
-    """When each of its documents came, and what was forgotten then (`index.ages`). Empty: that is
-    not known of each. They all came at ``stream_time``."""
+    """When each of its documents arrived, and which documents were forgotten then (`index.ages`).
+    Empty: not recorded one by one, and all of them count as arrived at ``stream_time``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of the order of judgement, up to the next window: what is forgotten at once."""
+    """A range of documents in the order of judgement, up to the next window; forgotten at once."""
 
     number: int = 0
     first_ordinal: int = 0
-    """Of the documents that are judged from its first batch on."""
+    """Ordinal of the first document of its first batch."""
     first_batch: int = 0
     offset: int = 0
-    """Of the changelog record that begins it: what it takes to restore the window is from there on.
-    0 where there is no changelog."""
+    """Offset of the changelog record that begins it: a restore of the window reads from there. 0 if
+    there is no changelog."""
 
 
 EVER = Window()

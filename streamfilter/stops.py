@@ -1,8 +1,8 @@
 """Why the process stops: the exit codes and the exceptions that carry them.
 
-Expected trouble is a value (a dead letter, a `Problem`). What is raised here ends the
-process on purpose: `cli.main` prints the message and returns the code. Everything else that
-rises is a bug (70), and the restart replays.
+An expected error is a value (a dead letter, a `Problem`). The exceptions of this module end the
+process on purpose: `cli.main` prints the message and returns the code. Any other exception is a bug
+(exit code 70), and the restart replays the batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a supervisor reads; the numbers below 128 are those of sysexits.h."""
+    """Exit codes for a supervisor; the numbers below 128 are those of sysexits.h."""
 
     OK = 0
     USAGE = 64
@@ -22,33 +22,33 @@ class ExitCode(IntEnum):
     """A broken line and no ``--dead-letter``, or nothing but broken lines."""
     BUG = 70
     TEMPORARY = 75
-    """Try again later: the broker stayed unreachable past the start timeout, a call did not return
-    within 20 s of SIGTERM, a client lost all brokers for good, the system gave no thread, or what
-    was to be written found no room."""
+    """Try again later. The broker stayed unreachable past the start timeout; or a call did not
+    return within 20 s of SIGTERM. Or a client lost all brokers for good, the system gave no thread,
+    or there was no room to write."""
     FENCED = 76
     """Another process owns the task now."""
     CONFIG = 78
     """Wrong configuration, or an index that does not belong to it."""
     INTERRUPTED = 130
-    """Ctrl-C ended work over files before its outputs appeared: 128 + SIGINT, as shells have it."""
+    """Ctrl-C ended work on files before the outputs were complete: 128 + SIGINT, as in shells."""
     UNREAD = 141
-    """Who read standard output has gone before the answer was out: 128 + SIGPIPE."""
+    """The reader of standard output closed it before the output was complete: 128 + SIGPIPE."""
     TERMINATED = 143
-    """SIGTERM did: 128 + SIGTERM."""
+    """SIGTERM ended the work: 128 + SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, said so that the reader can repair it."""
+    """One problem, described so that the reader can repair it."""
 
     key: str
-    """Path of the setting (``similarity.bands``), or of the thing (``topic documents``)."""
+    """The setting (``similarity.bands``) or the object (``topic documents``)."""
     got: str
-    """What is wrong: what was found and what was expected. Never a secret."""
+    """The problem: what was found and what was expected. Never a secret."""
     cure: str
-    """What to do about it."""
+    """The action that repairs it."""
     warning: bool = False
-    """It works, but not as a reader of the manual may expect; never a reason to stop."""
+    """True if it works, but not as a reader of the manual may expect; never a reason to stop."""
 
     def __str__(self) -> str:
         cure = f"\n    cure: {self.cure}" if self.cure else ""
@@ -56,7 +56,7 @@ class Problem:
 
 
 class Stop(Exception):
-    """The process must end, and knows why; the message names the cure."""
+    """The process must end, for a known reason; the message names the cure."""
 
     exit_code = ExitCode.BUG
 
@@ -67,7 +67,7 @@ class Stop(Exception):
 
 
 class ConfigError(Stop):
-    """The configuration is wrong; `problems` holds everything found, not only the first."""
+    """The configuration is wrong; `problems` holds all problems, not only the first."""
 
     exit_code = ExitCode.CONFIG
 
@@ -77,7 +77,7 @@ class ConfigError(Stop):
 
 
 class MissingExtra(Stop):
-    """A package that is installed only with an extra of ours is not there."""
+    """A package is missing that is installed only with one of our extras."""
 
     exit_code = ExitCode.USAGE
 
@@ -95,49 +95,49 @@ class SchemeMismatch(Stop):
 
 
 class Refused(Stop):
-    """The brokers know us and refuse: a right or a credential is missing."""
+    """The brokers refuse access: a right or a credential is missing."""
 
     exit_code = ExitCode.CONFIG
 
 
 class Temporary(Stop):
-    """Nothing is wrong with us; try again later."""
+    """The cause is outside this process; try again later."""
 
     exit_code = ExitCode.TEMPORARY
 
 
 class NoRoom(Temporary):
-    """A disk, or the device that an output is, takes no more: a person must make room."""
+    """A disk, or the device of an output, is full: a person must make room."""
 
     def __init__(self, fact: str, *, stays: str, cure: str = "make room, and run it again") -> None:
         super().__init__(f"{fact}\n    what stays: {stays}\n    cure: {cure}")
         self.fact = fact
-        """What could not be written, and where."""
+        """What could not be written and where, as a sentence."""
 
 
 def no_room(error: OSError) -> bool:
-    """Return whether the system found no room for what was to be written."""
+    """Return whether a write failed because the disk is full or the quota is used up."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class Fenced(Stop):
-    """Another process took the task over; this one must not write any more."""
+    """Another process has taken the task over; this one must stop writing."""
 
     exit_code = ExitCode.FENCED
 
 
 class BrokenInput(Stop):
-    """An input line cannot be read, and there is nowhere to put it."""
+    """An input line cannot be read, and there is no dead-letter output for it."""
 
     exit_code = ExitCode.BROKEN_INPUT
 
 
 _NO_THREAD = ("can't start new thread", "create thread", "create broker thread")
-"""As the interpreter and librdkafka say it; neither has a type for it."""
+"""Parts of the messages of the interpreter and of librdkafka; neither has a type for this error."""
 
 
 def starved(error: BaseException | None) -> bool:
-    """Return whether the system gave no thread: this *error*, or what it came from, says so."""
+    """Return whether this *error* or its cause says that the system gave no thread."""
     while error is not None:
         if any(words in str(error) for words in _NO_THREAD):
             return True

@@ -10,9 +10,9 @@ and is looked up again, until it has been unknown for `SETTLE_SECONDS`. Then the
 and the id is looked up ever more rarely. `ask_all` looks many ids up at once: they wait together.
 
 An empty registry has no schema either, but this is not the record's fault. Such a registry keeps
-its schemas in memory and was restarted, or lost its store, or is the wrong one. It counts as away
-until it holds something. One case is not detected: a registry came back empty, and then some
-schemas were added. Its answers count, even for ids that it has lost.
+its schemas in memory and was restarted, lost its store, or is the wrong one. It counts as away
+until it holds something. Not detected: it came back empty, and then some schemas were added. Its
+answers count, even for ids that it has lost.
 """
 
 from __future__ import annotations
@@ -50,13 +50,12 @@ from streamfilter.documents.schemas import (
 from streamfilter.model import ErrorCode, Malformed
 
 ID_MAX = (1 << 31) - 1
-"""The highest schema id: a positive `int` of Java. No registry returns a higher one, and some
-answer a request for one as if its address were wrong."""
+"""The highest schema id (Java's `int`). Some registries answer a higher one like a wrong address."""
 UNKNOWN_CODES = (40401, 40402, 40403)
 """The registry's own error codes for: subject, version or schema not found."""
 UNKNOWN_STATUSES = (400, 404, 405, 406, 410, 414, 422)
-"""HTTP statuses for an id that this registry cannot have. A server that is not a registry returns
-them, too."""
+"""Statuses for an id that this registry cannot have. A server that is no registry sends them, too.
+"""
 REFUSALS = (401, 403)
 SETTLE_SECONDS = 5.0
 """How long to wait for an unknown id: a registry may lag behind the one that took the schema."""
@@ -170,7 +169,7 @@ class Registry:
     def _due(self, ids: Iterable[SchemaId], now: float) -> list[SchemaId]:
         """Return those of *ids* to look up now, the longest waiting first.
 
-        At most `CONNECTIONS_MAX` of them are settled unknown ids, and none before `_recheck`.
+        At most `CONNECTIONS_MAX` settled unknown ids are among them, and none before `_recheck`.
         """
         fresh, settled = list[tuple[float, SchemaId]](), list[SchemaId]()
         for id in dict.fromkeys(ids):

@@ -1,8 +1,8 @@
-"""The ways a story comes back, and how similar each leaves it: claims that tests check.
+"""The ways a story comes back, and the similarity to the original; tests check these claims.
 
 All similarities are Jaccard over runs of three words. A story has about n = 190 words, so n - 2
-shingles; h added words give (n - 2) / (n - 2 + h), and one changed word inside costs three
-shingles on either side. The sizes below follow from that.
+shingles. With h added words the similarity is (n - 2) / (n - 2 + h). One changed word inside costs
+three shingles in each of the two sets. The sizes below follow from that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class StoryKind(StrEnum):
-    """What a story is: new, or which disguise of an earlier one."""
+    """The kind of a story: new, or a disguise of an earlier one."""
 
     NEWS = "news"
     REPUBLISHED = "republished"
@@ -62,7 +62,7 @@ NAMES = (
 )  # fmt: skip
 
 CROPPED_SHARE = (0.02, 0.08)
-UPDATE_SHARE = 0.11  # at most, in words by white space: "sys.path" is one of those, and two of ours
+UPDATE_SHARE = 0.11  # at most; counts words by white space: "sys.path" is one, but two for shingles
 REWRITTEN_SHARE = 0.67
 QUOTED_WORDS = 40
 

@@ -1,8 +1,8 @@
-"""Real English sentences, from the one text that every user has: Python's own documentation.
+"""Real English sentences from a text that every user has: Python's own documentation.
 
-Docstrings of the standard library and the language reference that `help()` shows are written by
-people, so their words repeat the way real words do; random words would make the task too easy.
-The choice depends on the Python version, not on anything else.
+The sources are the docstrings of the standard library and the language reference of `help()`.
+People wrote them, so their words repeat like real words. Random words would make the task too easy.
+The choice depends only on the Python version.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 
 SENTENCES_MIN = 300
-"""Fewer would make unrelated stories alike."""
+"""Fewer sentences would make unrelated stories alike."""
 
 WORDS_MIN, CHARACTERS_MAX = 8, 260
 LETTERS_MIN = 0.9  # share of letters and spaces: less is a table, a path or code
 NOT_PROSE = frozenset({"site-packages", "test", "tests", "__pycache__", "tkinter", "turtle.py"})
-"""Not the library's, or one phrase repeated for each of a hundred functions."""
+"""Paths that are not part of the library, or repeat one phrase for a hundred functions."""
 
 _QUOTED = re.compile(r'"""(.*?)"""', re.DOTALL)
 _PARAGRAPHS = re.compile(r"\n\s*\n")
@@ -30,10 +30,10 @@ _MARKUP = re.compile(r"[<>{}|=_`*\\#@$^~\[\]\"]|::|\.\.\s|\d\.\d")
 
 @cache
 def sources() -> tuple[tuple[str, ...], ...]:
-    """Return the sentences of each document in their order, no sentence twice.
+    """Return the sentences of each document in order, no sentence twice.
 
     Raises:
-        RuntimeError: this Python came without its documentation texts.
+        RuntimeError: this Python is installed without its documentation texts.
     """
     seen: set[str] = set()
     found = []
@@ -60,8 +60,8 @@ def _documents() -> Iterator[str]:
     library = Path(sysconfig.get_path("stdlib"))
     for path in sorted([*library.glob("*.py"), *library.glob("*/*.py")]):
         if NOT_PROSE.isdisjoint(path.relative_to(library).parts):
-            # By their quotes, not by `ast`: forty times faster, and whatever else is quoted
-            # thrice does not look like a sentence.
+            # Found by their quotes, not by `ast`: forty times faster. Other triple-quoted strings
+            # do not look like sentences.
             text = path.read_text(encoding="utf-8", errors="ignore")
             yield "\n\n".join(_QUOTED.findall(text))
 

@@ -1,7 +1,7 @@
-"""The stream: new stories and disguises of recent ones, mixed by a seed, without end.
+"""The stream: an endless mix of new stories and disguises of recent ones, determined by a seed.
 
-A disguise is always made of the original, never of another disguise: near-duplication is not
-transitive, and a chain would drift away from what the claims say.
+A disguise is always made from the original, never from another disguise. Near-duplication is not
+transitive, so the similarities of a chain would drift away from the claims.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ WEIGHTS = {
     StoryKind.REWRITTEN: 3,
     StoryKind.QUOTING: 2,
 }
-"""Stories of each kind in a hundred."""
+"""Stories of each kind in a hundred stories."""
 
 FRESH_SHARE = {StoryKind.FEEDBACK: 0.15, StoryKind.SPAM: 0.1, StoryKind.SHORT: 0.5}
-"""How often a story of these kinds is a new one instead of a repetition."""
+"""Share of the stories of these kinds that are new, not a repetition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class Story:
     text: str
     kind: StoryKind
     origin: str | None = None
-    """Id of the story that it was made of; None for a new one."""
+    """Id of the story that it was made from; None for a new one."""
 
 
 def stories(seed: int) -> Iterator[Story]:
-    """Yield stories for ever; equal seeds (and Python versions) give equal streams."""
+    """Yield stories without end; equal seeds (and Python versions) give equal streams."""
     writer = _Writer(random.Random(seed))
     kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
     for number in count(1):
@@ -84,7 +84,7 @@ class _Writer:
         }
 
     def write(self, kind: StoryKind, id_: str) -> Story:
-        """Return a story of *kind*: a new one when there is nothing of its family yet."""
+        """Return a story of *kind*, a new one if its family has no story yet."""
         family = kind if kind in self._recent else StoryKind.NEWS
         fresh = self.rng.random() < FRESH_SHARE.get(kind, 0.0)
         if kind is StoryKind.NEWS or fresh or not self._recent[family]:

@@ -1,1 +1,1 @@
-"""Reading and sketching in other processes, on the other cores: a function of the values alone."""
+"""Worker processes that read and sketch on other cores; the result depends on the values alone."""

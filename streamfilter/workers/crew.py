@@ -1,9 +1,9 @@
-"""A crew of workers: spreads reading and sketching a batch over processes, in its order.
+"""A crew of workers: reads and sketches a batch in several processes, and keeps its order.
 
-Sketches are a function of scheme, seed and text, a text is one of its value and of how that is
-read, and no value changes another's. So it makes no difference who makes them: a batch is cut into
-parts, one for each worker, and put together again. What is worth it is decided here; who does it,
-and what if he does not, is the workforce's.
+A sketch depends only on scheme, seed and text. A text depends only on its value and the settings
+for reading it. No value changes the result of another. So any process may make the sketches: a
+batch is cut into parts, one for each worker, and the results are joined. This module decides
+whether workers are worth it. `workforce` runs them and handles their failures.
 """
 
 from __future__ import annotations
@@ -20,35 +20,37 @@ if TYPE_CHECKING:
     from streamfilter.workers.workforce import Workforce
 
 PART_CHARACTERS_MIN = 32 * 1024
-"""A millisecond of sketching, against the tenth of one that asking takes."""
+"""Least size of a part: it takes 1 ms to sketch, and a request to a worker costs .1 ms."""
 
 AUTO_MAX = 4
-"""More are no use: one judging process is busy with what four of them sketch."""
+"""Workers at most: the output of four keeps the one judging process busy."""
 AUTO_CHARACTERS = 8 * 1024 * 1024
-"""`auto` starts them when so much was sketched: they take .3 s each to start."""
+"""`auto` starts workers after so many characters were sketched: each takes .3 s to start."""
 AUTO_MEAN_MIN = 64
-"""Characters of a text below which sending it and its sketch costs what sketching it does."""
+"""Mean characters of a text below which transfer to and from a worker costs as much as sketching.
+"""
 AUTO_MEAN_SEVERAL = 512
-"""Characters of a text below which one worker is done before the judging process is: at 130 bytes
-they take 19 and 34 us. A second worker would only take the core away from both (figures: README of
-tests/bench_runs)."""
+"""Mean characters of a text below which one worker is faster than the judging process: at 130 bytes
+they take 19 and 34 us a text. A second worker would only compete with both for the core (figures:
+README of tests/bench_runs)."""
 
 PATIENCE_SECONDS = 10.0
-"""A part takes some milliseconds; a machine that was suspended gets one retry."""
+"""Time limit for a part, which takes some milliseconds. A machine that was suspended may exceed it:
+the part is retried once."""
 
 
 def auto_workers(cores: int, mean: float) -> int:
-    """Return how many workers are worth it on so many *cores* for texts of *mean* characters."""
+    """Return how many workers are worth it on *cores* cores for texts of *mean* characters."""
     if cores < 2 or mean < AUTO_MEAN_MIN:
         return 0
     return 1 if mean < AUTO_MEAN_SEVERAL else min(cores, AUTO_MAX)
 
 
 class Crew:
-    """Workers that are started when there is enough for them to do, and ended by `close`.
+    """Workers that are started when there is enough work, and ended by `close`.
 
-    Memory: each worker holds its part of one batch and that part's sketches, and so does this
-    process on the way; no more than one batch of each caller is under way, two of `filter`.
+    Memory: each worker holds its part of one batch and that part's sketches. This process holds
+    them too, during the transfer. Each caller has at most one batch in progress, `filter` two.
     """
 
     def __init__(
@@ -62,10 +64,10 @@ class Crew:
         """Start nothing yet.
 
         Args:
-            workers: how many there are at most; 0: whoever asks does it himself.
-            reluctant: wait until there was much to do, and take as many as are worth it for the
-                texts that come then (`auto_workers`).
-            command: what a worker is, if it is another one.
+            workers: how many workers there are at most; 0: the caller does all work itself.
+            reluctant: start none until `AUTO_CHARACTERS` were sketched, then as many as are worth
+                it for the texts of that time (`auto_workers`).
+            command: the command that starts a worker, if not the default one.
             patience: seconds after which a worker that does not answer is killed.
         """
         self.workers = workers
@@ -91,7 +93,7 @@ class Crew:
         )
 
     def read(self, sketcher: Sketcher, recipe: str, values: Sequence[bytes | None]) -> Drawn | None:
-        """Return the plain documents in *values*, sketched: of those parts that were answered."""
+        """Return the plain documents in *values*, sketched, from the parts that were answered."""
         lengths = [0 if value is None else len(value) for value in values]
         parts = self._parts(lengths)
         if not parts:
@@ -110,7 +112,7 @@ class Crew:
 
     @property
     def pids(self) -> list[int]:
-        """Return the numbers of the worker processes."""
+        """Return the process ids of the workers."""
         return [] if self._workforce is None else self._workforce.pids
 
     def close(self) -> None:
@@ -121,7 +123,7 @@ class Crew:
             workforce.close()
 
     def _parts(self, lengths: Sequence[int]) -> list[slice]:
-        """Return the parts into which texts or values of these *lengths* are worth cutting."""
+        """Return the parts for the workers, given the *lengths* of texts or values; maybe none."""
         total, workers = sum(lengths), self.workers
         if self._reluctant:
             mean = total / max(len(lengths), 1)
@@ -130,7 +132,7 @@ class Crew:
             return []
         parts = min(workers, total // PART_CHARACTERS_MIN, len(lengths))
         if parts and self._workforce is None:
-            self._size = workers  # for good: what comes one way is of one kind
+            self._size = workers  # fixed: one source has one kind of texts
         return cut(lengths, parts) if parts else []
 
     def _started(self) -> Workforce:

@@ -1,10 +1,10 @@
-"""What passes between a process and its workers: bytes behind their length.
+"""The messages between a process and its workers: bytes with a length in front.
 
-A question holds texts to be sketched, or values to be read and sketched. The answer to the first
-are sketches; to the second, which of the values were documents, and the sketches of those.
+A question holds texts to sketch, or values to read and sketch. The answer to texts is their
+sketches. The answer to values is the rows that were documents, and the sketches of these.
 
-Both ends are ours, and of one version. Yet nothing is made of these bytes but columns and texts:
-whatever else comes, no code runs because of it.
+Both ends are ours and of the same version. Nevertheless the bytes are decoded only to columns and
+texts: no message can make code run, unlike a pickle.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from streamfilter.similarity.sketch import Drawn, Sketches
 
 LENGTH = struct.Struct("<Q")
 _QUESTION = struct.Struct("<IIII")
-"""Bytes of the scheme, of the seed and of the recipe, number of texts or values."""
+"""Bytes of the scheme, of the seed and of the recipe; number of texts or values."""
 _DRAWN_HEAD = struct.Struct("<IIQ")
-"""Number of documents and of ids, bytes of the ids."""
+"""Number of documents, number of ids, bytes of the ids."""
 _SKETCHES, _DRAWN, _TROUBLE = b"s", b"d", b"t"
 _NO_VALUE = -1
-"""The length of a value that is not there."""
+"""The length that marks a null value."""
 
 Answer = Sketches | Drawn | str
-"""A string is the name of what went wrong."""
+"""A string is the name of the exception in the worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Texts:
         return len(self.texts)
 
     def answered_by(self, answer: Answer) -> bool:
-        """Return whether *answer* is one to this."""
+        """Return whether *answer* fits this question."""
         return isinstance(answer, Sketches) and len(answer) == len(self.texts)
 
 
@@ -56,14 +56,14 @@ class Values:
     scheme: str
     seed: bytes
     recipe: str
-    """How they are read (`documents.reader.Recipe`)."""
+    """How to read the values (`documents.reader.Recipe`)."""
     values: Sequence[bytes | None]
 
     def __len__(self) -> int:
         return len(self.values)
 
     def answered_by(self, answer: Answer) -> bool:
-        """Return whether *answer* is one to this."""
+        """Return whether *answer* fits this question."""
         if not isinstance(answer, Drawn):
             return False
         rows = answer.rows
@@ -84,10 +84,10 @@ def write(file: IO[bytes], data: bytes) -> None:
 
 
 def read(file: IO[bytes]) -> bytes:
-    """Return what comes next.
+    """Return the next message.
 
     Raises:
-        EOFError: there is nothing, or not all of it.
+        EOFError: there is none, or it is cut short.
     """
     (length,) = LENGTH.unpack(_exactly(file, LENGTH.size))
     return _exactly(file, length)
@@ -106,7 +106,7 @@ def encode_question(question: Question) -> bytes:
     if isinstance(question, Values):
         recipe = question.recipe.encode()
         lengths = _lengths([_NO_VALUE if v is None else len(v) for v in question.values])
-        content = [v for v in question.values if v is not None]  # as they are: none is copied twice
+        content = [v for v in question.values if v is not None]  # no value is copied twice
     else:
         lengths, joined = _joined(question.texts)
         content = [joined]
@@ -129,7 +129,7 @@ def decode_question(data: bytes) -> Question:
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """Return sketches, or the name of what went wrong, as bytes."""
+    """Return sketches, or the name of an exception, as bytes."""
     if isinstance(answer, str):
         return _TROUBLE + answer.encode()
     if isinstance(answer, Sketches):
@@ -163,12 +163,12 @@ def _lengths(values: Sequence[int]) -> bytes:
 
 
 def _joined(texts: Sequence[str]) -> tuple[bytes, bytes]:
-    """Return the lengths of *texts* in characters, and all of them."""
+    """Return the lengths of *texts* in characters, and the joined texts, both as bytes."""
     return _lengths([*map(len, texts)]), "".join(texts).encode("utf-8", "surrogatepass")
 
 
 def _separated(lengths: I64, content: bytes) -> list[str]:
-    """Return the texts whose `_joined` are *lengths* and *content*."""
+    """Return the texts for which `_joined` returned *lengths* and *content*."""
     joined, ends = content.decode("utf-8", "surrogatepass"), np.cumsum(lengths).tolist()
     return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -1,4 +1,4 @@
-"""One worker as its owner sees it: started, asked, and ended when it does not answer."""
+"""A worker process from its owner's side: start it, send it questions, kill it on a timeout."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ COMMAND = (sys.executable, "-P", "-m", "streamfilter.workers.worker")
 
 
 class Mishap(Exception):
-    """A worker gave no sketches: it could not be started, died, or did not answer in time."""
+    """A worker returned no sketches: it did not start, died, or did not answer in time."""
 
 
 class Handle:
-    """A worker process. One thread at a time asks it, sends all and then reads all.
+    """A worker process. One thread at a time sends a whole question, then reads the whole answer.
 
-    So neither end ever waits for the other to read: pipes cannot lock up. It is begun anew with
-    `exec`, and inherits neither memory nor files: an open index may be where it comes from.
+    So neither end ever waits for the other to read, and the pipes cannot deadlock. The process is
+    started with `exec` and inherits neither memory nor files: the parent may have an open index.
     """
 
     def __init__(self, command: Sequence[str], *, patience: float) -> None:
         """Start it.
 
         Args:
-            command: what to run.
-            patience: seconds after which an answer is not waited for any more.
+            command: the command to run.
+            patience: seconds to wait for an answer.
 
         Raises:
-            Mishap: the system gives no process.
+            Mishap: the system could not start a process.
         """
         self._patience = patience
-        # The seed goes through the pipe: arguments and environments are seen by others.
+        # The secret seed goes through the pipe: other users can see arguments and environments.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        environment["OPENBLAS_NUM_THREADS"] = "1"  # it would start a thread for every core
+        environment["OPENBLAS_NUM_THREADS"] = "1"  # otherwise it starts a thread for every core
         try:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=environment,
-                start_new_session=True,  # Ctrl-C is for the owner, who may still want an answer
+                start_new_session=True,  # Ctrl-C is for the owner, which may still want an answer
             )
         except OSError as error:
             raise Mishap(f"the system gave no process: {error.strerror}") from error
 
     @property
     def pid(self) -> int:
-        """Return the number of its process."""
+        """Return its process id."""
         return self._process.pid
 
     def ask(self, question: frames.Question) -> frames.Answer:
         """Return the answer to *question*.
 
         Raises:
-            Mishap: it died, was killed or answered something else; it is no use any more.
+            Mishap: it died, was killed or answered something else; do not use it again.
         """
         process = self._process
         assert process.stdin is not None, "a pipe"
@@ -76,7 +76,7 @@ class Handle:
             answer = frames.decode_answer(frames.read(process.stdout))
         except (OSError, EOFError) as error:
             raise Mishap(self._end()) from error
-        except Exception as error:  # no value of ours: whatever wrote it is no worker
+        except Exception as error:  # not a message of ours, so the writer is not a worker
             raise Mishap(f"it answered nonsense ({type(error).__name__}); {self._end()}") from error
         finally:
             impatience.cancel()
@@ -87,20 +87,20 @@ class Handle:
         return answer
 
     def kill(self) -> None:
-        """Let it end: whoever waits for its answer hears so."""
+        """Kill it: a thread that waits for its answer gets a `Mishap`."""
         self._process.kill()
 
     def _end(self) -> str:
-        """End it, and say how it ended."""
+        """End it, and return how it ended."""
         self.close()
         code = self._process.returncode
         return f"it was killed by signal {-code}" if code < 0 else f"it ended with {code}"
 
     def close(self) -> None:
-        """End it: it holds nothing that could be lost."""
+        """Kill it and free its pipes: it holds no data that could be lost."""
         self._process.kill()
         self._process.wait()
         for file in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):  # what was not sent yet
+            with suppress(OSError):  # closing flushes what was not sent yet
                 if file is not None:
                     file.close()

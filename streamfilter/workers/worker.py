@@ -1,8 +1,8 @@
-"""A worker: reads and sketches what comes in at standard input until that ends. It holds nothing.
+"""A worker: reads and sketches the questions on standard input until that ends. It has no state.
 
-It opens no file and knows no index. Whoever asks says by which scheme and seed, so one worker
-serves all tasks of a process. What goes wrong is answered and never fatal: the one who asked
-does it himself, and meets the same trouble if it is the text's.
+It opens no file and no index. Each question names its scheme and seed, so one worker serves all
+tasks of a process. An exception is returned as the answer and never ends the worker. The owner then
+does that part itself, and gets the same exception if the text causes it.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ from streamfilter.similarity.sketchers import sketcher_of
 from streamfilter.workers import frames
 
 KILLED_FIRST = "500"
-"""For the kernel that looks for memory: a worker costs a retry, the process that has it more."""
+"""The worker's `oom_score_adj`. If memory is short, the kernel should kill a worker first: that
+costs a retry, but the owner's death costs more."""
 
 SCHEMES_MAX = 64
-"""Of each scheme and seed the tables are kept; tasks of one process differ by their seeds."""
+"""How many sketchers are cached, one for each scheme and seed. Each task has its own seed."""
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answer questions until standard input ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # whoever asks decides what is still wanted
+        signal.signal(number, signal.SIG_IGN)  # the owner decides when the worker ends
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write(KILLED_FIRST)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever prints does not print into an answer
+    os.dup2(2, 1)  # so that a print does not end up in an answer
     with suppress(EOFError, BrokenPipeError):
         serve(sys.stdin.buffer, answers)
 
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer each question with its sketches, or with the name of what went wrong."""
+    """Answer each question with its sketches, or with the name of the exception."""
     while True:
         question = frames.decode_question(frames.read(questions))
         answer: frames.Answer

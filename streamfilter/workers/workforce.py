@@ -1,8 +1,8 @@
-"""The workers of a crew: each asked by one thread at a time, replaced when it fails.
+"""The workers of a crew: each used by one thread at a time, replaced when it fails.
 
-A part that a worker does not answer is asked once more, of another one, and then given up, for
-who asked to do it himself: a worker that is killed, stuck or out of memory costs time and a line of
-log, never a text.
+If a worker does not answer, another worker gets the part once more. If that fails too, the caller
+does the part itself. So a worker that is killed, stuck or out of memory costs time and a line of
+log, but never a text.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from streamfilter.workers.frames import Answer, Question
 from streamfilter.workers.handle import COMMAND, Handle, Mishap
 
 MISHAPS_MAX = 8
-"""So many that were not made good, and they are given up: something does not let them live."""
+"""After so many mishaps, workers are given up: something on this system keeps killing them."""
 GOOD = 100
-"""Answers make one mishap good. Not a single one: where one worker fails again and again beside one
-that does not, each would be replaced for ever, at .3 s a batch."""
+"""After so many answers, one mishap is forgiven. A single answer is not enough: beside a healthy
+worker, one that always fails would be replaced for ever, at .3 s a batch."""
 
 logger = logging.getLogger("streamfilter.workers")
 
 
 class Workforce:
-    """Up to so many workers, started as they are needed."""
+    """Up to *size* workers, started as they are needed."""
 
     def __init__(self, size: int, command: Sequence[str], *, patience: float) -> None:
-        """Start nothing yet; *command* is what a worker is, if it is another one."""
+        """Start nothing yet; *command* starts a worker, if not the default one."""
         self._command, self._patience = command or COMMAND, patience
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="workers")
         self._lock = threading.Lock()
@@ -38,25 +38,25 @@ class Workforce:
         self._mishaps = self._answers = 0
 
     def begin(self, question: Question) -> Callable[[], Answer | None]:
-        """Begin to ask *question*; what is returned waits for the answer, None if there is none."""
+        """Send *question*; return a function that waits for the answer, None if there is none."""
         try:
             return self._threads.submit(self._part, question).result
-        except RuntimeError:  # no thread to be had, or closed meanwhile
+        except RuntimeError:  # the system gave no thread, or it was closed meanwhile
             return lambda: None
 
     @property
     def given_up(self) -> bool:
-        """Return True if they failed so often that none is asked any more."""
+        """Return True if workers failed so often that they are not used any more."""
         return self._mishaps >= MISHAPS_MAX
 
     @property
     def pids(self) -> list[int]:
-        """Return the numbers of the processes."""
+        """Return the process ids."""
         with self._lock:
             return [each.pid for each in self._alive]
 
     def close(self) -> None:
-        """End all of them; what is not answered yet stays so."""
+        """End all workers; open questions stay unanswered."""
         with self._lock:
             self._closed, alive = True, list(self._alive)
         for each in alive:
@@ -90,7 +90,7 @@ class Workforce:
             self._dismiss(each)
 
     def _asked(self, question: Question) -> Answer:
-        """Ask a worker; one that fails is not asked again.
+        """Send the question to a worker; a worker that fails is not used again.
 
         Raises:
             Mishap: it failed.
