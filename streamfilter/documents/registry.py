@@ -50,7 +50,7 @@ from streamfilter.documents.schemas import (
 from streamfilter.model import ErrorCode, Malformed
 
 ID_MAX = (1 << 31) - 1
-"""The highest schema id (Java's `int`). Some registries answer a higher one like a wrong address."""
+"""The highest schema id (Java's `int`). Some registries answer a higher one like a bad address."""
 UNKNOWN_CODES = (40401, 40402, 40403)
 """The registry's own error codes for: subject, version or schema not found."""
 UNKNOWN_STATUSES = (400, 404, 405, 406, 410, 414, 422)
