@@ -1,5 +1,5 @@
-"""Entity resolution: which records speak of the same customer, though no field need be equal.
+"""Entity resolution: which records describe the same customer.
 
-`similarity.records` makes candidates of records that agree in one field; here they are scored on
-all fields (`scoring`), and the result is judged by a field that took no part (`held_out`).
+`similarity.records` makes candidates of records that agree in one field. They are scored on all
+fields here (`scoring`). The result is validated by a field that is not scored (`held_out`).
 """

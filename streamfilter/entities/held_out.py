@@ -1,14 +1,20 @@
-"""Validation by a field that took no part: how many of the matches are true?
+"""Validation by a held-out field: estimates the share of true matches.
 
-Take a number that is closer for records of one entity than for any two, such as the date of
-creation. With x its mean difference among the matched, x_true among records known to be the same
-(all fields equal), and x_random among random pairs, the matched are a mixture of both, and the
-share of true ones is (x_random - x) / (x_random - x_true).
+The held-out field is a number that is closer for records of one entity than for random pairs, such
+as the date of creation. It has no part in the scores. Its mean difference is
 
-Random pairs are arrivals with documents from anywhere in the index: those of one batch came at one
-time, and in a stream that is sorted by the field they are the closest there are. What cannot be
-checked: where records with all fields equal are one submission sent twice, they are closer than
-two of one customer, and the share comes out too low.
+- x among the matched pairs,
+- x_true among records known to be the same (all fields equal),
+- x_random among random pairs.
+
+The matched pairs are a mixture of true and random ones. So the share of true ones is
+(x_random - x) / (x_random - x_true).
+
+A random pair is an arrival and a document from anywhere in the index. Records of one batch arrived
+at the same time; in a stream that is sorted by the field they are closer than random.
+
+One error cannot be detected. If records with all fields equal are one submission sent twice, they
+are closer than two records of one customer. The share then comes out too low.
 """
 
 from __future__ import annotations
@@ -26,18 +32,18 @@ from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import SEPARATOR
 
 Z = 1.959964
-"""Of a 95 % interval."""
+"""Standard errors on each side of a 95 % interval."""
 
 PAIRS_MIN = 2
-"""Of a pool that says something of its own spread."""
+"""Fewest pairs of a pool from which its spread can be estimated."""
 RANDOM_MAX = 64
-"""Random pairs of a batch: each is a document read from the index."""
+"""Most random pairs of a batch; each costs a read from the index."""
 GOLDEN = (sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Differences of the held-out field, as sums: pools can be added."""
+    """Differences of the held-out field, kept as sums so that pools can be added."""
 
     pairs: int = 0
     total: float = 0.0
@@ -45,7 +51,7 @@ class Pool:
 
     @classmethod
     def of(cls, differences: Iterable[float]) -> Pool:
-        """Return the pool of these differences; those that are not known (NaN) are left out."""
+        """Return the pool of these differences, without unknown ones (NaN)."""
         values = np.abs(np.array(list(differences), np.float64))
         values = values[~np.isnan(values)]
         return cls(len(values), float(values.sum()), float((values**2).sum()))
@@ -76,7 +82,7 @@ class HeldOut:
     identical: Pool = field(default_factory=Pool)
     """Records with all fields equal."""
     random: Pool = field(default_factory=Pool)
-    """Pairs of records of one batch, as they came to stand in it."""
+    """Random pairs: arrivals and documents of the index, or a shuffled sample in `evaluate`."""
 
     @property
     def pools(self) -> dict[str, Pool]:
@@ -92,20 +98,20 @@ class HeldOut:
 
 
 NO_POOLS = HeldOut()
-"""Of texts."""
+"""The pools of texts, which have no held-out field."""
 
 
 def valid_share(held_out: HeldOut) -> Estimate | None:
-    """Return the share of true matches with its 95 % interval; None if it cannot be told."""
+    """Return the share of true matches with its 95 % interval; None if it is not known."""
     found = validation(held_out)
     return None if isinstance(found, str) else found
 
 
 def validation(held_out: HeldOut) -> Estimate | str:
-    """Return the share of true matches with its 95 % interval, or in words why it is not known.
+    """Return the share of true matches with its 95 % interval, or the reason why it is unknown.
 
-    A share a little outside of [0, 1] is not cut: it says how far the estimate can err. One whose
-    whole interval lies outside is none: then the pools are not what they are taken for.
+    A share a little outside [0, 1] is returned as it is: it shows how far the estimate can err. If
+    the whole interval lies outside, the share is unknown, because a pool is not what it should be.
     """
     few = [name for name, pool in held_out.pools.items() if pool.pairs < PAIRS_MIN]
     if few:
@@ -119,7 +125,7 @@ def validation(held_out: HeldOut) -> Estimate | str:
             f"fields equal ({true:.3g}): the field tells nothing of who is who"
         )
     share = (random - x) / reach
-    # First derivatives by x, x_true and x_random; the pools are independent.
+    # Error propagation: derivatives by x, x_true and x_random; the pools are independent.
     parts = (1 / reach, share / reach, (1 - share) / reach)
     weighed = zip(parts, pools, strict=True)
     error = sqrt(sum(part**2 * pool.error for part, pool in weighed))
@@ -144,7 +150,7 @@ def held_out_values(payloads: Sequence[bytes]) -> F64:
 
 
 def random_pool(values: F64) -> Pool:
-    """Return the pool of random pairs, as a fixed shuffle pairs them: the order says nothing."""
+    """Return a pool of random pairs, made by a fixed shuffle so that the order has no effect."""
     half, shuffled = len(values) // 2, np.random.default_rng(0).permutation(values)
     return Pool.of(shuffled[:half] - shuffled[half : 2 * half])
 
@@ -152,7 +158,8 @@ def random_pool(values: F64) -> Pool:
 def partners(first_ordinal: int, count: int) -> I64:
     """Return documents from all over the index, one for each of a batch's first records.
 
-    Fibonacci's sequence spreads them evenly and needs no draw: the same batch, the same pairs.
+    Fractions of multiples of the golden ratio spread them evenly. No random numbers are drawn, so
+    the same batch always has the same pairs.
     """
     ordinals = first_ordinal + np.arange(min(count, RANDOM_MAX), dtype=np.int64)
     return (ordinals * GOLDEN % 1.0 * first_ordinal).astype(np.int64)
@@ -170,12 +177,12 @@ def pools_of(
     """Return the pools of a judged batch of records.
 
     Args:
-        decisions: one for each record.
-        payloads: of the same records; of texts there are none, and no pools.
-        stored: the index's documents among the matches, by rising ordinal.
-        index: has the other halves of random pairs.
-        first_ordinal: that of the batch's first record.
-        new: whether the records are; those that are read again are in no random pair.
+        decisions: One for each record.
+        payloads: Payloads of the same records; empty for texts, which have no pools.
+        stored: The index's documents among the matches, by rising ordinal.
+        index: Has the other halves of random pairs.
+        first_ordinal: Ordinal of the batch's first record.
+        new: Whether the records are new; records that are read again are in no random pair.
     """
     if not payloads:
         return NO_POOLS
@@ -195,7 +202,7 @@ def pools_of(
 
 
 def _random(own: F64, index: Index, first_ordinal: int) -> Pool:
-    """Return the pool of a batch's first records and their partners, where they are known."""
+    """Return the pool of a batch's first records and their partners that still exist."""
     asked = partners(first_ordinal, len(own))
     others = index.fetch(distinct(asked))
     at = np.searchsorted(others.ordinals, asked)

@@ -1,8 +1,8 @@
-"""Scores: 100 points for each field that is equal, less for small differences, none for others.
+"""Scores: 100 points for each equal field, fewer for small differences, none for others.
 
-The string similarities are rapidfuzz's, which compares whole columns outside of the interpreter.
-Unrelated strings are 30 to 50 alike by any of them, so that there is a floor below which a field
-gives nothing. The similarity of two records is their score over the highest there is.
+rapidfuzz computes the string similarities, for whole columns outside the interpreter. Unrelated
+strings have a similarity of 30 to 50, so a field below a floor gives no points. The similarity of
+two records is their score divided by the highest possible score.
 
 | kind | equal | less | nothing |
 |---|---|---|---|
@@ -10,7 +10,7 @@ gives nothing. The similarity of two records is their score over the highest the
 | ``digits`` | same digits | 80: same last 7 (another area code); 80 to 99: a digit off | else |
 | ``exact`` | same | | else |
 
-A field that is missing on either side gives nothing: no evidence is no evidence.
+A field that is missing on either side gives no points: a missing value is no evidence.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ WORDS_FLOOR = 70.0
 DIGITS_FLOOR = 0.8
 LOCAL_DIGITS = 7
 LOCAL_POINTS = 80.0
-"""For equal local numbers behind different area codes."""
+"""Points for equal local numbers with different area codes."""
 
 
 def compare_records(
     left: Sequence[bytes], right: Sequence[bytes], kinds: Sequence[str]
 ) -> Compared:
-    """Return the similarity of each pair of payloads (left[p], right[p]): score / highest."""
+    """Return the similarity of each pair of payloads (left[p], right[p]): score / highest score."""
     total = field_points(left, right, kinds).sum(axis=1)
     pairs = len(left)
     return Compared(
@@ -60,7 +60,7 @@ def field_points(left: Sequence[bytes], right: Sequence[bytes], kinds: Sequence[
 
 
 def require_library() -> None:
-    """Return if values of fields can be compared.
+    """Check that the library that compares fields is installed.
 
     Raises:
         MissingExtra: rapidfuzz is not installed.
@@ -74,7 +74,7 @@ def require_library() -> None:
 
 def points_of(one: Sequence[str], other: Sequence[str], kind: str) -> F64:
     """Return the points of one field for each pair of normalised values."""
-    # Imported at use: nobody who filters texts waits 20 ms for it at every start.
+    # Imported at use: filters of texts start faster without it.
     from rapidfuzz import fuzz, process
     from rapidfuzz.distance import OSA
 
@@ -86,7 +86,8 @@ def points_of(one: Sequence[str], other: Sequence[str], kind: str) -> F64:
         near = POINTS * process.cpdist(
             one, other, scorer=OSA.normalized_similarity, score_cutoff=WORDS_FLOOR / POINTS
         )
-        # Sorting words undoes another order, and makes one of a slip in a first letter.
+        # Sorted words find a different order. A typo in a first letter can change the sorted order,
+        # so the unsorted similarity counts too.
         sorted_ = process.cpdist(one, other, scorer=fuzz.token_sort_ratio, score_cutoff=WORDS_FLOOR)
         near = np.maximum(near, sorted_)
     elif kind == "digits":
@@ -94,7 +95,7 @@ def points_of(one: Sequence[str], other: Sequence[str], kind: str) -> F64:
             one, other, scorer=OSA.normalized_similarity, score_cutoff=DIGITS_FLOOR
         )
         near = np.maximum(near, LOCAL_POINTS * _same_local(one, other))
-    # Equal words in another order are not quite an equal field: only those give all points.
+    # Only an equal field gives all points; equal words in another order give one point less.
     less = np.minimum(near.astype(np.float64), POINTS - 1)
     return np.where(there, np.where(equal, POINTS, less), 0.0)
 

@@ -1,4 +1,4 @@
 """Matching.
 
-Candidates, verification, verdict, evidence; true with Kafka replaced by a text file.
+Candidates, verification, verdict and evidence. Nothing here depends on Kafka.
 """

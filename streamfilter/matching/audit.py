@@ -1,33 +1,33 @@
-"""The audit: a few arrivals, each held against the whole index on the sets.
+"""The audit: compares a random sample of arrivals with the whole index, to measure recall.
 
-What is withheld is known: it was verified. What cannot be known without a look is how many of
-the documents that were called unique had an original in the index all the same. So a few of the
-arrivals are chosen by a keyed hash, and in the background, a slice of the index after the other,
-each is compared with every document that was remembered before it: on the token samples, with
-no signature, band or bucket in between. What the sketcher made of a text is believed (a text
-that was split wrongly is wrong here too), and so is the estimate for sets above 1,024 tokens.
+Withheld documents were verified, so their matches are known. It is not known how many documents
+were called unique although the index had a similar one. So the audit chooses a few arrivals by a
+keyed hash. In the background it compares each with every document that was remembered before it,
+one slice of the index at a time. It compares token samples directly, without signatures, bands or
+buckets. It does not check the sketcher (a text that was split wrongly is wrong here too), nor the
+estimate for sets above 1,024 tokens.
 
-*Rounds.* While one sample is held against the index, the next is gathered from what arrives. A
-sample holds at most `SAMPLE_MAX` documents, those whose hashes are the lowest, so memory is
-bounded whatever the index's size and however long a round takes, and every arrival of the round
-was as likely to be chosen as every other. That is all that an interval needs (`quality`).
+*Rounds.* While one sample is compared with the index, the next one is gathered from new arrivals.
+A sample holds at most `SAMPLE_MAX` documents, those with the lowest hashes. So memory is bounded,
+whatever the size of the index and the length of a round. Every arrival of a round is equally
+likely to be chosen, which is all that a confidence interval needs (`quality`).
 
-What a round finds of a chosen arrival, with "similar" for a Jaccard similarity of at least what
-the policy wants of such a pair:
+A round has four results. "Similar" means a Jaccard similarity of at least the policy's threshold
+for the pair:
 
-- *true positive*: withheld as a near-duplicate, and similar to some document before it.
+- *true positive*: withheld as a near-duplicate, and similar to a document before it.
 - *false positive*: withheld as a near-duplicate, and similar to none.
-- *false negative*: judged unique, although similar to a document before it. Why it was missed is
-  found out then (`CAUSES`).
+- *false negative*: judged unique, although similar to a document before it. The round also finds
+  the cause (`CAUSES`).
 - *true negative*: judged unique, and similar to none.
 
-Equal texts are told by 128 bits and are not compared again; a text withheld for containment
-claims no similarity. Both are counted in the round's population and are not looked at.
+Two kinds of arrivals are counted in the round's population, but not compared. Equal texts were
+already compared by 128 bits, and a text withheld for containment claims no similarity.
 
-Blind to: what was forgotten before the round came to it (`Round.forgotten` tells), and texts too
-short to be signed. Nothing here has a say in a verdict. The choice is a function of the log, the
-counts belong to a process: what it had gathered is gone with it, and a batch that is read again
-after a rewind is not audited.
+The audit does not see documents that were forgotten before the round reached them
+(`Round.forgotten` counts them), nor texts too short to be signed. It never changes a verdict. The
+choice depends only on the log, but the counts are kept in the process: a restart loses the sample
+that was being gathered. A batch that is read again after a rewind is not audited.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from streamfilter.similarity.sketch import Sketches
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How much is audited."""
+    """How many arrivals are audited, and how much time that may take."""
 
     arrivals: float = 0.0
     """Share of the judged documents that may be chosen, 0 to 1; 0: no audit."""
@@ -57,11 +57,11 @@ OFF = Rates()
 
 
 class Audit:
-    """Audits what one index has judged, in the order of judgement; reads nothing at its start."""
+    """Audits the verdicts of one index, in the order of judgement; reads nothing at its start."""
 
     def __init__(self, rates: Rates, policy: MatchPolicy, index: Index, keys_of: KeysOf) -> None:
-        """Begin with nothing: what *index* holds already is read a slice at a time."""
-        # It compares sets of shingles, which records have none of.
+        """Begin with an empty sample; *index* is read later, a slice at a time."""
+        # The audit compares sets of shingles; records with fields have none.
         self._rates = OFF if policy.comparer.records else rates
         self._policy, self._index, self._keys_of = policy, index, keys_of
         self._documents = len(index)
@@ -70,11 +70,11 @@ class Audit:
 
     @property
     def waiting(self) -> bool:
-        """Return whether there is anything to be compared."""
+        """Return whether there is a sample to compare."""
         return self._scan is not None or self._next.size > 0
 
     def batch(self, sketches: Sketches, judgement: Judgement, *, first_ordinal: int) -> None:
-        """Choose among a batch that is new and has been written: row i is ordinal first + i."""
+        """Choose among a new batch that has been written: row i has the ordinal first + i."""
         if self._rates.arrivals <= 0:
             return
         additions = judgement.additions
@@ -87,7 +87,7 @@ class Audit:
             self._scan.sample.forgotten += gone
 
     def look(self) -> Round | None:
-        """Compare with the next slice of the index; return the round that this completes."""
+        """Compare with the next slice of the index; return the round if this completes it."""
         if self._scan is None:
             if not self._next.size:
                 return None

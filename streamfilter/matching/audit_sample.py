@@ -1,7 +1,8 @@
-"""A random sample of what arrives: the documents whose keyed hashes are the lowest.
+"""A random sample of the arrivals: the documents with the lowest keyed hashes.
 
-Every arrival of a round is as likely to be chosen as every other, however many there are and
-whatever they have to do with each other, and a sample never holds more than twice `SAMPLE_MAX`.
+Every arrival of a round is equally likely to be chosen, however many there are and however similar
+they are to each other. While it is gathered, a sample is cut whenever it exceeds twice
+`SAMPLE_MAX`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from streamfilter.similarity.hashing import finalise
 from streamfilter.similarity.sketch import Sketches
 
 SAMPLE_MAX = 2_000
-"""Arrivals of one round: with their tokens at most 8 MiB, and as much for the next round's."""
+"""Chosen arrivals of one round. They take at most 8 MiB, and the next round's as much again."""
 BINS = 20
-"""Similarities are told by ranges of .05."""
+"""Similarities are counted in 20 ranges of .05."""
 
 DOUBTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 1.0)
-"""Ranges of the probability of being wrong that verdicts told, by their upper ends."""
+"""Upper ends of the ranges in which the verdicts' probabilities of being wrong are counted."""
 
 CONTAINMENTS = ("exact_containment", "sampled_containment")
 """Methods of verdicts that do not claim a similarity."""
@@ -33,13 +34,13 @@ _ALL = 2**64 - 1
 
 
 class ArrivalKind(IntEnum):
-    """What became of an arrival, as far as the audit cares."""
+    """The verdict on an arrival, as the audit groups them."""
 
     UNIQUE = 0
     NEAR = 1
     EXACT = 2
     OTHER = 3
-    """Withheld for containment, too short to be signed, or no longer to be judged."""
+    """Withheld for containment, too short to be signed, or not comparable any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,11 @@ class Chosen:
     hashes: U64
     kinds: NDArray[np.int8]
     horizons: I64
-    """From which ordinal on documents were remembered when it was judged."""
+    """Lowest ordinal that was remembered when the arrival was judged."""
     named: I64
     """Ordinal of the match that the evidence names first; -1: none."""
     doubts: F64
-    """Probability of being wrong, as the evidence tells it."""
+    """Probability of being wrong, as the evidence states it."""
     contents: Contents
 
     def where(self, rows: I64) -> Chosen:
@@ -79,7 +80,7 @@ def _joined(parts: list[Chosen]) -> Chosen:
 
 @dataclass(slots=True)
 class AuditSample:
-    """The arrivals of a round, and those chosen among them: of the lowest hashes."""
+    """The arrivals of a round, and the chosen ones with the lowest hashes."""
 
     limit: int
     population: Counter[ArrivalKind] = field(default_factory=Counter)
@@ -91,7 +92,7 @@ class AuditSample:
 
     @classmethod
     def up_to(cls, share: float) -> AuditSample:
-        """Begin a sample of at most *share* of what comes."""
+        """Begin a sample of at most *share* of the arrivals."""
         return cls(min(_ALL, int(share * _ALL)))
 
     def take(
@@ -125,7 +126,7 @@ class AuditSample:
             self._lower()
 
     def _lower(self) -> None:
-        """Keep the lowest hashes only: the limit lies just below the first that is left out."""
+        """Keep only the `SAMPLE_MAX` lowest hashes; the limit is just below the first one cut."""
         hashes = np.concatenate([part.hashes for part in self.parts])
         if len(hashes) > SAMPLE_MAX:
             self.limit = int(np.partition(hashes, SAMPLE_MAX)[SAMPLE_MAX]) - 1
@@ -143,7 +144,7 @@ _UNIQUE, _NEAR, _EXACT = Verdict.UNIQUE, Verdict.NEAR_DUPLICATE, Verdict.EXACT_D
 
 
 def _kind(decision: Decision) -> int:
-    """Return the `ArrivalKind`; asked of every document: by identity, the most frequent first."""
+    """Return the `ArrivalKind`. Runs for every document, so the most frequent case comes first."""
     verdict = decision.verdict
     if verdict is _UNIQUE:
         return 0
@@ -163,7 +164,10 @@ def doubts_of(probabilities: F64) -> I64:
 
 
 def _hashed(fingerprints: U8, first: int) -> U64:
-    """Hash the keyed fingerprints with their ordinals: nobody outside knows who is chosen."""
+    """Hash the keyed fingerprints with their ordinals.
+
+    The choice cannot be predicted without the key.
+    """
     keyed = np.ascontiguousarray(fingerprints).view("<u8").reshape(-1, 2)[:, 0]
     ordinals = np.arange(first, first + len(keyed), dtype=np.uint64)
     return finalise(keyed ^ finalise(ordinals + np.uint64(1)))

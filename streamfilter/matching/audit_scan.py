@@ -1,4 +1,8 @@
-"""A sample on its way through the whole index: who was similar, and why it was not met."""
+"""The comparison of an audit sample with the whole index: similar pairs, and causes of misses.
+
+Each slice of the index is compared with the whole sample, so the index is read at most once
+a round.
+"""
 
 from __future__ import annotations
 
@@ -17,63 +21,67 @@ from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.overlap import Postings, Screen
 
 SLICE_ORDINALS = 128
-"""Ordinals looked up at a time: some milliseconds, the longest that a batch waits for us."""
+"""Ordinals read at a time. A batch waits for one slice at most, which takes some milliseconds."""
 ORIGINALS_MAX = 32
-"""Originals of one missed arrival that are asked why they were not met."""
+"""Originals of one missed arrival that are examined for the cause."""
 
 CAUSES = ("bands", "full_buckets", "max_candidates", "estimate")
-"""Why an arrival was not withheld, by the original that came furthest: ``bands``: they share no
-key; ``full_buckets``: they share one, but its bucket was full when the original came, and no longer
-key that they share lists it;
-``max_candidates``: it was listed, and others were compared first; ``estimate``: their signatures
-looked too unlike to be compared, or to count."""
+"""Why an arrival was missed, by the original that came closest to a match:
+
+- ``bands``: the two share no key.
+- ``full_buckets``: they share a key, but its bucket was full when the original arrived, and no
+  longer key that they share lists it.
+- ``max_candidates``: the original was listed, and others were compared first.
+- ``estimate``: by their signatures the two were too different to be compared, or to count.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round found: a population, and a random sample of it."""
+    """The result of one round: counts of a population, and a random sample of it."""
 
     population: Mapping[ArrivalKind, int]
-    """Signed arrivals by what became of them."""
+    """Arrivals of the round by kind; unsigned ones are `ArrivalKind.OTHER`."""
     withheld: I64
     """(BINS,) near-duplicates of the population by the similarity of their best match."""
     doubted: I64
-    """(len(DOUBTS),) the same by the probability of being wrong that they told."""
+    """(len(DOUBTS),) near-duplicates of the population by their probability of being wrong."""
     limit: int
     """Arrivals whose hash is at most this were chosen."""
     hashes: U64
     kinds: NDArray[np.int8]
     """(n,) `ArrivalKind` of each chosen arrival."""
     similarity: F64
-    """(n,) of the most similar document before it that is similar; 0: there is none."""
+    """(n,) similarity of the most similar earlier document; 0: none is similar enough."""
     equal: Flags
-    """(n,) True where a document before it has the very same text."""
+    """(n,) True where an earlier document has an equal text."""
     originals: I64
     """(n,) ordinal of that most similar document; -1: none."""
     doubts: F64
-    """(n,) probability of being wrong, as the evidence tells it."""
+    """(n,) probability of being wrong, as the evidence states it."""
     named: NDArray[np.int8]
     """(n,) 1: the match that the evidence names is similar, 0: it is not, -1: it was not seen."""
     causes: NDArray[np.int8]
-    """(n,) place in `CAUSES` of a missed one; -1: not missed, or not known to be."""
+    """(n,) place in `CAUSES` of a missed arrival; -1: not missed, or not known to be."""
     whole: Flags
-    """(n,) True where no set was cut that had a say: the second look is the truth, no estimate."""
+    """(n,) True where all sets that matter are whole, so that the audit is exact, not estimated."""
     comparisons: int
-    """Pairs of a chosen arrival and a document before it."""
+    """Number of pairs of a chosen arrival and a document before it."""
     forgotten: int
-    """Documents that the index forgot meanwhile: misses of those may be overlooked."""
+    """Documents that the index forgot during the round; an arrival missed because of one of them
+    may be overlooked."""
 
     @property
     def missed(self) -> Flags:
-        """Return which were judged unique although something similar was there, for certain."""
+        """Return which were judged unique although a similar document was certainly there."""
         missed: Flags = (self.kinds == ArrivalKind.UNIQUE) & (self.similarity > 0) & self.whole
         return missed
 
     @property
     def results(self) -> dict[str, int]:
-        """Return the results by name; those that the second look cannot know are none of the four.
+        """Return the number of arrivals by result; ``not_known`` if a set was cut.
 
-        Of cut sets it reads what the verdict read, and would call each verdict right.
+        For a cut set the audit reads the same sample as the verdict, so it would confirm each one.
         """
         near = (self.kinds == ArrivalKind.NEAR) & self.whole
         unique = (self.kinds == ArrivalKind.UNIQUE) & self.whole
@@ -88,18 +96,18 @@ class Round:
 
     @property
     def doubting(self) -> Flags:
-        """Return of which near-duplicates it is known whether their evidence was right."""
+        """Return the near-duplicates for which the audit knows whether the evidence was right."""
         known: Flags = (self.kinds == ArrivalKind.NEAR) & (self.named >= 0) & self.whole
         return known
 
     @property
     def by_cause(self) -> dict[str, int]:
-        """Return how many of the chosen were missed, by why."""
+        """Return how many of the chosen arrivals were missed, by cause."""
         return {name: int((self.causes == i).sum()) for i, name in enumerate(CAUSES)}
 
 
 class Scan:
-    """A sample on its way through the index."""
+    """Compares a sample with the index, one slice after the other."""
 
     def __init__(self, sample: AuditSample, policy: MatchPolicy, keys_of: KeysOf) -> None:
         self.sample, self._policy, self._keys_of = sample, policy, keys_of
@@ -113,13 +121,13 @@ class Scan:
         self._similarity, self._originals = np.zeros(n), np.full(n, -1, np.int64)
         self._equal, self._named = np.zeros(n, bool), np.full(n, -1, np.int8)
         self._reached: list[dict[int, bool]] = [{} for _ in range(n)]
-        """Of a unique arrival: originals that share a key with it, and whether their signatures
-        are alike enough to be compared."""
+        """By unique arrival: original that shares a key with it → whether their signatures are
+        similar enough for a comparison."""
         self._comparisons = 0
         self._whole: Flags = self._ours.set_sizes <= policy.whole_up_to
 
     def slice(self, index: Index) -> bool:
-        """Compare with the next documents; return whether all have been looked at."""
+        """Compare with the next documents; return whether all have been compared."""
         end = min(self._cursor + SLICE_ORDINALS, self._end)
         if self._cursor < end:
             self._compare(index.fetch(np.arange(self._cursor, end)))
@@ -148,10 +156,10 @@ class Scan:
             self._keep(documents, rows[kept], ours[kept], similarity[kept])
 
     def _cut(self, documents: Documents, least: float) -> None:
-        """Note whom a cut set among *documents* may be similar to: there the look is no truth.
+        """Clear ``whole`` of the arrivals that a cut set among *documents* may be similar to.
 
-        By sizes, not by what was found: the verdict read the very same samples, so an estimate
-        that misled it misleads us, and a pair that it hid is not found here either.
+        For those the audit is an estimate. This goes by sizes, not by the pairs that were found.
+        The verdict read the same samples: a pair that they hid from it is hidden from the audit.
         """
         sizes = documents.contents.set_sizes
         cut = sizes > self._policy.whole_up_to
@@ -161,7 +169,7 @@ class Scan:
             self._whole &= ~(later & reached)
 
     def _names(self, ordinals: I64) -> Flags:
-        """Return whose evidence names one of *ordinals*, which rise."""
+        """Return which arrivals' evidence names one of the rising *ordinals*."""
         if not ordinals.size:
             return np.zeros(len(self._named), np.bool_)
         named = self._chosen.named
@@ -170,7 +178,7 @@ class Scan:
         return found
 
     def _keep(self, documents: Documents, rows: I64, ours: I64, similarity: F64) -> None:
-        """Remember the similar pairs: the best of each arrival, and who shares a key with it."""
+        """Keep the similar pairs: the best of each arrival, and the originals that share a key."""
         chosen, policy = self._chosen, self._policy
         theirs, own = documents.contents, self._ours
         same = (theirs.fingerprints[rows] == own.fingerprints[ours]).all(axis=1)
@@ -191,7 +199,7 @@ class Scan:
                 reached[ordinal] = like
 
     def result(self, index: Index) -> Round:
-        """Return what was found, and why the missed ones were missed."""
+        """Return the round: what was found, and the causes of the misses."""
         sample, chosen = self.sample, self._chosen
         return Round(
             sample.population, sample.withheld, sample.doubted, sample.limit,
@@ -201,7 +209,7 @@ class Scan:
         )  # fmt: skip
 
     def _still_judged(self) -> NDArray[np.int8]:
-        """Return the kinds; withheld for a document that is gone is no longer to be judged."""
+        """Return the kinds; OTHER if the document that an arrival was withheld for is gone."""
         kinds = self._chosen.kinds.copy()
         kinds[(kinds == ArrivalKind.NEAR) & (self._similarity == 0) & (self._named < 0)] = (
             ArrivalKind.OTHER
@@ -224,7 +232,7 @@ class Scan:
 
 
 def _cause(reached: dict[int, bool], listed: set[int]) -> str:
-    """Return why none of the originals that share a key with an arrival was confirmed."""
+    """Return the cause of a miss, from the originals that share a key with the arrival."""
     alike = [like for ordinal, like in reached.items() if ordinal in listed]
     if not alike:
         return "full_buckets"

@@ -1,7 +1,7 @@
-"""What a memory of so many documents takes: disk, RAM, changelog, and the time to restore it.
+"""Capacity of an index for a number of documents: disk, RAM, changelog, and time to restore.
 
-Estimates for an operator who plans one. What was measured stands here, and nowhere else in the
-package; the tests hold it to the saved runs (`tests/bench_runs`) and to the bytes themselves.
+These are estimates for planning. All measured figures of the package are in this file. The tests
+check them against the saved runs (`tests/bench_runs`) and against the bytes that are written.
 """
 
 from __future__ import annotations
@@ -22,54 +22,55 @@ RESIDENT_MIB = {
     10_000: 71, 100_000: 152, 1_000_000: 393, 2_000_000: 465, 5_000_000: 578, 10_000_000: 609,
     20_000_000: 635,
 }  # fmt: skip
-"""Of a process with an index of so many documents and the default memory (index.json). What grows
-are caches and a front, all of them bounded: above the last size it stays."""
+"""Number of documents → resident MiB of the process, with the default memory (index.json). Only
+caches and the front grow, and all are bounded: above the last size the value stays the same."""
 
 RESTORED_A_SECOND = 12_300
-"""Documents that an empty index takes from its changelog: a million in 81 s, with the broker on
-two busy cores (standby.json); shorter ones took 22,200 a second (kafka.json)."""
+"""Documents a second that an empty index restores from its changelog: a million in 81 s, with the
+broker on two busy cores (standby.json). Shorter documents: 22,200 a second (kafka.json)."""
 
 FRAME_BYTES = 20
-"""Of a changelog record, beside the document's own: ten are ours, about ten are Kafka's."""
+"""Bytes of a changelog record beside the document's own: ten are ours, about ten are Kafka's."""
 
 FRONT_BITS_PER_KEY = 20
-"""With which a front lets less than half a percent of the new keys pass (`index.front`)."""
+"""Size of a front at which less than half a percent of the new keys pass it (`index.front`)."""
 
 FRONT_STEP = 32 * MIB
-"""In which a front's memory is advised."""
+"""Advice on a front's memory is rounded up to a multiple of this."""
 
 TELLING = 0.01
-"""Of a retention: what came in less of it tells nothing of the rest."""
+"""Least share of the retention that must have passed before the final size is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What an index takes once it remembers as much as it ever will."""
+    """Needs of an index that remembers as many documents as it ever will."""
 
     documents: int
-    """Remembered, if all that arrive are unique: those that are not take next to nothing."""
+    """Remembered documents, if all arrivals are unique; duplicates take almost no space."""
     stored: int
-    """With those that are forgotten, and go with the rest of their window: a quarter more, but for
-    a while after a limit was raised (`matching.retention`)."""
+    """Documents on disk, forgotten ones included: these are dropped with their whole window. That
+    is a quarter more than remembered, except for a time after a limit was raised
+    (`matching.retention`)."""
     disk_bytes: int
     memory_bytes: int
     changelog_bytes: int
-    """From the oldest window's beginning on; of one copy."""
+    """Size of one replica, from the beginning of the oldest window."""
     restore: timedelta
-    """From the changelog, for a process with an empty directory."""
+    """Time to restore from the changelog, for a process with an empty directory."""
     front_passes: float
-    """Share of the new keys that the front lets through to RocksDB, a read each."""
+    """Share of the new keys that the front lets through to RocksDB; each costs a read."""
     front_bytes_advised: int
-    """What the front would need to let next to none through."""
+    """Size at which the front would let almost no new key through."""
 
 
 def remembered(*, rate: float | None, retention: timedelta | None, most: int | None) -> int | None:
-    """Return how many documents are remembered, whichever bound comes first; None: no end.
+    """Return how many documents are remembered, by the tighter bound; None: no bound.
 
     Args:
         rate: Documents a second.
-        retention: How long one is remembered.
-        most: How many are, however old.
+        retention: How long a document is remembered.
+        most: How many documents are remembered, whatever their age.
     """
     by_time = rate * retention.total_seconds() if rate is not None and retention else None
     bounds = [round(bound) for bound in (by_time, most) if bound is not None]
@@ -77,18 +78,18 @@ def remembered(*, rate: float | None, retention: timedelta | None, most: int | N
 
 
 def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> Capacity:
-    """Return what an index with keys of *shape* takes that remembers so many *documents*.
+    """Return the needs of an index with keys of *shape* that remembers *documents*.
 
     Args:
-        shape: Of the keys.
-        documents: How many are remembered, of those that are forgotten some day.
-        shingles: Of a document, in the mean.
-        memory: The bounds of the index.
+        shape: Shape of the keys.
+        documents: Number of remembered documents, under a retention that forgets them some day.
+        shingles: Mean number of shingles of a document.
+        memory: The index's memory bounds.
     """
     stored = documents + -(-documents // PARTS)
     each = shape.bytes_per_document(shingles=shingles)
     record = shape.record_bytes(shingles=shingles)
-    keys = -(-documents // PARTS) * (shape.bands + 1)  # of a window; one is the fingerprint's
+    keys = -(-documents // PARTS) * (shape.bands + 1)  # of one window; + 1 for the fingerprint
     return Capacity(
         documents=documents,
         stored=stored,
@@ -103,21 +104,21 @@ def capacity(shape: Shape, documents: int, *, shingles: int, memory: Memory) -> 
 
 
 def _front_passes(front_bytes: int, keys: int) -> float:
-    """Return the share of new keys that pass one of the fronts of all windows, of *keys* each."""
+    """Return the share of new keys that pass at least one window's front; each holds *keys*."""
     passing = expected_pass_rate(front_bytes // WINDOWS_MAX, keys)
     return float(1 - (1 - passing) ** WINDOWS_MAX)
 
 
 def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float) -> float:
-    """Return what an index of *stored* bytes will take once its *retention* is reached.
+    """Return the bytes of an index once its *retention* is reached, at the rate so far.
 
-    At the rate so far, with the part that waits for the end of its window. NaN: all is remembered,
-    or too little has come to tell.
+    Forgotten documents that wait for the end of their window are included. The result is NaN if
+    nothing is ever forgotten, or if too few documents have arrived for an estimate.
 
     Args:
         stored: Its bytes now.
-        retention: How much it remembers.
-        judged: Documents that were judged within what it remembers.
+        retention: Its retention.
+        judged: Documents judged within the retention.
         age: Milliseconds from the oldest of them to the latest; NaN: unknown.
     """
     shares = [judged / retention.documents] if retention.documents else []
@@ -129,12 +130,12 @@ def expected_bytes(stored: int, retention: Retention, *, judged: int, age: float
 
 
 def _resident(documents: int, memory: Memory) -> int:
-    """Return what was seen of such an index, and what its bounds are above the default ones."""
+    """Return the resident bytes: the measured ones, plus what the bounds exceed the defaults by."""
     sizes, seen = list(RESIDENT_MIB), list(RESIDENT_MIB.values())
     at_default = float(np.interp(np.log(max(documents, 1)), np.log(sizes), seen)) * MIB
     return round(at_default) + bound_of(memory) - bound_of(Memory())
 
 
 def bound_of(memory: Memory) -> int:
-    """Return what the caches, buffers and the front of an index may take together."""
+    """Return the bound on the bytes of an index's caches, buffers and front together."""
     return memory.cache_bytes + memory.memtable_bytes + memory.front_bytes

@@ -1,8 +1,12 @@
-"""How a pair is compared: what is particular to each method of verification, and nothing else is.
+"""How a pair is compared: all that differs between the methods of verification.
 
-The signatures' estimate comes first and costs little. A comparer says how far an estimate may lie
-below what is wanted and still be looked into, looks further than the signatures if it can, and
-says in words what it saw. A method is a line of `COMPARERS`.
+The signatures' estimate comes first and costs little. A comparer has three parts:
+
+- how far below the threshold an estimate may lie so that the pair is still compared;
+- a comparison beyond the signatures, if the method has one;
+- the result in words.
+
+A method is a line of `COMPARERS`.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 
 
 Compare = Callable[["MatchPolicy", Contents, I64, Contents, I64], Compared]
-"""Compares each pair of a row of the one contents and a row of the other."""
+"""Compares pairs: a row of the first contents with a row of the second."""
 
 
 def _sets(_: MatchPolicy, ours: Contents, rows: I64, theirs: Contents, at: I64) -> Compared:
@@ -67,14 +71,14 @@ def _in_words(policy: MatchPolicy, similarity: float, wanted: float) -> tuple[st
 
 
 def _slots_in_words(policy: MatchPolicy, similarity: float, wanted: float) -> tuple[str, str]:
-    # Chance equalities were taken off the estimate, and are put back.
+    # The estimate has no chance equalities; add them back to get the slots that agree.
     share = similarity + (1.0 - similarity) * EQUAL_BY_CHANCE
     agreed = f"{round(share * policy.of)} of {policy.of} slots agree: that"
     return agreed, f"the {policy.agree} that are wanted"
 
 
 def distinct(value: float, limit: float) -> tuple[str, str]:
-    """Return both as text, to so many digits that the text says which of them is larger."""
+    """Return both as text, with enough digits to see which one is larger."""
     for digits in (4, 6, 9):
         written = f"{value:.{digits}f}", f"{limit:.{max(digits, 6)}g}"
         if (float(written[0]) >= float(written[1])) == (value >= limit):
@@ -83,8 +87,8 @@ def distinct(value: float, limit: float) -> tuple[str, str]:
 
 
 PASSED_OVER = 1e-4
-"""Of the pairs exactly at what is wanted, by what their signatures say, so many are not compared;
-of more similar ones far fewer."""
+"""Share of the pairs exactly at the threshold that are not compared, because their signatures'
+estimate is too low by chance. For more similar pairs the share is far smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +96,23 @@ class Comparer:
     """One way to compare a pair."""
 
     compare: Compare | None = None
-    """Looks further than the signatures; None: their estimate is all there is."""
+    """The comparison beyond the signatures; None: the estimate is the result."""
     deviations: float = 0.0
-    """How many standard errors an estimate may lie below what is wanted and still be compared, if
-    errors were normal (`doubt.least_likely`); infinite: the signatures say nothing of what is
-    compared."""
+    """How many standard errors below the threshold an estimate may lie so that the pair is still
+    compared, as if errors were normal (`doubt.least_likely`). Infinite: every pair is compared,
+    because the signatures do not predict the result."""
     on_sets: bool = False
-    """Compares sets of shingles: the evidence says whether whole ones, and how much is common."""
+    """Whether sets of shingles are compared. The evidence then says whether they are whole."""
     sized: bool = True
-    """The sizes of the two sets may have a say: containment, and thresholds of short texts."""
+    """Whether set sizes are known: containment and thresholds of short texts need them."""
     records: bool = False
-    """Compares records by their fields; all others compare texts."""
+    """Whether records are compared by their fields; all other methods compare texts."""
     slots: Callable[[MatchPolicy, int], int] = _all_slots
-    """How many of so many slots are compared."""
+    """Returns how many of a signature's slots are compared."""
     wanted: Callable[[MatchPolicy, I64, I64], F64 | float] = _threshold
     """The similarity from which each pair counts, given the sizes of its sets."""
     in_words: Callable[[MatchPolicy, float, float], tuple[str, str]] = _in_words
-    """A similarity and the one that is wanted: what stands before "reaches", and behind it."""
+    """Returns a similarity and its threshold in words: the texts before and after "reaches"."""
 
 
 COMPARERS = {
@@ -117,4 +121,4 @@ COMPARERS = {
     "sketch": Comparer(slots=_first_slots, wanted=_agreeing, in_words=_slots_in_words, sized=False),
     "fields": Comparer(_records, deviations=inf, records=True, sized=False),
 }
-"""By ``verify.method``; `fields` is how records are compared, whatever the method of texts."""
+"""By ``verify.method``. Records are compared by `fields`, whatever the method for texts is."""

@@ -1,4 +1,4 @@
-"""What happened while a batch was judged, counted once for each document: for the metrics."""
+"""Counts of the candidates and comparisons of a batch, for the metrics: once for each document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamfilter.similarity.columns import I64, Flags
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What happened while judging."""
+    """Counts of one judged batch."""
 
     candidates: I64
     """(n,) distinct candidates of each document."""
@@ -26,11 +26,11 @@ class Counts:
     rejected: NDArray[np.float64]
     """Similarities of those that did not: the false positives of the LSH step."""
     skipped: int = 0
-    """Candidates beyond ``max_candidates``, and those that were outnumbered (`crowds`)."""
+    """Candidates beyond ``max_candidates``, and outnumbered ones (`crowds`)."""
     missing: int = 0
     """Candidates whose record the index no longer has."""
     held_out: HeldOut = NO_POOLS
-    """Of records: differences of the field that took no part."""
+    """For records with fields: differences of the held-out field."""
 
     @classmethod
     def of(
@@ -46,12 +46,12 @@ class Counts:
         """Count a batch.
 
         Args:
-            decisions: one for each document.
-            outcomes: of each round, with the pairs that stand.
-            shortlist: who was left out before the rounds.
-            held_out: of records.
-            met: how many candidates each document has met.
-            left_out: how many of them no round has asked for.
+            decisions: One for each document.
+            outcomes: The outcome of each round, with the pairs that stand.
+            shortlist: Has the candidates that were rejected or missing before the rounds.
+            held_out: Differences of the held-out field, for records.
+            met: How many candidates each document has.
+            left_out: How many of them no round has compared.
         """
         similar = [o.similarity[s & o.confirmed] for o, s in outcomes]
         rejected = [o.similarity[s & o.rejected] for o, s in outcomes]

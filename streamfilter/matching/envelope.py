@@ -1,8 +1,8 @@
-"""The evidence of a verdict as JSON: one spelling for topics, files and headers.
+"""The evidence of a verdict as JSON: the same format for topics, files and headers.
 
-`evidence` gives the record of a verdict in its order; `envelope` adds the payload that it
-speaks of. Both are plain dictionaries whose order is the order of the output, so that equal
-decisions give equal bytes. The schema is `schemas/envelope.json`.
+`evidence` returns the record of a verdict, and `with_payload` adds the original value. Both are
+plain dictionaries in the order of the output, so equal decisions give equal bytes. The schema is
+`schemas/envelope.json`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import msgspec
 from streamfilter.model import Decision, Malformed, Match, Record, Source, Verdict
 
 SCHEMA = 1
-"""Version of the envelope; raised when a field changes its meaning or goes away."""
+"""Version of the envelope; raised when a field changes its meaning or is removed."""
 
 SHARES = 16_384
-"""Remembered as they are told: shares of two counts are of few kinds, and to round one takes as
-long as to tell a match."""
+"""Rounded numbers that are cached. Shares of two counts repeat often, and rounding one takes as
+long as the rest of a match."""
 
 Json = dict[str, Any]
 
@@ -34,7 +34,7 @@ class SourcePlace(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> Source:
-        """Return it as the noun."""
+        """Return it as the model's `Source`."""
         return Source(self.topic, self.partition, self.offset)
 
 
@@ -46,7 +46,7 @@ class Matched(SourcePlace, frozen=True):
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """What a reader of envelopes needs of one; other fields are ignored."""
+    """The fields of an envelope that our readers need; others are ignored."""
 
     verdict: Verdict
     id: str | None = None
@@ -71,11 +71,11 @@ def evidence(
     """Return the verdict on one document with its evidence (output mode ``reference``).
 
     Args:
-        decision: what `pipeline.judge` returned.
-        document_id: the judged document's id.
-        source: where it came from.
-        scheme: the scheme's fingerprint.
-        threshold: the similarity from which a match counts.
+        decision: The decision of `pipeline.judge`.
+        document_id: The judged document's id.
+        source: Where the document came from.
+        scheme: The scheme's fingerprint.
+        threshold: The similarity from which a match counts.
     """
     found = matches(decision)
     best = found[0] if found else {"id": document_id, "similarity": None}
@@ -88,7 +88,7 @@ def evidence(
         "threshold": threshold,
         "matches": found,
         "matches_truncated": decision.matches_truncated,
-        "canonical_id": best["id"],  # who was forwarded for it
+        "canonical_id": best["id"],  # the document forwarded in its place
         "scheme": scheme,
         "p_false_positive": p_false_positive(decision),
         "source": _place(source),
@@ -101,7 +101,7 @@ def p_false_positive(decision: Decision) -> float:
 
 
 def matches(decision: Decision) -> list[Json]:
-    """Return all that the document matches."""
+    """Return the decision's matches as JSON."""
     return [*map(_match, decision.matches)]
 
 
@@ -121,7 +121,7 @@ def with_payload(record: Json, value: bytes | None) -> Json:
 
 
 def rejection(malformed: Malformed, *, source: Source) -> Json:
-    """Return a dead letter as a record of its own: the error, and where it came from."""
+    """Return a dead letter as JSON: the error and the record's source."""
     return {
         "schema": SCHEMA,
         "verdict": Verdict.REJECTED.value,
@@ -135,7 +135,7 @@ def rejection(malformed: Malformed, *, source: Source) -> Json:
 
 
 def dead_letter(malformed: Malformed, record: Record) -> bytes:
-    """Return a dead letter as one line: the error, where it came from, and its original bytes."""
+    """Return a dead letter as one line of JSON: error, source and original bytes."""
     return encode(with_payload(rejection(malformed, source=record.source), record.value))
 
 
@@ -145,7 +145,7 @@ def encode(value: Any) -> bytes:
 
 
 def pretty(value: Any) -> str:
-    """Return *value* as indented JSON for a person's eyes, keys in their order."""
+    """Return *value* as indented JSON for reading, keys in their order."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
@@ -153,7 +153,7 @@ def decode(line: bytes) -> Envelope:
     """Return the envelope in *line*.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: The line is no envelope.
     """
     try:
         return _ENVELOPE.decode(line)
@@ -186,5 +186,5 @@ def _significant(probability: float) -> float:
 
 @lru_cache(maxsize=SHARES)
 def similarity(share: float) -> float:
-    """Return it to 6 decimals: a share of two counts needs no more to be recognised."""
+    """Return *share* to 6 decimals; these identify a share of two counts."""
     return round(share, 6)
