@@ -1,11 +1,11 @@
-"""Evaluation: was a run right? Judged against the exact similarities of its documents.
+"""Evaluation: compares the verdicts of a run with the exact similarities of its documents.
 
-What a run was given and where it put things come in as values (`Run`), and so does the truth
-(`Truth`), so that files, topics and a brute-force sample can be judged alike. Nothing here
-asks the code under test: equal texts are told by digests that the reader made on its own.
+The inputs and outputs of a run are values (`Run`), and so is the truth (`Truth`). So files, topics
+and a brute-force sample are judged in the same way. Nothing here depends on the code under test:
+equal texts are found by digests of their own.
 
 A document is *expected* to be withheld if an earlier document that was kept is at least
-``recall_from`` similar; a withheld one is *right* if it is at least ``precision_from`` similar
-to the document it was matched with. Both leave a margin around the threshold, where a verdict
-may go either way for the reason that the sets are shingled a little differently.
+``recall_from`` similar. A withheld document is *right* if it is at least ``precision_from`` similar
+to the document that it was matched with. Both leave a margin around the threshold. Within it a
+verdict may go either way, because the sets are shingled a little differently.
 """

@@ -1,8 +1,11 @@
 """The truth of a sample: the exact Jaccard similarity of every pair, by counting.
 
-Whole sets of 64-bit tokens are compared: no signature, no band, no cut sample. For each document
-the lists of who else holds its tokens are laid end to end and counted, so that a pair costs only
-the tokens that it shares.
+Whole sets of 64-bit tokens are compared, without signatures, bands or cut samples. Each token has a
+list of the documents that hold it. For each document the lists of its tokens are joined, and each
+other document in them is counted. So a pair costs only the tokens that it shares.
+
+Example: document 2 has the tokens a, b and c, document 0 has a and b, document 1 has c. The joined
+lists without document 2 are (0, 0, 1). So document 0 shares two tokens, and document 1 shares one.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class Pairs:
     later: I64
     """(p,) row of the document that came later."""
     earlier: I64
-    """(p,) row of the other."""
+    """(p,) row of the document that came earlier."""
     similarity: F64
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
-"""Families: documents that are judged alike, since they are alike.
+"""Families: groups of similar documents, whose verdicts are not independent.
 
-Whether a copy is found depends on slots that it shares with its siblings, and on the same full
-buckets; a fault of the sketcher meets all of them. So the documents of a family are no independent
-trials, and an interval that took them for such would be far too narrow.
+Whether a copy is found depends on slots that its siblings have too, and on the same full buckets.
+A fault of the sketcher affects all of them. So the documents of a family are no independent trials.
+A confidence interval that treated them as independent would be far too narrow.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from streamfilter.evaluation.run import Given, Truth
 
 ALIKE = 0.5
-"""Similarity from which two documents are of one family: half of their slots are the same."""
+"""Similarity from which two documents are in one family: half of their slots are the same."""
 
 
 def families(given: Sequence[Given], rows: Mapping[str, int], truth: Truth) -> list[int]:
-    """Return of each document its family: the first row of those that pairs connect with it.
+    """Return the family of each document: the first row that similar pairs connect it with.
 
     Args:
-        given: the documents; equal texts are of one family, whatever the truth lists.
-        rows: where each id stands.
-        truth: the similarities, as far down as it knows them.
+        given: The documents; equal texts are in one family, whatever the truth lists.
+        rows: The row of each id.
+        truth: The similarities, down to the truth's floor.
     """
     first = list(range(len(given)))
 

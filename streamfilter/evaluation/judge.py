@@ -1,4 +1,4 @@
-"""The judging itself: match outputs with inputs, then ask the truth about each document."""
+"""Evaluates a run: matches outputs with inputs, then compares each verdict with the truth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamfilter.model import Source, Verdict
 
 
 def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: float) -> Report:
-    """Judge *run* against *truth*."""
+    """Evaluate *run* against *truth*."""
     report = Report(given=len(run.given))
     outcomes = _match_up(run, report)
     judge = _Judge(run.given, outcomes, truth, report)
@@ -31,7 +31,7 @@ def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: floa
 
 
 def forwarded(run: Run) -> NDArray[np.bool_]:
-    """Return which of the documents that *run* was given it kept, in their order."""
+    """Return which of its documents *run* forwarded, in their order."""
     outcomes = _match_up(run, Report(given=len(run.given)))
     places = [
         outcome is not None and outcome.place == "unique"
@@ -42,10 +42,10 @@ def forwarded(run: Run) -> NDArray[np.bool_]:
 
 
 def _match_up(run: Run, report: Report) -> list[Placed | None]:
-    """Return what became of each given record; count what is missing or extra.
+    """Return the output of each given record; count missing and extra ones.
 
-    Evidence names its source; a forwarded record is known by its bytes, and so is evidence
-    whose source goes by another name now.
+    Evidence names its source. A forwarded record is recognised by its bytes. So is evidence whose
+    source has another name now.
     """
     outcomes: list[Placed | None] = [None] * len(run.given)
     by_source = {given.source: row for row, given in enumerate(run.given)}
@@ -83,7 +83,7 @@ def _at(source: Source) -> str:
 
 
 class _Judge:
-    """Holds what judging one document needs of the others."""
+    """Evaluates documents one at a time; holds the data of all others."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class _Judge:
         return outcome is not None and outcome.place == "unique"
 
     def recall(self, row: int, placed: Placed, recall_from: float) -> None:
-        """Count the document if an earlier kept one is similar enough."""
+        """Count the document for recall, if an earlier kept one is similar enough."""
         given = self.given[row]
         best, best_id = 0.0, ""
         if given.id is None or given.id not in self.rows:
@@ -134,7 +134,7 @@ class _Judge:
                 self.report.example(Example("missed", given.id, best_id, best))
 
     def precision(self, row: int, placed: Placed, precision_from: float) -> None:
-        """Count the withheld document, and whether its match is similar enough."""
+        """Count the withheld document for precision: is its match similar enough?"""
         given = self.given[row]
         similarity = self._true_similarity(row, placed)
         right = similarity is not None and similarity >= precision_from
@@ -160,7 +160,7 @@ class _Judge:
         return self.rows.get(placed.match_id) if placed.match_id is not None else None
 
     def soundness(self, row: int, placed: Placed) -> None:
-        """Count matches that can never be: itself, a later one, one that was not forwarded."""
+        """Count impossible matches: the document itself, a later one, one not forwarded."""
         if not placed.match_sources:
             self.report.unkept_matches += 1
         for source in placed.match_sources:

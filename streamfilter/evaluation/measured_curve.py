@@ -1,13 +1,14 @@
-"""The S-curve as it is: of the pairs of each similarity, how many shared a band?
+"""The measured S-curve: the share of pairs that share a band, by similarity.
 
-The theory gives each pair the probability of its own similarity; a bucket's expectation is their
-mean, and its sampling error that of as many coins. Keys are made of 8-bit slots, of which two
-different ones agree once in 256: that is part of the theory here.
+By the theory each pair shares a band with a probability that depends on its similarity. The
+expected number of a bucket is the sum over its pairs, and the sampling error is that of independent
+trials. Keys are made of 8-bit slots, so two different slot values agree once in 256. The theory
+here includes that.
 
-The coins are the hash functions, so they are thrown several times: each seed makes keys of its own.
-Pairs are not independent: texts of one template share their luck (seen: .016 of many pairs with an
-interval of [.013, .019], where theory says .066). To draw documents anew would not show it, for
-all had the same hash functions; how far the seeds differ does.
+The random part is the hash functions, so the curve is measured under several seeds, each with its
+own keys. Pairs are not independent: texts of one template are found together or missed together.
+Drawing other documents would not show this error, because all have the same hash functions. The
+difference between the seeds shows it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PAIRS_MAX = 1 << 15
 """Pairs whose keys are compared at a time."""
 CHANCE = 1 / 256
 STEPS = 1_000
-"""Points between which the theory is interpolated."""
+"""Steps of the theoretical curve; values between them are interpolated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,38 +39,38 @@ class CurveBin:
     high: float
     pairs: int
     shares: tuple[float, ...]
-    """By seed, how many of them share a key, as a share."""
+    """Share of the pairs that share a key, for each seed."""
     expected: float
-    """How many of them should, by the theory."""
+    """Number of pairs that share a key by the theory."""
     deviation: float
-    """Standard deviation of that number for one seed, were all pairs independent."""
+    """Standard deviation of that number for one seed, if all pairs were independent."""
     similarity: float
-    """Their mean."""
+    """Mean similarity of the pairs."""
     documents: int
-    """Different ones in these pairs."""
+    """Number of distinct documents in the pairs."""
 
     @property
     def share(self) -> float:
-        """Return the measured probability to meet."""
+        """Return the measured probability of sharing a key."""
         return sum(self.shares) / len(self.shares)
 
     @property
     def met(self) -> float:
-        """Return how many share a key, on average over the seeds."""
+        """Return how many pairs share a key, on average over the seeds."""
         return self.share * self.pairs
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval of the share: Wilson's, of as many trials as it is worth."""
+        """Return the 95 % interval of the share: Wilson's, for the effective number of trials."""
         trials = self._trials()
         found = wilson(self.share * trials, trials)
         assert found is not None, "a bucket has pairs"
         return found.lower, found.upper
 
     def _trials(self) -> float:
-        """Return how many independent pairs would scatter as the seeds do.
+        """Return the effective number of trials: independent pairs that vary as the seeds do.
 
-        Never more than would be if each document were in one pair: all seeds may agree by chance.
+        It is at most the number if each document were in one pair: seeds may agree by chance.
         """
         seeds = len(self.shares)
         most = float(min(self.pairs, max(self.documents / 2, 1.0)) * seeds)
@@ -85,9 +86,9 @@ def measured_curve(
     """Return the buckets that have pairs of different texts, in rising order.
 
     Args:
-        pairs: pairs of documents with their true similarity.
-        keys: for each seed (n, bands) the keys of the documents, without the whole text's.
-        probability: the theory: similarity to chance of sharing a key.
+        pairs: Pairs of documents with their true similarity.
+        keys: For each seed the documents' keys (n, bands), without the key of the whole text.
+        probability: The theory: similarity → probability of sharing a key.
     """
     pairs = different(pairs)
     met = [met_of(pairs, each) for each in keys]
@@ -117,10 +118,10 @@ def _buckets(
 
 
 def different(pairs: Pairs) -> Pairs:
-    """Return each pair of different texts once, by the first documents that have them.
+    """Return each pair of texts once, by the first documents that have them.
 
-    Copies of two texts share their keys, or not, all together: they are one trial, not many.
-    (0, 1, .8), (0, 2, .8), (1, 2, 1.0) are (0, 1, .8) and (1, 1, 1.0): 2 is a copy of 1.
+    All copies of two texts share a key, or none does. They are one trial, not many. For example,
+    (0, 1, .8), (0, 2, .8) and (1, 2, 1.0) become (0, 1, .8) and (1, 1, 1.0): 2 is a copy of 1.
     """
     rows = int(max(pairs.later.max(initial=-1), pairs.earlier.max(initial=-1))) + 1
     same, first = pairs.similarity == 1.0, np.arange(rows)

@@ -1,8 +1,8 @@
-"""Records and envelopes as an evaluation sees them, wherever they were read from.
+"""Converts records and envelopes, from files or topics, into the values of an evaluation.
 
-The digests of texts are made here and not by the code under test: equal means equal after
-NFKC, case folding, without invisible characters, and with white space collapsed, or dropped between
-two characters of scripts without spaces.
+The digests of texts are made here and not by the code under test. Texts are equal if they are equal
+after NFKC, case folding and removal of invisible characters. White space is collapsed, and removed
+between two characters of scripts without spaces.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _wrapped() -> re.Pattern[str]:
 
 
 def given_of(record: Record, reader: Reader, *, order: tuple[int, ...], droppable: bool) -> Given:
-    """Return *record* as an evaluation sees it."""
+    """Return *record* as an input of the evaluation."""
     reading = reader.read(record)
     document = reading if isinstance(reading, Document) else None
     dropped = isinstance(reading, Unjudged) and reading.verdict is Verdict.DROPPED
@@ -54,7 +54,7 @@ def given_of(record: Record, reader: Reader, *, order: tuple[int, ...], droppabl
 
 
 def placed_of(record: envelope.Envelope, place: str) -> Placed:
-    """Return a record of evidence as an evaluation sees it."""
+    """Return a record of evidence as an output of the evaluation."""
     value = record.value
     best = record.matches[0] if record.matches else None
     return Placed(

@@ -1,7 +1,7 @@
 """Brute force over records: every pair is scored, whether or not it shares a field.
 
-What the filter can find are the pairs that agree in one field; this shows what that costs, and
-what the held-out field says of the matches.
+The filter finds only pairs that agree in at least one field. This measures how many similar pairs
+that misses, and validates the matches by the held-out field.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streamfilter.similarity.records import split_fields
 from streamfilter.similarity.sketch import Sketcher
 
 FLOOR = 0.3
-"""Pairs of a lower score are of no interest: one equal field of three is .33."""
+"""Pairs with a lower score are ignored: one equal field of three is .33."""
 
 EXAMPLES = 5
 NOBODY = np.zeros(0, np.int64)
@@ -36,7 +36,7 @@ NOBODY = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class MissedRecords:
-    """Two records that score high and agree in no field."""
+    """Two records with a high score that agree in no field."""
 
     id: str
     other: str
@@ -45,21 +45,21 @@ class MissedRecords:
 
 @dataclass(frozen=True, slots=True)
 class RecordSample:
-    """What brute force found among records."""
+    """The result of brute force over records."""
 
     records: int
     threshold: float
     similar: int
     """Pairs at or above the threshold."""
     found: int
-    """How many of them agree in a field."""
+    """How many of the similar pairs agree in a field."""
     false_candidates: int
-    """Pairs that agree in a field and score too low."""
+    """Pairs that agree in a field and have a score below the threshold."""
     missed: tuple[MissedRecords, ...]
     pairs: Pairs
     held_out: HeldOut
     valid: Estimate | str
-    """Estimated share of true matches among the similar pairs, or why it is not known."""
+    """Estimated share of true matches among the found pairs, or why it is unknown."""
 
 
 def measure_records(
@@ -91,7 +91,7 @@ def measure_records(
 
 
 def _scored(payloads: Sequence[bytes], kinds: Sequence[str]) -> Pairs:
-    """Return all pairs that score at least `FLOOR`, a record at a time."""
+    """Return all pairs with a score of at least `FLOOR`; score one record at a time."""
     fields = [split_fields(payload.decode(), len(kinds)) for payload in payloads]
     columns = [[row[place] for row in fields] for place in range(len(kinds))]
     later, earlier, scores = [NOBODY], [NOBODY], [np.zeros(0)]

@@ -1,4 +1,4 @@
-"""The nouns of an evaluation: what went in, what came out, and what is true."""
+"""The values of an evaluation: inputs, outputs and the truth."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from streamfilter.model import Source, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One record that a run was given."""
+    """One input record of a run."""
 
     source: Source
     order: tuple[int, ...]
     """Place in the order of judgement: a rank for files, (batch, partition, offset) for topics."""
     raw: bytes
-    """Digest of its bytes."""
+    """Digest of the record's bytes."""
     id: str | None
-    """None if it cannot be read."""
+    """Document id; None if the record cannot be read."""
     text: bytes
     """Digest of its normalised text; empty if it cannot be read."""
     droppable: bool = False
-    """True if the configuration lets it come out nowhere."""
+    """Whether the configuration may drop the record, so that it is in no output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One record that a run put out."""
+    """One output record of a run."""
 
     place: str
     """``unique``, ``duplicates`` or ``dead_letter``."""
@@ -36,23 +36,23 @@ class Placed:
     raw: bytes | None = None
     """Digest of the original bytes, None if the output does not hold them."""
     source: Source | None = None
-    """Where the evidence says that it came from."""
+    """Source that the evidence states."""
     match_id: str | None = None
     similarity: float = 0.0
-    """To the best match, as the evidence has it."""
+    """Similarity to the best match, as the evidence states it."""
     match_sources: tuple[Source, ...] = ()
-    """Of all matches, the best first."""
+    """Sources of all matches, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What went in, and what came out."""
+    """The inputs and outputs of a run."""
 
     given: Sequence[Given]
     """In the order of judgement."""
     placed: Sequence[Placed]
     notes: tuple[str, ...] = ()
-    """What a reader of the report must know of where these come from."""
+    """Remarks on the origin of inputs and outputs, for the reader of the report."""
 
 
 class Truth:
@@ -69,5 +69,5 @@ class Truth:
         return self._neighbours.get(id_, {})
 
     def ids(self) -> set[str]:
-        """Return every id of a pair."""
+        """Return the ids of all pairs."""
         return set(self._neighbours)

@@ -1,7 +1,8 @@
-"""Brute force against the bands: what the S-curve promises, measured on a sample of real texts.
+"""Brute force against the bands: checks the S-curve on a sample of real texts.
 
-A pair is a *false negative* of the bands if it is similar enough and shares no key, a *false
-positive* if it shares one and is not (verification rejects it). From both follows what to change.
+A pair that is similar enough but shares no key is a *false negative* of the bands. A pair that
+shares a key but is not similar enough is a *false positive*; verification rejects it. The
+recommended settings follow from both.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ from streamfilter.similarity.shape import Shape, plan
 from streamfilter.similarity.sketch import Sketcher
 
 FLOOR = 0.2
-"""Pairs below it are not looked at: there are too many, and hardly any of them meet."""
+"""Pairs with a lower similarity are ignored: there are too many, and hardly any share a key."""
 
 SEEDS = 8
-"""With so many seeds the curve is measured."""
+"""Number of seeds with which the curve is measured."""
 
 EXAMPLES = 5
 CLOSE = 0.02
-"""Pairs so near to the threshold fall to either side with a changed comma."""
+"""A pair this close to the threshold may fall to either side if a comma changes."""
 
 REACH = 0.1
-"""How far another threshold may be and still mean the same thing."""
+"""Largest distance from the threshold to a recommended one."""
 MANY = 3
-"""So many pairs on the edge are worth a word."""
+"""Fewest pairs close to the threshold for which another threshold is considered."""
 
 SLOTS = (200, 256)
-"""What may be recommended instead of fewer: a signature's bytes, and its time, grow with them."""
+"""Numbers of slots that may be recommended; a signature's bytes and time grow with them."""
 WORTH_IT = 0.7
-"""Another shape is recommended if it leaves at most this share of what is compared in vain."""
+"""Another shape is recommended only if its false candidates are below this share of the present."""
 
 REJECTED_MANY = 5.0
-"""False candidates a document from which on another shape is worth a thought."""
+"""False candidates a document above which another shape is considered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A pair that is similar and never met."""
+    """A similar pair that shares no key."""
 
     id: str
     other: str
@@ -54,7 +55,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class BruteForceSample:
-    """What brute force found."""
+    """The result of brute force over texts."""
 
     documents: int
     threshold: float
@@ -62,15 +63,15 @@ class BruteForceSample:
     similar: int
     """Pairs at or above the threshold."""
     found: int
-    """How many of them share a band."""
+    """How many of the similar pairs share a band."""
     false_candidates: int
-    """Pairs from `FLOOR` up to the threshold that share a band, with a forwarded document: so many
-    are compared in vain. A withheld one is in no index, and nothing meets it."""
+    """Pairs from `FLOOR` up to the threshold that share a band: they are compared in vain. The
+    earlier document must be a forwarded one, because withheld documents are in no index."""
     missed: tuple[Missed, ...]
-    """The most similar ones."""
+    """The most similar pairs that share no band."""
     curve: tuple[CurveBin, ...]
     pairs: Pairs
-    """All of them from `FLOOR` on."""
+    """All pairs with a similarity of at least `FLOOR`, or the threshold if that is lower."""
     recommendation: str
 
 
@@ -83,9 +84,9 @@ def measure(
     recall: float,
     kept: NDArray[np.bool_],
 ) -> BruteForceSample:
-    """Compare all pairs of *texts* and see which of them share a band.
+    """Compare all pairs of *texts*, and find which of them share a band.
 
-    *kept* says which ones a filter forwards: only these are ever met by later ones.
+    *kept* says which texts a filter forwards: only these can be candidates of later texts.
     """
     pairs = all_pairs(texts, sketcher, floor=min(FLOOR, threshold))
     keys = sketcher.sketch(texts).keys[:, :-1]
@@ -116,7 +117,7 @@ def measure(
 
 
 def _other_keys(texts: Sequence[str], sketcher: Sketcher) -> Iterator[NDArray[np.uint64]]:
-    """Yield the keys under other seeds: the coins of the curve, thrown anew."""
+    """Yield the keys under other seeds: repeated trials for the curve."""
     for number in range(1, SEEDS):
         INTERRUPTION.obey()
         other = Sketcher(sketcher.scheme, seed=bytes([number] * SEED_BYTES))
@@ -125,15 +126,15 @@ def _other_keys(texts: Sequence[str], sketcher: Sketcher) -> Iterator[NDArray[np
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What a recommendation is drawn from."""
+    """The data for a recommendation."""
 
     pairs: Pairs
     judged: Pairs
-    """Those with a forwarded document, which may meet."""
+    """Pairs whose earlier document was forwarded, so that the filter may compare them."""
     documents: int
 
     def in_vain(self, shape: Shape, threshold: float) -> float:
-        """Return how many candidates a document has below *threshold*, by the theory."""
+        """Return the expected false candidates a document has below *threshold*, by the theory."""
         similarity = self.judged.similarity[self.judged.similarity < threshold]
         points = np.array(shape.curve(1_000))
         met = np.interp(similarity, points[:, 0], points[:, 1]).sum()
@@ -141,10 +142,10 @@ class _Looked:
 
 
 def _recommend(looked: _Looked, shape: Shape, threshold: float, recall: float, false: int) -> str:
-    """Return in words what to keep or to change, with the numbers that say so.
+    """Return in words which settings to keep or to change, with the numbers behind it.
 
-    A shape is recommended for the threshold that is, and both are the best there are by these very
-    pairs: a run with them has nothing more to recommend.
+    A shape is recommended for the recommended threshold. Both are the best for these pairs, so a
+    run with the new settings recommends no further change.
     """
     wanted = _quieter(looked.pairs, threshold)
     at = threshold if wanted is None else wanted
@@ -174,7 +175,7 @@ def _expected_recall(looked: _Looked, shape: Shape, threshold: float) -> str:
 def _about_shape(
     looked: _Looked, shape: Shape, threshold: float, recall: float, rejected: float
 ) -> list[str]:
-    """Return another shape if this one misses too much, or compares too much in vain."""
+    """Return advice to change the shape, if this one misses or compares too much in vain."""
     at = shape.probability(threshold)
     try:
         better = _best(looked, shape, threshold, recall)
@@ -194,10 +195,10 @@ def _about_shape(
 
 
 def _best(looked: _Looked, shape: Shape, threshold: float, recall: float) -> Shape:
-    """Return the plan with the fewest slots that compares little in vain, else the best one.
+    """Return the plan with the fewest slots that has few false candidates, else the best plan.
 
     Raises:
-        ValueError: none finds enough.
+        ValueError: No plan reaches the recall.
     """
     plans, trouble = [], ValueError("no slots")
     for slots in sorted({shape.slots, *(more for more in SLOTS if more > shape.slots)}):
@@ -224,7 +225,10 @@ def _close(pairs: Pairs, threshold: float) -> int:
 
 
 def _quieter(pairs: Pairs, threshold: float) -> float | None:
-    """Return the nearest threshold that is much quieter, and has none quieter near itself."""
+    """Return the nearest threshold with far fewer close pairs; None if there is none.
+
+    Its own neighbourhood must have no better one.
+    """
     close = _close(pairs, threshold)
     if close < MANY:
         return None
@@ -234,5 +238,5 @@ def _quieter(pairs: Pairs, threshold: float) -> float | None:
     fewest = min((_close(pairs, point) for point in quiet), default=0)
     best = [point for point in quiet if _close(pairs, point) == fewest]
     best.sort(key=lambda point: abs(point - threshold))
-    # One beyond which it is quieter still would be left again by the next run.
+    # If a candidate had a better threshold near it, the next run would recommend a change again.
     return next((point for point in best if _quieter(pairs, point) is None), None)

@@ -1,8 +1,8 @@
 """The past of a batch: which earlier documents each of its documents may match.
 
 A document of a new batch may match all remembered documents, except those that an earlier tombstone
-forgets. A document of a batch that is read again may match what was remembered when that batch was
-first judged, and the batch's own documents with a smaller place.
+forgets. If a batch is read again, its documents may match what was remembered when it was first
+judged. They may also match the batch's own documents with a smaller place.
 
 Exact copies are found by the key of the whole text, before any band key is read. An equal text is
 all that the evidence needs (`Verifier.verify`), so other similar documents need not be found. This

@@ -46,7 +46,7 @@ LANES = np.uint64(0x0101010101010101)
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known before sets are compared: columns with one value for each candidate."""
+    """The state before sets are compared: columns with one value for each candidate."""
 
     at: I64
     """Row among stored + own documents."""
