@@ -1,4 +1,4 @@
-"""The benchmarks by name, and a run of several of them with everything a reader needs."""
+"""The benchmarks by name, and a run of several of them with the machine and the versions."""
 
 from __future__ import annotations
 

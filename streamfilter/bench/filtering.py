@@ -21,13 +21,13 @@ from streamfilter.bench.measure import Measured, in_turns, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 
 BEGINNING = 20
-"""One part in so many is run alone: what it takes more than its share is the start."""
+"""1 in this many lines is also run alone; its time beyond its share is the start-up time."""
 
 Run = Callable[[Path, Path, Path], Ran]
 """(input, kept, withheld) -> what the process took."""
 
 NOISE = 0.01
-"""Of a quick run next to nothing is left without the start, or less."""
+"""Lower limit of a steady time, as a share of the whole: in a quick run it may be negative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Mix:
 
     language: str
     share: float
-    """Of copies."""
+    """Share of copies."""
     size: int = 1_024
     """Bytes of a text."""
     wanted: Mapping[str, float] = field(default_factory=dict)
-    """Of processor time in steady state."""
+    """Wanted ratio of processor times in steady state, by rival."""
 
     def __str__(self) -> str:
         return f"{self.language} {self.size:,} B {self.share:.0%}"
@@ -55,18 +55,18 @@ MIXES = (
     Mix("german", 0.3, 2_800, {"rensa": 1.6}),
     Mix("english", 0.3, 130, {"rensa": 0.65}),
 )
-"""Of which a quick run takes the first."""
+"""A quick run takes only the first one."""
 
 
 @dataclass(slots=True)
 class Contender:
-    """One program, and what it did in each turn."""
+    """One program, and its measurements in each turn."""
 
     name: str
     run: Run
     whole: list[Ran] = field(default_factory=list)
     begun: list[Ran] = field(default_factory=list)
-    """The same for the input's beginning alone."""
+    """The same for the beginning of the input alone."""
     judged: truth.Judged | None = None
 
     def took(self, what: str) -> list[float]:
@@ -74,7 +74,7 @@ class Contender:
         return [getattr(each, what) for each in self.whole]
 
     def steady(self, what: str) -> list[float]:
-        """Return the same without what the beginning of the input took alone."""
+        """Return the same without the start-up time, by the run on the beginning of the input."""
         begun = [getattr(each, what) for each in self.begun]
         pairs = zip(self.took(what), begun, strict=True)
         return [max(whole - beginning, NOISE * whole) for whole, beginning in pairs]
@@ -163,9 +163,9 @@ def running(
     outputs: tuple[Path, Path],
     options: Options,
 ) -> Iterator[Contender]:
-    """Run *contenders* in turns on *lines* and on their beginning; yield who has just ended.
+    """Run *contenders* in turns on *lines* and on their beginning; yield each one after its run.
 
-    *outputs* are what it kept and what it withheld of all lines, until the next one runs.
+    *outputs* are the files of its kept and withheld lines; the next contender overwrites them.
     """
     whole, beginning = (outputs[0].with_name(name) for name in ("in.jsonl", "beginning.jsonl"))
     whole.write_bytes(b"".join(lines))

@@ -1,7 +1,7 @@
-"""On what, with which versions, and whole processes timed from outside.
+"""The machine and the versions of a measurement, and processes timed from outside.
 
-A number without these is a rumour. A process is what a user waits for: the interpreter's start is
-included.
+A figure without them cannot be compared. The time of a process includes the start of the
+interpreter, because a user waits for that too.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ MIB = 1 << 20
 
 
 class ProcessFailed(RuntimeError):
-    """A process that was to be measured ended with an error; the message has its last words."""
+    """A measured process ended with an error; the message contains the end of its output."""
 
 
 def machine() -> dict[str, Any]:
-    """Return what the measurements ran on."""
+    """Return the description of this machine."""
     return {
         "system": platform.system(),
         "architecture": platform.machine(),
@@ -48,7 +48,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that took part; absent packages are left out."""
+    """Return the versions of all packages involved; absent packages are left out."""
     found = {
         "streamfilter": streamfilter.__version__,
         "python": platform.python_version(),
@@ -82,12 +82,12 @@ def field(path: str, name: str) -> str:
 
 
 def memory_bytes(name: str, pid: int | str = "self") -> int:
-    """Return what a process's status says, ``VmRSS`` or ``VmHWM``; 0 where nobody tells."""
+    """Return ``VmRSS`` or ``VmHWM`` of a process's status; 0 if unknown."""
     return int(field(f"/proc/{pid}/status", name).removesuffix(" kB") or 0) * 1024
 
 
 def processor_seconds(pid: int) -> float:
-    """Return what process *pid* has used of the processor, all threads; 0 where nobody tells."""
+    """Return the processor time of all threads of process *pid*; 0 if unknown."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
     except OSError:
@@ -96,9 +96,9 @@ def processor_seconds(pid: int) -> float:
 
 
 def environment() -> dict[str, str]:
-    """Return our environment without settings that would shape what is measured.
+    """Return this process's environment without settings that would change the measurement.
 
-    Without bytecode each start would compile the filter anew, a tenth of a second of it.
+    Without cached bytecode each start would compile the filter again, which takes 0.1 s.
     """
     shaping = ("STREAMFILTER_", "PYTHONDONTWRITEBYTECODE")
     return {k: v for k, v in os.environ.items() if not k.startswith(shaping)}
@@ -106,23 +106,23 @@ def environment() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a process took that has ended."""
+    """Time and memory of a process that has ended."""
 
     wall: float
-    """Seconds by the clock."""
+    """Wall-clock seconds."""
     cpu: float
-    """Seconds of the processor, of its threads and of those that it started and waited for."""
+    """Processor seconds of its threads, and of the child processes that it waited for."""
     own: float = 0.0
-    """Of these its own threads', as seen last before it ended; 0 where nobody tells."""
+    """Processor seconds of its own threads, as last seen before it ended; 0 if unknown."""
     peak: int = 0
-    """Largest resident memory in bytes, its own; 0 where nobody tells."""
+    """Largest resident memory of the process itself, in bytes; 0 if unknown."""
 
 
 def run_process(arguments: Sequence[str]) -> Ran:
-    """Run ``python *arguments*`` and return what it took.
+    """Run ``python *arguments*``, and return its time and memory.
 
     Raises:
-        ProcessFailed: it did not end well.
+        ProcessFailed: it ended with an error.
     """
     with tempfile.TemporaryFile() as said:
         started = time.perf_counter()
@@ -143,10 +143,10 @@ def run_process(arguments: Sequence[str]) -> Ran:
 
 @contextmanager
 def _watched(pid: int) -> Iterator[list[tuple[float, int]]]:
-    """Yield what a watch sees of a process: its processor seconds, its largest memory.
+    """Watch a process; yield a list that receives its processor seconds and its largest memory.
 
-    Not from its resource usage: what a child inherits of ours before it starts its own program
-    counts there too, and what its own children used.
+    Its resource usage (`getrusage`) is not used. That includes memory inherited from this process
+    before exec, and the usage of its own children.
     """
     seen, over = [(0.0, 0)], threading.Event()
 
@@ -163,9 +163,9 @@ def _watched(pid: int) -> Iterator[list[tuple[float, int]]]:
 
 @contextmanager
 def cores(*numbers: int) -> Iterator[None]:
-    """Keep this process, and those it starts meanwhile, on some of its cores (on Linux).
+    """Pin this process, and those it starts meanwhile, to some cores (on Linux).
 
-    *numbers* count from the last core; with fewer of them, all share the first.
+    *numbers* count from the last core; if there are too few cores, all share the first one.
     """
     if not (before := usable()):
         yield
@@ -179,5 +179,5 @@ def cores(*numbers: int) -> Iterator[None]:
 
 
 def usable() -> set[int]:
-    """Return the cores that we may use; none where nobody tells."""
+    """Return the cores that this process may use; an empty set if unknown."""
     return os.sched_getaffinity(0) if sys.platform == "linux" else set()

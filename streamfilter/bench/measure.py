@@ -1,9 +1,9 @@
-"""Clocks and statistics: medians with their spread, and contenders that take turns.
+"""Clocks and statistics: medians with their spread, and contenders that run in turns.
 
-A machine is never quiet: other programs come and go, and its clock changes with the heat. So
-contenders run in turns, A B A B, and a ratio is the median of the ratios within each turn; what
-disturbs a whole turn cancels out. Work inside one process is timed in processor seconds of all
-its threads: what it costs a core, whoever else uses the machine.
+A machine is never idle: other programs run, and its clock rate changes with the temperature. So
+contenders run in turns, A B A B, and a ratio is the median of the ratios within each turn. A
+disturbance of a whole turn cancels out. Work inside one process is measured in processor seconds of
+all its threads, which do not depend on other programs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def ratios(ours: Sequence[float], theirs: Sequence[float]) -> Measured:
 def in_turns(contenders: Sequence[T], *, repeat: int) -> Iterator[tuple[int, T]]:
     """Yield (turn, contender), each of *contenders* once in each of *repeat* turns.
 
-    Every other turn goes backwards, so that nobody always follows the same neighbour.
+    Every other turn goes backwards, so that no contender always follows the same neighbour.
     """
     for turn in range(repeat):
         for contender in contenders if turn % 2 == 0 else contenders[::-1]:

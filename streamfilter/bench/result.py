@@ -1,8 +1,8 @@
-"""What a benchmark is asked and what it answers: tables, checks that must hold, targets.
+"""Options and results of a benchmark: tables, checks that must hold, targets.
 
-A check is a promise of the product (nothing lost, recall, precision): a run in which one fails
-has failed, and its speed means nothing. A target is a wish about speed on some machine: it is
-reported as met or missed, and fails nothing.
+A check is a promise of the product: nothing lost, recall, precision. If a check fails, the run
+fails, and its speed means nothing. A target is a wanted speed on some machine; it is reported as
+met or missed, and never fails the run.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Rivals:
     signers: Callable[[str], Mapping[str, Callable[[Sequence[str]], Any]]] = lambda _: {}
     """Kind of shingle, such as ``word-3`` -> functions that sign texts, by name."""
     programs: Mapping[str, Callable[[Path, Path, Path], Any]] = field(default_factory=dict)
-    """Programs that filter: (input, kept, withheld) -> what the process took, by name."""
+    """Programs that filter: (input, kept, withheld) -> `Ran`, by name."""
     notes: Sequence[str] = ()
-    """What a reader must know to compare the figures."""
+    """Notes that a reader needs to compare the figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What every benchmark is told."""
+    """Options of every benchmark."""
 
     repeat: int = 5
     """Rounds; a table shows their median and quartiles."""
@@ -41,7 +41,7 @@ class Options:
     text: Path | None = None
     """JSON Lines whose ``text`` fields are measured as one more language."""
     say: Callable[[str], None] = lambda _: None
-    """Called with what is measured next, as progress for a person."""
+    """Called with the name of the next measurement, to show progress."""
     rivals: Rivals = field(default_factory=lambda: Rivals())
 
 
@@ -52,7 +52,7 @@ class Check:
     name: str
     passed: bool
     detail: str = ""
-    """What was found, and what was wanted."""
+    """The result, and the wanted value."""
 
     @classmethod
     def at_least(cls, name: str, got: float, wanted: float) -> Check:
@@ -72,7 +72,7 @@ class Target:
 
     @property
     def met(self) -> bool:
-        """Return True if the wish came true."""
+        """Return True if the target was met."""
         return self.got <= self.wanted if self.at_most else self.got >= self.wanted
 
 
@@ -86,10 +86,10 @@ class BenchResult:
     targets: Sequence[Target] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
-    """What a reader must know to read the numbers rightly."""
+    """Notes that a reader needs to understand the numbers."""
     name: str = ""
     question: str = ""
-    """Both are the catalogue's."""
+    """Set by the catalogue, like the name."""
 
     @property
     def passed(self) -> bool:

@@ -89,7 +89,7 @@ def sketcher(shingle: str) -> Sketcher:
 
 
 def _measured(documents: Sequence[str], shingle: str, options: Options) -> dict[str, list[float]]:
-    """Return the processor seconds of everybody's turns."""
+    """Return the processor seconds of each turn, by contender."""
     ours = sketcher(shingle)
     contenders: dict[str, Callable[[], object]] = {OURS: lambda: _in_batches(ours, documents)}
     for name, signer in options.rivals.signers(shingle).items():

@@ -1,14 +1,14 @@
 """Texts of any size in four languages, the same ones for every run on one Python version.
 
-English is prose from this Python's own documentation, in runs of consecutive sentences. The
-others are the same prose with words replaced, always by the same ones: in German one in four gets
-its umlauts, in Arabic all become a root in a pattern, in Chinese one to three characters without
-spaces. Nobody would read it, but letters, lengths and above all repetitions are those of text;
-random letters would make the task too easy.
+English is prose from this Python's own documentation, in runs of consecutive sentences. The other
+languages are the same prose with each word always replaced by the same one. In German one word in
+four gets umlauts. In Arabic each word becomes a root in a pattern. In Chinese it becomes one to
+three characters without spaces. The result has no meaning, but its letters, lengths and repetitions
+are those of text. Random letters would make the task too easy.
 
-A mix has edited copies of earlier texts in it, as they come in a feed: unchanged, with a header,
-without their end, with some words changed; so that their similarity to the original spreads from
-about .7 to 1. Which of them count as duplicates is for `truth` to say.
+A mix contains edited copies of earlier texts, as in a feed: unchanged, with a header, without their
+end, or with some words changed. Their similarity to the original is from about .7 to 1. `truth`
+decides which of them count as duplicates.
 """
 
 from __future__ import annotations

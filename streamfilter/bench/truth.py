@@ -1,9 +1,9 @@
-"""The truth about a mix: exact similarities of all pairs, in plain Python, owing us nothing.
+"""The truth about a mix: exact similarities of all pairs, in plain Python.
 
-Words, sets and Jaccard are Python's own (`re`, `set`); not a line of the code under test is
-asked. All pairs above a floor are found by the prefix filter (Chaudhuri, Ganti, Kaushik 2006):
-with the tokens of each set ordered by rarity, two sets of Jaccard >= f share a token among the
-first (1 - f) n + 1 of each, so only those tokens need an inverted index. It is exact.
+Words, sets and Jaccard use Python's own `re` and `set`, and nothing of the code under test. The
+prefix filter (Chaudhuri, Ganti, Kaushik 2006) finds all pairs above a floor. The tokens of each set
+are ordered by rarity. Two sets with Jaccard >= f share a token among the first (1 - f) n + 1 of
+each. So an inverted index of those tokens is enough. The result is exact.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def neighbours(sets: Sequence[set[str]], *, floor: float = FLOOR) -> Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """How right it was to keep these texts and withhold those."""
+    """Counts of right and wrong decisions to keep or withhold texts."""
 
     expected: int
     """Texts with an earlier kept one of at least ``recall_from`` similarity."""
@@ -78,7 +78,7 @@ class Judged:
     """How many of the withheld have an earlier kept one of at least the threshold."""
 
     def checks(self, label: str) -> list[Check]:
-        """Return what we promise of both."""
+        """Return the checks of the promised recall and precision."""
         return [
             Check.at_least(f"{label}: recall at J >= .82", self.recall, RECALL_MIN),
             Check.at_least(f"{label}: precision at J >= .8", self.precision, PRECISION_MIN),
@@ -98,7 +98,7 @@ class Judged:
 def judged(
     kept: Sequence[bool], near: Neighbours, *, threshold: float = 0.8, recall_from: float = 0.82
 ) -> Judged:
-    """Judge which texts were *kept*, whoever decided it and however."""
+    """Check which texts were *kept*, by any program."""
     expected = found = right = 0
     for row, others in enumerate(near):
         best = max((value for other, value in others.items() if kept[other]), default=0.0)

@@ -97,7 +97,7 @@ def command(
 
 
 def _limits(config: Config) -> list[Problem]:
-    """Return which limits of this process are too low for `run`, whose own may be others."""
+    """Return the limits of this process that are too low; those of `run` may differ."""
     if config.index.scope == "topic":
         return []
     from streamfilter.kafka.needs import need_of
@@ -133,9 +133,10 @@ def _has_schemas(config: Config, known: list[Problem], connect: bool) -> bool:
 
 
 def _without_brokers(config: Config) -> Config:
-    """Return *config* such that a client made from it calls nobody and complains of nothing.
+    """Return *config* without brokers, so that a client made from it connects to nothing.
 
-    librdkafka connects in the background as soon as it is made; without ``--connect`` we do not.
+    librdkafka connects in the background as soon as a client is created. Without ``--connect`` no
+    connection is allowed.
     """
     common = {k: v for k, v in config.kafka.common.items() if k not in BROKERS}
     kafka = config.kafka.model_copy(update={"common": common | {"log_level": "0"}})
@@ -144,7 +145,7 @@ def _without_brokers(config: Config) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the command says."""
+    """The answer of the command."""
 
     config: Config
     problems: tuple[Problem, ...]

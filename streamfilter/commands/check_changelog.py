@@ -1,7 +1,7 @@
-"""What `check --connect` finds of the changelog of an index that forgets: is it cut off, and where.
+"""The changelog check of an index that forgets (`check --connect`): is it cut off, and where.
 
-Brokers say where it begins, and what we may do with it; the index in this host's directory says
-from where on it is needed. Nothing is cut off here.
+The brokers report its start and our rights on it. The index in this host's directory shows from
+which offset on it is needed. This check cuts off nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from streamfilter.stops import Problem
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What one partition of the changelog holds."""
+    """The offsets of one partition of the changelog."""
 
     changelog: str
     start: int
     end: int
     needed: int | None
-    """From where on the index of this host needs it; None: there is none, or it cannot be read."""
+    """First offset that this host's index needs; None: no index, or it cannot be read."""
 
     def __str__(self) -> str:
         """Return it for people."""

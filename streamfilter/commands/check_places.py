@@ -1,6 +1,6 @@
-"""What `check` finds on the disk: the state directory, whose index is in it, and the seed file.
+"""The checks of the disk: the state directory, the index in it, and the seed file.
 
-Looks and changes nothing: no directory is made, no database opened, no lock taken.
+They change nothing: no directory is created, no database opened, no lock taken.
 """
 
 from __future__ import annotations

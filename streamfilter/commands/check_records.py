@@ -1,4 +1,4 @@
-"""What `check --connect` finds in the records that are there: whether they can be read at all."""
+"""The check of existing records (`check --connect`): whether they can be read."""
 
 from __future__ import annotations
 

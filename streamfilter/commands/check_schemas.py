@@ -1,4 +1,4 @@
-"""What `check` finds in schemas: whether text, id and fields are in what will be read."""
+"""The check of schemas: whether they have the text, the id and the fields to be read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How shells are told to go on: with no space behind a setting's ``=``, for its value follows.
+"""Shell completion without a space after a setting's ``=``, because its value follows.
 
-`cli` imports this file where a shell asks, and no sooner; what may come next, `options` says.
+`cli` imports this module only when a shell asks for completions. `options` has the candidates.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ class _Zsh(ZshComplete):
 
 
 def offer() -> None:
-    """Let shells be answered so. fish leaves the space out by itself."""
+    """Register the completions. fish omits the space by itself."""
     add_completion_class(_Bash, "bash")
     add_completion_class(_Zsh, "zsh")

@@ -1,7 +1,7 @@
 """``streamfilter feed``: stories with known duplicates into the input topic, to see a service work.
 
-What demonstrations and load tests lack is traffic that is like news, at a rate, for as long as
-one looks; and now and then a record that is broken or empty, as in life.
+It gives demonstrations and load tests news-like traffic at a chosen rate. Some records are broken
+or empty, as in production.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _check_pointers(config: Config) -> None:
 def _paced(
     seed: int, rate: float, seconds: float | None, interruption: threading.Event
 ) -> Iterator[Story]:
-    """Yield stories when they are due, until it is time or we are told."""
+    """Yield stories when they are due, until the time is over or a stop is requested."""
     begun, sent = time.monotonic(), 0
     stream, end = stories(seed), math.inf if seconds is None else seconds
     while not interruption.is_set() and (elapsed := time.monotonic() - begun) < end:

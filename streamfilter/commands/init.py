@@ -95,7 +95,7 @@ def _configured(broker: str | None, topic: str | None) -> Config:
 
 
 def _topic(config: Config, *, looking: bool, asks: bool) -> str:
-    """Return the topic that nobody named: asked for, or the default where nobody looks."""
+    """Return the topic if no option named it: ask for it, or use the default without brokers."""
     names = []
     if looking:
         from streamfilter.kafka import sampling
@@ -123,7 +123,7 @@ def _look(config: Config, topic: str) -> Proposal:
 
 
 def seen_as_text(topic: str, found: Proposal) -> str:
-    """Return what the *topic*'s records look like, for whoever chooses by it."""
+    """Return a description of the *topic*'s records, as a help to choose the settings."""
     if not found.records:
         return f"{topic} holds no records: /text and /id are guesses"
     seen = f"the latest {found.records:,} records of {topic}"

@@ -1,4 +1,4 @@
-"""What the verbs share: the configuration from the command line, JSON for the answers."""
+"""Shared by the commands: the configuration from the command line, JSON for the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamfilter.process.cures import CURES
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 STARTER = "streamfilter.yaml"
-"""What `init` writes where no other path is given."""
+"""Path that `init` writes by default."""
 
 
 def _keys(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -113,7 +113,7 @@ def read(files: tuple[Path, ...], overrides: tuple[str, ...]) -> Reading:
 
 
 def say_unread(files: tuple[Path, ...]) -> None:
-    """Say that a configuration lies here which nobody named, so that defaults are not a riddle."""
+    """Report a configuration in this directory that no option names, to explain the defaults."""
     if not files and os.path.isfile(STARTER):
         standard.say(
             f"no --config is given: the settings are the defaults, the variables STREAMFILTER_… "

@@ -42,7 +42,7 @@ from streamfilter.stops import ConfigError, Problem
 WIDTH = 40
 MILLION = 1_000_000
 CONTAINED, RATIOS = 0.9, (1.2, 2.0)
-"""What `verify.containment` could hope for, told by two sizes of the longer text."""
+"""Examples for `verify.containment`: a containment, and two ratios of the longer text's size."""
 
 SAMPLE_RECORDS = 2_000
 """Records of ``--sample`` that are compared with each other: two million pairs."""
@@ -156,7 +156,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class ShapeCounts:
-    """What a shape makes of all pairs of a sample, by their exact similarities."""
+    """The expected results of a shape on all pairs of a sample, by their exact similarities."""
 
     documents: int
     broken: int

@@ -16,7 +16,7 @@ from streamfilter.matching.capacity import Capacity, capacity, remembered
 from streamfilter.similarity.shape import Shape
 
 PASSING_MUCH = 0.05
-"""Of the new keys: from here on the front costs more time than memory."""
+"""Share of the new keys above which the front costs more time than memory."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -84,7 +84,7 @@ def capacity_of(
     documents: int | None,
     shingles: int,
 ) -> Capacity | None:
-    """Return what the memory takes that is asked about; None if none is.
+    """Return the capacity of the requested memory; None if none is requested.
 
     Raises:
         click.UsageError: it would grow for ever, or a rate is missing.

@@ -1,4 +1,4 @@
-"""How far a long verb has come: a bar on a terminal, nothing in a pipe or a log."""
+"""Progress of a long command: a bar on a terminal, nothing in a pipe or a log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamfilter.files.lines import STDIN
 from streamfilter.files.run import no_progress
 
 Advanced = Callable[[int], None]
-"""Hears how much was done since it was last called."""
+"""Called with the amount done since its last call."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``streamfilter run``: the service, until it is told to stop."""
+"""``streamfilter run``: the service; it runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
 
 
 def _showcase_for(config: Config) -> Showcase:
-    """Return what keeps the latest near-duplicates, with their texts if *config* allows it."""
+    """Return the showcase of the latest near-duplicates, with texts if *config* allows it."""
     if not config.http.show_payloads:
         return Showcase()
     reader = reader_for(config, settle=True)  # with the schemas that the tasks have asked for
@@ -95,7 +95,7 @@ def _showcase_for(config: Config) -> Showcase:
 
 
 def _shown_of(config: Config) -> Shown:
-    """Return what the status tells of *config*."""
+    """Return the settings of *config* that the status shows."""
     output, http = config.output, config.http
     return Shown(
         config.input.topic,

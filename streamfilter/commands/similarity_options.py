@@ -1,4 +1,4 @@
-"""What `filter`, `pairs` and `evaluate` share: short names for what one changes most."""
+"""Shared by `filter`, `pairs` and `evaluate`: short names of the most used settings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FILE_OPTIONS = (
         help="JSON Pointer to the id [/id]; none: its position.",
     ),
 )
-"""What a file's records are, and where text and id are in them."""
+"""Options for the format of a file's records, and where text and id are in them."""
 
 _OPTIONS = (
     *FILE_OPTIONS,
@@ -101,7 +101,7 @@ def config_of(given: dict[str, Any], inputs: Sequence[str] | None) -> Config:
 
 
 def seed_of(given: dict[str, Any], config: Config) -> bytes:
-    """Return the seed of an index that nobody keeps: by number, by file, or always the same."""
+    """Return the seed of a temporary index: from a number, from a file, or a constant."""
     if given["seed"] is None and config.index.seed_file:
         return read_seed(config.index.seed_file)
     return numbered(given["seed"] or 0)

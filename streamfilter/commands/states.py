@@ -1,4 +1,4 @@
-"""What `verify`, `backup` and `restore` share: the state directory, and faults as ends."""
+"""Shared by `verify`, `backup` and `restore`: the state directory, and exits for faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `query`, `explain` and `compare` share: an index to look into, a document, its verdict."""
+"""Shared by `query`, `explain` and `compare`: an open index, a document, its verdict."""
 
 from __future__ import annotations
 

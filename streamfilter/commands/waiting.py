@@ -1,4 +1,4 @@
-"""How verbs that are run once wait for a schema registry: as long as `run` waits for brokers."""
+"""Waits of one-time commands for a schema registry: as long as `run` waits for brokers."""
 
 from __future__ import annotations
 

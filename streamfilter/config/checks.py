@@ -1,7 +1,7 @@
-"""What the settings mean together: shapes that cannot be, topics that collide, broken promises.
+"""Checks across settings: impossible shapes, topics that collide, broken promises.
 
-Each check names the settings that it reads, and is left out when one of those is itself
-broken: a second problem that only follows from the first helps nobody.
+Each check names the settings that it reads. It is skipped if one of them is itself invalid, because
+a second problem that only follows from the first does not help.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _BROKER = re.compile(
 
 
 def check_meaning(config: Config, broken: Iterable[str] = ()) -> list[Problem]:
-    """Return what is wrong with settings that are each right by themselves."""
+    """Return the problems of settings that are each valid alone."""
     return [
         problem
         for reads, check in _CHECKS
@@ -77,7 +77,7 @@ def _touches(broken: str, setting: str) -> bool:
 
 
 def _topics(config: Config) -> Iterator[Problem]:
-    """Two roles on one topic: a loop, or records that nobody can tell apart."""
+    """Two roles on one topic: a loop, or records that cannot be distinguished."""
     first: dict[str, str] = {}
     for key, topic in config.topics.items():
         other = first.setdefault(topic, key)

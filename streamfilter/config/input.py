@@ -1,4 +1,4 @@
-"""What is read: the topic or file, its format, and what becomes of records without a text."""
+"""The input: the topic or file, its format, and the treatment of records without a text."""
 
 from __future__ import annotations
 

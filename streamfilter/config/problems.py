@@ -82,9 +82,9 @@ def show(value: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """Return what sort of thing stands where a mapping should: never the thing itself.
+    """Return the type of a value that should be a mapping, never the value itself.
 
-    Half a configuration may have ended up there, passwords and all.
+    The value may contain half of a configuration, with passwords.
     """
     return "a text" if isinstance(value, str) else show(value)
 
@@ -173,7 +173,7 @@ _IN_WORDS = {
     "string": "a text",
     "tuple": "a list, such as [a, b]",
 }
-"""What pydantic calls a type → what one writes."""
+"""pydantic's name of a type → the user's word for it."""
 
 
 def _cure(owner: type[BaseModel] | None, name: str) -> str:

@@ -20,7 +20,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.problems import defaults
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
-"""What the language servers of the editors know best."""
+"""The draft that the language servers of editors support best."""
 
 REFERENCE = {"type": "string", "pattern": r"\$\{"}
 """``${VAR}`` may stand for any value: what it is, the start tells."""

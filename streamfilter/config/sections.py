@@ -1,4 +1,4 @@
-"""What the filter does: input, output, similarity, verify, index; one section a class.
+"""The filter's settings: input, output, similarity, verify, index; one class for each section.
 
 Name, type, default, bounds, and why one would change it. The descriptions are the manual:
 `config/reference.yaml` is generated from them. Attribute names are the keys of the YAML.
@@ -109,7 +109,7 @@ class Shingle(Section):
     @model_validator(mode="before")
     @classmethod
     def a_stop_word_has_two_companions(cls, data: Any) -> Any:
-        """Let the kind choose the size that nobody wrote."""
+        """Choose the default size by the kind if no size is set."""
         if isinstance(data, dict) and data.get("kind") == "stopword":
             return {"size": 2, **data}
         return data

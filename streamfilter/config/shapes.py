@@ -1,4 +1,4 @@
-"""What the settings of similarity and verification mean together: can such a shape be at all?"""
+"""Checks of the similarity and verification settings together: is such a shape possible?"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Paths = dict[tuple[str, ...], str]
 
 @dataclass(slots=True)
 class RawSettings:
-    """What the sources gave together."""
+    """The merged settings of all sources."""
 
     values: dict[str, Any] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -103,7 +103,7 @@ def _mapping(text: str, where: str, problems: list[Problem]) -> dict[str, Any]:
 
 def _parsed(text: str) -> tuple[Any, str]:
     """Return what *text* spells as YAML, and what is wrong with it, if anything is."""
-    from streamfilter.config.yaml_file import YamlError, parse_yaml  # who reads no file needs none
+    from streamfilter.config.yaml_file import YamlError, parse_yaml  # slow import: only for YAML
 
     try:
         return parse_yaml(text), ""
@@ -200,7 +200,7 @@ def _fill(
 
     settings.spelled[path] = value
     text = _REFERENCE.sub(lambda match: _resolve(match, variables, report), value)
-    # What comes from a file is a secret, whatever the property is called.
+    # A value from a file is a secret, whatever the property is called.
     return SecretStr(text) if "${file:" in value and _plain_property(path) else text
 
 

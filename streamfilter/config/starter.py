@@ -1,4 +1,4 @@
-"""The configuration that somebody begins with: the least one has to say, with its comments.
+"""The starter configuration: the minimum of settings, with comments.
 
 `streamfilter init` writes it; `config/streamfilter.yaml` is the one of the defaults::
 
@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[A-Za-z/][\w./-]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class StarterFile:
-    """What one knows of a first topic."""
+    """The known facts about a first topic."""
 
     topic: str = Config().input.topic
     format: str = Config().input.format

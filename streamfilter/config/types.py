@@ -1,6 +1,6 @@
 """The values people write in a configuration, as types: ``20ms``, ``8Mi``, ``/text``, secrets.
 
-Each type reads one spelling, says clearly what it wanted when it cannot, and writes the same
+Each type reads one spelling, and its error says clearly what was expected. It writes the same
 spelling back, so that a printed configuration can be read again.
 """
 

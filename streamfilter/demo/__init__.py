@@ -1,1 +1,1 @@
-"""The demo: stories through the real filter, with books that are kept beside it."""
+"""The demo: sends stories through the real filter, and keeps a ledger of inputs and outputs."""

@@ -1,4 +1,4 @@
-"""The demo's board: a table that is drawn over itself on a terminal, plain lines elsewhere."""
+"""The demo's board: a table that is redrawn in place on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLOURS = {
 
 
 class Board:
-    """Shows a run while it goes on."""
+    """Shows the progress of a run."""
 
     def __init__(self, demo: DemoRun) -> None:
         self._run = demo
@@ -45,7 +45,7 @@ class Board:
             standard.answer(f"  {elapsed:4.0f} s  {counts(self._run.ledger)}")
 
     def last(self) -> None:
-        """Draw how it ended; without a terminal the summary says that."""
+        """Draw the final state; without a terminal only the summary shows it."""
         if self._live:
             self._redraw(self._run.plan.seconds)
 
@@ -74,7 +74,7 @@ class Board:
 
 
 def counts(ledger: Ledger) -> str:
-    """Return one line that says where everything is."""
+    """Return one line with the number of records in each place."""
     verdicts = ledger.verdicts
     return (
         f"in {len(ledger.sent):,} = unique {verdicts[Verdict.UNIQUE]:,}"

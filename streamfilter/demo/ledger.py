@@ -1,4 +1,4 @@
-"""The demo's books: what was sent, where each record came out, and with which evidence."""
+"""The demo's ledger: the records sent, and the output and evidence of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OUTPUTS = {
     "stories.duplicates": "duplicates",
     "stories.dead-letter": "dead_letter",
 }
-"""Output topics and the places they are."""
+"""Output topics, and the place that each one stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +30,26 @@ class Sent:
     story: Story
     value: bytes
     broken: bool
-    """Cut in the middle, so that nobody can read it: such things happen, and must not be lost."""
+    """Cut in the middle, so that it cannot be read. The filter must not lose such records."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """One record that came out."""
+    """One record of an output topic."""
 
     document_id: str
     placed: Placed
     matches: tuple[dict[str, Any], ...]
-    """As the evidence has them, best first."""
+    """Matches of the evidence, best first."""
 
     @property
     def verdict(self) -> Verdict:
-        """Return why it came out there."""
+        """Return the verdict that put the record into its output."""
         return self.placed.verdict
 
     @classmethod
     def of(cls, record: Record) -> OutputRecord:
-        """Return what *record* and its headers say."""
+        """Return the output record from *record* and its headers."""
         ours = {
             name.removeprefix(PREFIX): value.decode()
             for name, value in record.headers
@@ -79,7 +79,7 @@ def _source(ours: dict[str, str], prefix: str) -> Source | None:
 
 @dataclass(slots=True)
 class Ledger:
-    """Everything that went in and came out."""
+    """All records sent and received."""
 
     encode: Encode = as_json
     sent: list[Sent] = field(default_factory=list)
@@ -92,14 +92,14 @@ class Ledger:
         return len(self.sent) - len(self.outcomes)
 
     def send(self, story: Story, *, broken: bool = False) -> Sent:
-        """Enter *story* and return the record to produce."""
+        """Add *story*, and return the record to produce."""
         value = self.encode(story.id, story.text)
         sent = Sent(story, value[: len(value) // 2] if broken else value, broken)
         self.sent.append(sent)
         return sent
 
     def receive(self, record: Record) -> None:
-        """Enter what came out."""
+        """Add a record of an output topic."""
         self.outcomes.append(OutputRecord.of(record))
         self.verdicts[self.outcomes[-1].verdict] += 1
 
@@ -108,7 +108,7 @@ class Ledger:
         return {sent.story.id: sent.story for sent in self.sent if not sent.broken}
 
     def as_run(self, texts: dict[str, str]) -> Run:
-        """Return it as an evaluation wants it; *texts* are the normalised ones, by id."""
+        """Return the run for an evaluation; *texts* are the normalised texts by id."""
         given = [
             Given(
                 source=Source(INPUT, 0, number),

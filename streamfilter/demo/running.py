@@ -1,6 +1,6 @@
-"""One run of the demo: stories go in at a bounded rate, the real filter works, books are kept.
+"""One run of the demo: sends stories at a bounded rate through the real filter, with a ledger.
 
-The filter is `streamfilter run` in a process of its own, so that it can be killed like one.
+The filter is `streamfilter run` in a separate process, so that it can be killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from streamfilter.stories.stream import Story, stories
 GROUP = "streamfilter-demo"
 THRESHOLD = 0.8
 UNDER_WAY_MAX = 1_500
-"""Records sent and not out yet: the embedded broker keeps 5 MiB a partition, some 3,000 stories."""
+"""Most records sent but not yet received: the embedded broker keeps 5 MiB a partition, about 3,000
+stories."""
 
 BROKEN_EVERY = 150  # records for each one that is cut
 TURN_SECONDS = 0.1
@@ -34,22 +35,22 @@ KILLED_SECONDS = 1.5  # long enough to see that nothing comes out
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """What stories are as records."""
+    """The format of stories as records."""
 
     encode: Encode = as_json
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of `input`, by which the filter reads them."""
+    """Settings of `input` with which the filter reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPlan:
-    """What the user asked for."""
+    """The options of the user."""
 
     seconds: float
     rate: float
     """Stories a second."""
     stories: int | None
-    """How many at most; None: no such limit."""
+    """Most stories; None: no limit."""
     seed: int
     http: tuple[str, int]
     crash: bool
@@ -58,7 +59,7 @@ class DemoPlan:
 
 
 class DemoRun:
-    """Runs the filter on *broker* and keeps the books; its end stops the filter."""
+    """Runs the filter on *broker* and keeps the ledger; leaving the context stops the filter."""
 
     def __init__(self, plan: DemoPlan, broker: Broker, directory: Path, *, changelog: bool) -> None:
         """Create the topics and start the filter.
@@ -71,7 +72,7 @@ class DemoRun:
         """
         self.plan, self.ledger = plan, Ledger(plan.wire.encode)
         self.note = ""
-        """What just happened, for the spectator."""
+        """The latest event, shown on the board."""
         self._broker, self._broken = broker, 0
         self._crash_at: float | None = plan.seconds / 2 if plan.crash else None
         topics = [INPUT, *OUTPUTS, *([f"{GROUP}.changelog"] if changelog else [])]
@@ -101,7 +102,7 @@ class DemoRun:
         return {
             "input": {"topic": INPUT, **self.plan.wire.settings},
             "similarity": {"threshold": THRESHOLD},
-            # Not a secret here: equal seeds are to give equal verdicts.
+            # The seed is no secret here: equal seeds give equal verdicts.
             "index": {"path": str(directory / "state"), "seed_file": str(seed)},
             "kafka": {
                 "group": GROUP,
@@ -118,7 +119,7 @@ class DemoRun:
         """Send and receive for the planned time, or until *stopped*; then wait for the rest.
 
         Args:
-            stopped: asked every turn.
+            stopped: checked every turn.
             show: called every turn with the seconds since the beginning.
         """
         with Tail(self._broker.bootstrap, list(OUTPUTS)) as tail:
@@ -153,7 +154,7 @@ class DemoRun:
         feed.flush()
 
     def _send_one(self, feed: Feed, story: Story) -> None:
-        # Never an original: its copies would then be new, and the table below hard to read.
+        # Never cut an original: its first copy would then be unique, and confuse the table below.
         due = len(self.ledger.sent) // BROKEN_EVERY - self._broken
         broken = due > 0 and story.origin is not None
         self._broken += broken

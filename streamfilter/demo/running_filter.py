@@ -1,4 +1,4 @@
-"""A `streamfilter run` in a process of its own, which can be killed and started again."""
+"""A `streamfilter run` in a separate process, which can be killed and restarted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RunningFilter:
         config = directory / f"{name}.yaml"
         config.write_text(json.dumps(settings, indent=2))  # JSON is YAML too
         self._log = directory / f"{name}.log"
-        # Whoever started us may have STREAMFILTER_* settings: they belong to his own service.
+        # STREAMFILTER_* variables of the caller are for another service: they are removed.
         command = [sys.executable, "-m", "streamfilter", "run", "--config", str(config)]
         self._start = partial(Child, command, log=self._log, environment=environment())
         self._child = self._start()
@@ -41,7 +41,7 @@ class RunningFilter:
         self.stop()
 
     def stop(self) -> None:
-        """Ask it to end, and wait for that; of one that has ended nothing is asked."""
+        """Stop the process and wait for its end; do nothing if it has ended."""
         self._child.stop()
 
     @property
@@ -55,30 +55,30 @@ class RunningFilter:
         return self._child.exit_code == -9
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill the process with SIGKILL, like a power cut."""
         self._child.kill()
 
     def restart(self) -> None:
-        """Start it again, on what it left behind."""
+        """Start the process again with the same directory."""
         self._child = self._start()
 
     def check_alive(self) -> None:
-        """Return if it runs.
+        """Return if the process runs.
 
         Raises:
-            Stop: it has ended; the message has the end of its log.
+            Stop: it has ended; the message contains the end of its log.
         """
         if (code := self._child.exit_code) is not None:
             end = self._log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
             raise Stop("\n".join([f"the filter ended with code {code}. Its log ends:", *end]))
 
     def status(self) -> dict[str, Any]:
-        """Return its /status; {} while nobody answers."""
+        """Return its /status; {} while it does not answer."""
         self.check_alive()
         return json.loads(self.get("/status") or "{}")  # type: ignore[no-any-return]
 
     def get(self, path: str) -> str:
-        """Return the page at *path*; '' while nobody answers."""
+        """Return the page at *path*; '' while it does not answer."""
         try:
             with urllib.request.urlopen(self.url + path, timeout=10) as answer:
                 return str(answer.read().decode())
@@ -86,7 +86,7 @@ class RunningFilter:
             return ""
 
     def wait_until(self, state: str) -> None:
-        """Return when it is in *state*.
+        """Wait until the process is in *state*.
 
         Raises:
             Stop: it has ended, or takes too long.

@@ -28,7 +28,7 @@ NAME_MAX, FIGURES = 48, 19
 
 
 def judged(ledger: Ledger, *, threshold: float) -> Report:
-    """Return what an evaluation against exact similarities finds."""
+    """Return the evaluation of the run against exact similarities."""
     texts = {id_: exact.normalised(story.text) for id_, story in ledger.stories().items()}
     ids = list(texts)
     near = exact.neighbours([exact.shingles(text) for text in texts.values()], floor=threshold)
@@ -73,7 +73,7 @@ def _quality(report: Report, threshold: float) -> Iterator[str]:
 
 
 def _kinds(ledger: Ledger) -> Iterator[str]:
-    """Yield what was planted, and how much of it was withheld."""
+    """Yield the kinds of planted duplicates, and how many of each were withheld."""
     stories = ledger.stories()
     withheld = {o.document_id for o in ledger.outcomes if o.verdict in DUPLICATES}
     planted: Counter[tuple[StoryKind, bool]] = Counter()
@@ -130,7 +130,7 @@ def _pair(outcome: OutputRecord, stories: dict[str, Story]) -> Iterator[str]:
 
 
 def _around(original: Story, copy: Story) -> tuple[str, str]:
-    """Return both texts from a little before their first difference on; whole if there is none."""
+    """Return both texts from shortly before their first difference; whole if there is none."""
     left, right = original.text.split(), copy.text.split()
     matcher = SequenceMatcher(None, left, right, autojunk=False)
     differences = (op for op in matcher.get_opcodes() if op[0] != "equal")

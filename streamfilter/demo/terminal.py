@@ -1,4 +1,4 @@
-"""How wide and how coloured the spectator's terminal is; a file or a pipe has no edge."""
+"""Width and colours of the terminal; a file or a pipe has no width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INDENT = "    "
 
 
 def is_live() -> bool:
-    """Return whether somebody watches: a terminal is there to be drawn on."""
+    """Return whether the output is a terminal that can be drawn on."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -24,7 +24,7 @@ def size() -> tuple[int, int]:
 
 
 def fitted(text: str) -> str:
-    """Return *text* for whoever watches: lines longer than the terminal go on in the next one."""
+    """Return *text* with lines wrapped at the width of the terminal."""
     return "\n".join(fitted_lines(text)) if is_live() else text
 
 
@@ -39,5 +39,5 @@ def fitted_lines(text: str) -> list[str]:
 
 
 def coloured(text: str, colour: str | None) -> str:
-    """Return *text* in its *colour*, unless NO_COLOR asks for none (https://no-color.org)."""
+    """Return *text* in *colour*, unless NO_COLOR is set (https://no-color.org)."""
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)

@@ -25,7 +25,7 @@ def as_json(id: str, text: str) -> bytes:
 
 
 def as_avro(schema_id: int) -> Encode:
-    """Return what writes records of `AVRO_SCHEMA`, which a registry knows by that id."""
+    """Return an encoder of `AVRO_SCHEMA`, which has that id in the registry."""
     frame = b"\0" + schema_id.to_bytes(4, "big")
 
     def encode(id: str, text: str) -> bytes:

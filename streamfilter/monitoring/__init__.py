@@ -1,1 +1,1 @@
-"""What the process tells of itself: metrics, live quality, health's pages, the page for people."""
+"""Monitoring: metrics, live quality figures, health endpoints, and the status page."""

@@ -1,4 +1,4 @@
-"""What one committed batch moved, as one value: exactly one outcome for every record."""
+"""The counts of one committed batch: exactly one outcome for every record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What one committed batch moved; counted as one."""
+    """The counts of one committed batch; the metrics add them all at once."""
 
     verdicts: Mapping[Verdict, int]
     passthrough: Mapping[Reason, int] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class BatchReport:
     wrong: float = 0.0
     """Sum of the duplicate verdicts' probabilities of being wrong."""
     applied: Applied = field(default_factory=Applied)
-    """What the index's write did."""
+    """Result of the write to the index."""
     forgotten: Forgotten = NOTHING
-    """By tombstones."""
+    """Documents that tombstones removed."""
     ages_seconds: Values | None = None
-    """Per record, from its timestamp to now."""
+    """Age of each record: from its timestamp to now."""
 
     @classmethod
     def of(

@@ -1,7 +1,7 @@
-"""Every metric, declared once: name, kind, meaning, and all the label values it can ever have.
+"""All metrics, each declared once: name, kind, meaning, and all possible label values.
 
-The series exist from the start (a counter that appears with its first error hides that error
-from every ``rate``), and there can be no others: the number of series is known here.
+All series exist from the start, because ``rate`` misses the first error of a counter that appears
+with it. No other series can appear, so the number of series is fixed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamfilter.process.health import Cause, State
 PREFIX = "streamfilter_"
 
 STAGES = ("poll", "read", "sketch", "judge", "produce", "commit", "apply")
-"""The steps of one batch, in their order; ``judge`` probes, verifies and decides."""
+"""The steps of one batch, in order; ``judge`` looks up, verifies and decides."""
 
 DESTINATIONS = ("unique", "duplicates", "dead_letter", "changelog")
 DOUBT_LABELS = tuple(f"{edge:g}" for edge in DOUBTS)
@@ -32,7 +32,7 @@ PAUSES = ("disk", "dead_letters", "schemas")
 WITHHELD = (Verdict.EXACT_DUPLICATE, Verdict.NEAR_DUPLICATE, Verdict.DROPPED)
 
 AUDITED = ("true_positive", "false_positive", "false_negative", "true_negative", "not_known")
-"""What `audit` says of a sampled verdict; its docstring defines each."""
+"""Results of an audited verdict; the docstring of `audit` defines each."""
 
 ACTIVITIES = (
     "start",
@@ -48,8 +48,8 @@ ACTIVITIES = (
     "report",
     "stop",
 )
-"""What the engine's one thread can be doing. ``membership`` includes standing by and pausing,
-``prepare`` is reading and sketching or waiting for the worker that does, ``report`` is counting."""
+"""Activities of the engine's thread. ``membership`` includes standby and pauses. ``prepare`` is
+reading and sketching, or waiting for the worker that does it. ``report`` is counting."""
 
 CLIENTS = ("owner", "data", "restore", "producer", "admin")
 """librdkafka's clients by their role (`kafka.clients`)."""
@@ -83,7 +83,7 @@ class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     UNKNOWN_GAUGE = "unknown gauge"
-    """A gauge that is NaN until it was measured: a lag of 0 would be a lie."""
+    """A gauge that is NaN until it is measured: a lag of 0 would be wrong."""
     HISTOGRAM = "histogram"
     INFO = "info"
     """A gauge that is always 1; its labels are the information."""
@@ -104,7 +104,7 @@ class Metric:
 
     @property
     def full_name(self) -> str:
-        """Return the name as it is scraped."""
+        """Return the exported name."""
         return PREFIX + self.name
 
 

@@ -1,14 +1,14 @@
-"""librdkafka's own statistics as metrics: what grew since the last report, and present levels.
+"""librdkafka's own statistics as metrics: growth of counters since the last report, and levels.
 
-Each client reports as JSON every ``statistics.interval.ms``, from inside of a poll, consume or
-flush. A callback that raises would surface there, as if Kafka had failed: one that cannot read a
-report drops it. Clients come and go (a producer is replaced), so counters are summed by what
-they grew, and a client that has not reported for a while has no levels.
+Each client reports as JSON every ``statistics.interval.ms``, from inside a poll, consume or flush.
+An exception in the callback would appear there as a failure of Kafka, so an unreadable report is
+dropped. Clients come and go, for example when a producer is replaced. So counters are summed by
+their growth, and a client without recent reports has no levels.
 
-A report also names the brokers that a client could ask. One that names none is stranded: librdkafka
-drops whom an answer about the cluster does not name, and an answer may name nobody, while the only
-broker is fenced. Then it ought to begin again with bootstrap.servers, and in a race does not, for
-ever (its issue 5301; seen: the whole process stood by, with nobody working).
+A report also lists the brokers that a client can ask. A client without any is stranded. librdkafka
+drops brokers that a metadata response does not name. A response may name no broker while the only
+one is fenced. librdkafka should then start again from bootstrap.servers, but in a race it never
+does (its issue 5301). The whole process then stays in standby, and nothing is processed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ import msgspec
 
 INTERVAL_MS = 5_000
 SILENT_SECONDS = 20.0
-"""A client that was not heard for so long, by the reports' own clock, is gone."""
+"""A client without a report for this time, by the clock of the reports, is gone."""
 STRANDED_REPORTS = 2
-"""So many in a row without a broker to ask: one may have come just before it began again."""
+"""Consecutive reports without a broker that make a client stranded. One may come just before
+librdkafka starts again."""
 AWAY_REPORTS = 2
-"""So many in a row without a connection before no broker counts as reached."""
+"""Consecutive reports without a connection before the brokers count as unreachable."""
 MEMBER = "owner"
-"""Role of the client that is in the group."""
+"""Role of the client that is the member of the consumer group."""
 _ASKED = frozenset({"configured", "learned"})
-"""Where a broker's address is from; the others are a coordinator's name, or nobody's."""
+"""Sources of an address that make it a broker to ask; others are logical, as for a coordinator."""
 
 Tell = Callable[[str, Mapping[str, float], Mapping[str, float]], None]
-"""(client's role, growth by counter, gauges), named as in `catalogue` without prefix and suffix."""
+"""(client's role, counters' growth, gauges), named as in `catalogue` without prefix and suffix."""
 
 
 class _Window(msgspec.Struct):
@@ -69,7 +70,7 @@ class _Topic(msgspec.Struct):
 class _Report(msgspec.Struct):
     name: str
     ts: int
-    """Microseconds of a clock that never jumps."""
+    """Microseconds of a monotonic clock."""
     time: int = 0
     """Unix time in seconds."""
     msg_cnt: int = 0
@@ -106,20 +107,20 @@ class Statistics:
 
     @property
     def away_since(self) -> int:
-        """Return since when no broker is reached, as Unix time; 0: one is, or nobody knows.
+        """Return since when no broker is reached, as Unix time; 0 if one is, or if unknown.
 
-        The group's member says it: it has a connection as long as the process lives. One report
-        without any may fall into a restart of a broker, and does not count yet.
+        Only the group's member counts, because it keeps a connection as long as the process lives.
+        A single report without a connection does not count: a broker may just be restarting.
         """
         return self._alone[0] if len(self._alone) >= AWAY_REPORTS else 0
 
     def stranded(self) -> list[str]:
-        """Return the clients' names that have no broker to ask, and will not get one again."""
+        """Return the names of the clients that have no broker to ask, and will not get one."""
         clients = (each for by_name in self._clients.values() for each in by_name.items())
         return [name for name, client in clients if client.lonely >= STRANDED_REPORTS]
 
     def watched(self, properties: dict[str, Any], role: str) -> dict[str, Any]:
-        """Return *properties* with our callback; an operator's own interval stays."""
+        """Return *properties* with our callback; an interval set by the operator stays."""
         return {
             "statistics.interval.ms": INTERVAL_MS,
             **properties,
@@ -127,7 +128,7 @@ class Statistics:
         }
 
     def heard(self, role: str, report: str) -> None:
-        """Take one report of a client of *role* (`catalogue.CLIENTS`)."""
+        """Process one report of a client of *role* (`catalogue.CLIENTS`)."""
         try:
             read = _REPORT.decode(report)
         except msgspec.MsgspecError:
@@ -188,7 +189,7 @@ def _levels(read: _Report) -> dict[str, float]:
 
 
 _WORST = ("brokers_up", "round_trip_seconds", "round_trip_p99_seconds", "throttle_seconds")
-"""Levels of which several clients show the largest; of the others, the sum."""
+"""Levels that are combined over several clients by maximum; all others are summed."""
 
 
 def _together(levels: list[Mapping[str, float]]) -> dict[str, float]:

@@ -1,9 +1,10 @@
-"""The colours of everything that is drawn: dashboards, their pictures, curves, benchmarks.
+"""The colours of all drawings: dashboards, their pictures, curves, benchmarks.
 
-What has a meaning has one colour wherever it is: a verdict, and what is well or ill. Each can be
-seen on white and on a dark panel alike (a contrast of 3 and more), so that nothing changes with
-the reader's theme. The process's page, whose words need more contrast than lines do, has a light
-and a dark shade of the same hue for each verdict (`page/page.css`). Both are tested.
+A meaning has the same colour everywhere: each verdict, healthy, and faulty. Each colour is visible
+on white and on dark panels (a contrast of 3 or more), so it does not depend on the reader's theme.
+
+Text needs more contrast than lines do. So the status page has a light and a dark shade of the same
+hue for each verdict (`page/page.css`). Tests check both.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ BY_VERDICT = {
     Verdict.DROPPED: AMBER,
     Verdict.REJECTED: RED,
 }
-"""Dead letters are red everywhere, and nothing else is but what is ill."""
+"""Dead letters are red everywhere; otherwise red only marks faults."""
 
 SERIES = (BLUE, AMBER, TEAL, VIOLET, PINK, GREEN, GREY)
-"""For lines that are only to be told apart, in this order: without the red of what is ill."""
+"""Colours for series without a meaning, in this order; without red, which marks faults."""

@@ -1,7 +1,7 @@
-"""From plain numbers to a scrape: the one place that speaks prometheus-client.
+"""Turns plain numbers into a scrape: the only module that uses prometheus-client.
 
-prometheus-client's own metrics cost microseconds a call and lock each series by itself. Here
-they are only made at a scrape, from numbers that belong to one moment.
+prometheus-client's own metrics cost microseconds a call, and each series has its own lock. Here its
+objects are created only at a scrape, from numbers of one moment.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["Exposition", "Family", "Histogram", "Key", "Series"]
 
 Values = NDArray[np.float64]
 Key = tuple[str, str]
-"""A metric's name without prefix, and the value of its label or the empty string."""
+"""(metric's name without prefix, value of its label or the empty string)."""
 
 
 class Histogram:
-    """Bucket counts that take a whole array at once."""
+    """A histogram that adds a whole array at once."""
 
     def __init__(self, edges: tuple[float, ...]) -> None:
         self.edges = np.array(edges)
@@ -45,7 +45,7 @@ class Histogram:
         self.sum += float(values.sum())
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return (upper edge, number at or below it), as the exposition wants it."""
+        """Return (upper edge, number at or below it), as the exposition format needs it."""
         names = [*map(str, self.edges.tolist()), "+Inf"]
         return list(zip(names, np.cumsum(self.counts).tolist(), strict=True))
 
@@ -60,7 +60,7 @@ class Series:
     """Label values of the INFO metrics that are known."""
 
     def families(self) -> list[Family]:
-        """Return them as prometheus-client wants them, in the catalogue's order."""
+        """Return the metric families for prometheus-client, in the catalogue's order."""
         return [self._family(metric) for metric in CATALOGUE]
 
     def _family(self, metric: Metric) -> Family:
@@ -84,10 +84,10 @@ class Series:
 
 
 class Exposition(Collector):
-    """Answers scrapes, with the figures of the process besides."""
+    """Answers scrapes, including prometheus-client's metrics of the process."""
 
     def __init__(self, families: Callable[[], Sequence[Family]]) -> None:
-        """Ask *families* for everything as of one moment, at each scrape."""
+        """Call *families* at each scrape for all metrics of one moment."""
         self._families = families
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(self)

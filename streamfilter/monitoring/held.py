@@ -1,4 +1,4 @@
-"""What an index of this process holds, as it is shown: the same of all together is their sum."""
+"""How much an index of this process holds; the figures of several indexes are summed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import astuple, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How much is remembered, and how far it has come."""
+    """How many documents an index holds, and its position."""
 
     documents: int
     windows: int
     horizon: int
-    """Documents that were judged and are too old to be remembered."""
+    """Judged documents that are too old and were dropped."""
     changelog_offset: int
 
     @classmethod
     def together(cls, all_: Iterable[Held]) -> Held:
-        """Return what they hold together; zeros if there is none."""
+        """Return the sum of all; zeros if there is none."""
         columns = zip((0, 0, 0, 0), *map(astuple, all_), strict=True)
         return cls(*map(sum, columns))

@@ -1,8 +1,8 @@
-"""Whom a request may name as its host: not a domain of somebody who rebinds it to our address.
+"""Allowed Host headers of a request: protects the pages against DNS rebinding.
 
-A page of evil.example may let its own name lead to 127.0.0.1 once it is loaded (DNS rebinding), and
-then reads what we answer. The request still names evil.example. Addresses, names without a dot and
-names that nobody can register are never such a domain; any other must be allowed by the operator.
+A page of evil.example may point its own name to 127.0.0.1 after it is loaded, and then read our
+answers. The request still has the Host evil.example. Addresses, names without a dot and names that
+cannot be registered are never such a domain. The operator must allow any other name.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from collections.abc import Iterable
 
 ANY = "*"
 PRIVATE = (".localhost", ".local", ".internal", ".svc")
-"""Ends of names that no registrar sells: of this host, a private network, Kubernetes."""
+"""Suffixes that cannot be registered: this host, private networks, Kubernetes."""
 
 
 class AllowedHosts:
     """Decides by a request's Host header."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """Allow *names* besides what is always allowed; ``*`` allows any."""
+        """Allow *names* in addition to those that are always allowed; ``*`` allows any."""
         self._names = {*map(str.lower, names), socket.gethostname().lower()}
 
     def allows(self, header: str | None) -> bool:
-        """Return whether a request with this Host *header* is answered: browsers send one."""
+        """Return whether to answer a request with this Host *header*.
+
+        A request without one is answered, because browsers always send it.
+        """
         if header is None or ANY in self._names:
             return True
         name = _without_port(header.strip().lower()).rstrip(".")

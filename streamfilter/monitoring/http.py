@@ -1,9 +1,9 @@
-"""The process's window, on a socket: read-only and bounded. What it shows is `pages`.
+"""The HTTP server: read-only and bounded. Its pages are in `pages`.
 
-Plain HTTP/1.0 from the standard library, one thread a request, at most a few at once, each with
-a deadline for the whole of it. Who comes when all places are taken gets the place of the one who
-has kept us waiting longest: clients that connect and say nothing, or a byte a minute, must not
-keep the probes out, or the orchestrator kills a process that works.
+It is HTTP/1.0 from the standard library, with one thread for each request. The number of requests
+is bounded, and each has a deadline. If all places are taken, a new request replaces the one that
+has waited longest. Slow clients must not block the probes, because the orchestrator would then kill
+a process that works.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""A browser that finds a script in a document's text, by whatever mistake of ours, runs it not."""
+"""If a mistake of ours puts a script of a document's text into a page, browsers do not run it."""
 
 
 REFUSED = b"this host name is not allowed; http.allowed_hosts names those that are\n"
@@ -42,10 +42,10 @@ class Server:
     def __init__(
         self, host: str, port: int, *, pages: Pages, allowed_hosts: Iterable[str] = ()
     ) -> None:
-        """Listen at once, so that a port in use is known before any work begins.
+        """Listen at once, so that a port in use is reported before any work begins.
 
         Raises:
-            ConfigError: if the address cannot be had.
+            ConfigError: the address cannot be used.
         """
         try:
             self._server = _Bounded(host, port, pages, AllowedHosts([host, *allowed_hosts]))
@@ -91,20 +91,20 @@ class _Visit:
     connection: socket.socket
     since: float
     heard: bool = False
-    """Its request came whole: now it waits for us, not we for it."""
+    """The request was read completely: from now on the client waits for the server."""
     ended: bool = False
 
     def end(self) -> None:
-        """Hang up; whoever reads or writes on it sees the end at once."""
+        """Shut the connection down; reads and writes on it then end at once."""
         self.ended = True
         try:
             self.connection.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return  # it ended by itself
+            return  # already closed
 
 
 class _Bounded(ThreadingHTTPServer):
-    """At most `REQUESTS_MAX` at once, each within its deadline; the slowest makes room."""
+    """At most `REQUESTS_MAX` requests at once, each with a deadline; the slowest is replaced."""
 
     daemon_threads = True
     block_on_close = False
@@ -118,12 +118,12 @@ class _Bounded(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
-        """Bind without the standard library's look-up of our own name, which can take seconds."""
+        """Bind without the standard library's look-up of the host name, which can take seconds."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
     def service_actions(self) -> None:
-        """Hang up on whoever is past the deadline; called ten times a second."""
+        """Shut down connections that are past the deadline; called ten times a second."""
         with self._changed:
             for visit in self._visits.values():
                 if time.monotonic() - visit.since > REQUEST_SECONDS_MAX and not visit.ended:
@@ -135,7 +135,7 @@ class _Bounded(ThreadingHTTPServer):
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:  # no thread to be had: this request goes unanswered, later ones not
+        except BaseException:  # no thread available: only this request gets no answer
             self._gone(request)
             raise
 
@@ -146,12 +146,12 @@ class _Bounded(ThreadingHTTPServer):
             self._gone(request)
 
     def heard(self, request: Any) -> None:
-        """Note that *request* came whole: it makes room only when nobody else can."""
+        """Note that *request* was read completely: incomplete requests are replaced first."""
         with self._changed:
             self._visits[request].heard = True
 
     def _admitted(self, request: Any) -> bool:
-        """Give *request* a place, at need that of who has kept us waiting longest."""
+        """Give *request* a place, if necessary that of the request that has waited longest."""
         with self._changed:
             if not self._room():
                 staying = [visit for visit in self._visits.values() if not visit.ended]
@@ -171,11 +171,11 @@ class _Bounded(ThreadingHTTPServer):
             self._changed.notify_all()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: a client that went away is no event, and its bytes are not ours to log."""
+        """Log nothing: a disconnected client is no event, and its bytes must not be logged."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Reads one request (the standard library bounds its line and headers), answers, hangs up."""
+    """Reads one request, answers and closes; the standard library bounds its line and headers."""
 
     server: _Bounded
     timeout = READ_SECONDS_MAX
@@ -207,11 +207,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _found(self) -> Answer:
-        """Return the answer: a refusal for a foreign host name, but for the open pages."""
+        """Return the answer; a foreign host name is refused, except for the `OPEN` pages."""
         host = self.headers.get("Host")
         if not self.server.hosts.allows(host) and self.path.partition("?")[0] not in OPEN:
             return 403, self.error_content_type, REFUSED
         return self.server.pages.answer(self.path, self.headers.get("Accept", ""))
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Write nothing: a probe every few seconds would drown the log."""
+        """Write nothing: a probe every few seconds would flood the log."""

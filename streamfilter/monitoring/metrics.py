@@ -1,9 +1,8 @@
-"""The metrics: plain numbers under one lock, fed once per batch, turned into series at a scrape.
+"""The metrics: plain numbers under one lock, updated once per batch, exported at a scrape.
 
-prometheus-client costs microseconds a call and locks each metric by itself, so a scrape could
-see a record counted whose verdict is not. Here one call counts a whole batch, arrays go into
-histograms at once, and a scrape sees all of a batch or none of it: consumed = the sum of the
-verdicts, always.
+prometheus-client costs microseconds a call and locks each metric separately. A scrape could then
+see a record without its verdict. Here one call counts a whole batch, and histograms add arrays at
+once. A scrape sees all of a batch or nothing: consumed always equals the sum of the verdicts.
 """
 
 from __future__ import annotations
@@ -57,19 +56,19 @@ class Metrics:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Create every series; *health* is asked for the state at each scrape.
+        """Create every series; each scrape reads the state from *health*.
 
         Args:
-            health: the process's.
-            clock: a clock that never jumps, for what time is spent on.
-            wall: Unix time, for the age of what waits.
+            health: the health of the process.
+            clock: a monotonic clock, for the time of activities.
+            wall: Unix time, for the age of waiting records.
         """
         self._lock = threading.Lock()
         self._health = health
         self._clock, self._wall = clock, wall
         self._lapped = clock()
         self._waiting: float | None = None
-        """Unix time since which the input's furthest behind partition waits."""
+        """Unix time since which the partition with the greatest lag waits."""
         self._shadow = False
         self._quality = Quality()
         self._held_out = NO_POOLS
@@ -90,7 +89,7 @@ class Metrics:
             self._numbers[metric.name, value] = start
 
     def _add(self, name: str, amount: float, value: str = "") -> None:
-        self._numbers[name, value] += amount  # a KeyError is a series that was never declared
+        self._numbers[name, value] += amount  # KeyError: the series is not declared
 
     def _add_each(self, name: str, amounts: Mapping[Any, int]) -> None:
         for value, amount in amounts.items():
@@ -109,23 +108,23 @@ class Metrics:
         duplicates_mode: str = "annotate",
         on_sets: bool = True,
     ) -> None:
-        """Export what shapes the index, and how duplicates leave (`config.sections.Output`).
+        """Export the index scheme, and where duplicates go (`config.sections.Output`).
 
-        *on_sets*: near-duplicates were compared on their sets (`MatchPolicy.on_sets`).
+        *on_sets*: near-duplicates are verified on their sets (`MatchPolicy.on_sets`).
         """
         shape = (scheme.fingerprint, scheme.slots, scheme.bands, scheme.rows, f"{threshold:g}")
         with self._lock:
             self._infos["scheme_info"] = tuple(map(str, shape))
             self._infos["output_info"] = (mode, duplicates_mode)
             self._shadow = mode == "shadow"
-            # Records meet by equal fields: no curve tells how likely that was.
+            # Records become candidates by equal fields: there is no curve of probabilities.
             self._quality.exact = on_sets
             sampled = SAMPLED if scheme.shingling.sample_modulus > 1 else ""
             self._quality.blind = RECORDS if scheme.fields else sampled
             self._quality.curve = None if scheme.fields else curve_of(scheme)
 
     def batch(self, report: BatchReport) -> None:
-        """Count one batch, after its commit: all of it in one scrape, or nothing."""
+        """Count one batch, after its commit; a scrape sees all of it or nothing."""
         records = sum(report.verdicts.values())
         with self._lock:
             self._add("records_consumed_total", records)
@@ -162,7 +161,7 @@ class Metrics:
         self._quality.withheld(sum(verdicts.get(v, 0) for v in DUPLICATES), wrong)
 
     def audited(self, found: Round) -> None:
-        """Count a round of the audit, and show what the latest rounds say."""
+        """Count a round of the audit, and export the figures of the latest rounds."""
         with self._lock:
             self._add("audit_arrivals_total", len(found.hashes))
             self._add("audit_comparisons_total", found.comparisons)
@@ -180,7 +179,7 @@ class Metrics:
                 self._numbers["audit_changes_total", figure] = watch.changes
 
     def _reliability(self, found: Round) -> None:
-        """Count how often near-duplicates were wrong, by how likely they said that they are."""
+        """Count how often near-duplicates were wrong, by their stated probability of it."""
         known = found.doubting
         doubts, wrong = found.doubts[known], found.named[known] == 0
         ranges = doubts_of(doubts)
@@ -190,7 +189,7 @@ class Metrics:
                 self._add(f"reliability_{name}_total", amount, f"{edge:g}")
 
     def _show(self, name: str, figure: Figure | Estimate) -> None:
-        """Show a figure; an end that is not known is NaN, not what it was before."""
+        """Export a figure; an unknown bound is NaN, not its last value."""
         ends = {"": figure.value, "_lower": figure.lower, "_upper": figure.upper}
         for end, number in ends.items():
             self._numbers[name + end, ""] = math.nan if number is None else number
@@ -224,9 +223,9 @@ class Metrics:
                 self._numbers["last_commit_timestamp_seconds", ""] = now
 
     def spent(self, activity: str) -> None:
-        """Say what the engine's thread did since the last call (`catalogue.ACTIVITIES`).
+        """Add the time since the last call to *activity* (`catalogue.ACTIVITIES`).
 
-        Whatever was not named yet is not in a scrape: an activity shows when it ends.
+        An activity appears in a scrape only after it ends.
         """
         with self._lock:
             now = self._clock()
@@ -234,11 +233,10 @@ class Metrics:
             self._lapped = now
 
     def lag(self, records: float, waiting_since: float | None) -> None:
-        """Set how many offsets the input's end is ahead, and since when (Unix time) some wait.
+        """Set the consumer lag in offsets, and since when (Unix time) records wait.
 
-        NaN: nobody knows.
-
-        The age is made at each scrape: a loop that does not turn must not freeze it.
+        NaN means unknown. The age is computed at each scrape, so that a stuck loop cannot freeze
+        it.
         """
         with self._lock:
             self._numbers["consumer_lag_records", ""] = records
@@ -264,11 +262,11 @@ class Metrics:
             self._add("stalls_total", 1, cause)
 
     def restoring(self, remaining: int) -> None:
-        """Set the changelog records still to be applied."""
+        """Set the number of changelog records still to be applied."""
         self._set(restore_remaining_records=remaining)
 
     def index(self, held: Held) -> None:
-        """Set how much all indexes of the process remember, and how far they have come."""
+        """Set how many documents all indexes of the process hold, and their position."""
         self._set(
             index_documents=held.documents,
             index_windows=held.windows,
@@ -277,11 +275,11 @@ class Metrics:
         )
 
     def changelog(self, start: float, surplus: float) -> None:
-        """Set where all changelogs of the process begin, and what could be cut off; or NaN."""
+        """Set the start offset and the surplus records of all changelogs; NaN if unknown."""
         self._set(changelog_start_offset=start, changelog_surplus_records=surplus)
 
     def changelog_faults(self, fault: str, count: int) -> None:
-        """Set of how many changelogs a fault is known."""
+        """Set the number of changelogs with this *fault*."""
         with self._lock:
             self._numbers["changelog_faults", fault] = count
 
@@ -294,7 +292,7 @@ class Metrics:
         oldest: float,
         properties: Mapping[str, float],
     ) -> None:
-        """Set what the indexes occupy.
+        """Set the disk usage of the indexes.
 
         Args:
             bytes: On disk, now.
@@ -313,7 +311,7 @@ class Metrics:
         )
 
     def kafka(self, client: str, added: Mapping[str, float], levels: Mapping[str, float]) -> None:
-        """Take librdkafka's statistics of one role: what its counters grew by, and gauges."""
+        """Add librdkafka's statistics of one role: growth of counters, and gauges."""
         with self._lock:
             for name, amount in added.items():
                 self._add(f"kafka_{name}_total", amount, client)
@@ -326,17 +324,17 @@ class Metrics:
                 self._numbers[name, ""] = number
 
     def value(self, name: str, label: str = "") -> float:
-        """Return one counter or gauge by its name without prefix: for the live table, and tests."""
+        """Return one counter or gauge by its name without prefix; for the live table and tests."""
         with self._lock:
             return self._numbers[name, label]
 
     def verdicts(self) -> dict[str, int]:
-        """Return the records since the start by verdict, from one moment."""
+        """Return the number of records since the start by verdict, at one moment."""
         with self._lock:
             return {v.value: int(self._numbers["documents_total", v]) for v in Verdict}
 
     def quality(self) -> dict[str, Any]:
-        """Return how good the verdicts are, for ``/status``."""
+        """Return the quality figures for ``/status``."""
         with self._lock:
             listed = {
                 name: int(self._numbers[f"{name}_total", ""])
@@ -345,14 +343,14 @@ class Metrics:
             return self._quality.as_dict() | listed
 
     def similarities(self) -> dict[str, list[float]]:
-        """Return the upper edges of the verified similarities, and how many there are of each."""
+        """Return the histogram of verified similarities: upper edges and counts."""
         with self._lock:
             held = {o: self._histograms["candidate_similarity", o] for o in VERIFICATIONS[:2]}
             counted = {outcome: each.counts[:-1].tolist() for outcome, each in held.items()}
         return {"edges": list(SIMILARITIES), **counted}
 
     def families(self) -> list[Family]:
-        """Return everything as of one moment."""
+        """Return all metrics of one moment."""
         state = self._health.status.state if self._health else State.STARTING
         with self._lock:
             for each in State:

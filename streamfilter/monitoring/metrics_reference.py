@@ -11,7 +11,7 @@ KINDS = {MetricKind.UNKNOWN_GAUGE: "gauge, NaN until known", MetricKind.INFO: "g
 
 
 def table() -> str:
-    """Return the table as Markdown, a metric a line."""
+    """Return the table as Markdown, one line for each metric."""
     head = [f"| metric (`{PREFIX}…`) | kind | meaning |", "|---|---|---|"]
     return "\n".join([*head, *map(_row, CATALOGUE)]) + "\n"
 
@@ -26,7 +26,7 @@ def _labels(metric: Metric) -> str:
         return "{" + ",".join(metric.labels) + "}"
     if not metric.label:
         return ""
-    # A bar would end the cell, even inside of code.
+    # A bar would end the cell, even inside code.
     return "{" + metric.label + "=" + " ".join(metric.values) + "}"
 
 

@@ -1,6 +1,6 @@
-"""What each path answers: metrics, probes, the status, and a page for people. Knows no sockets.
+"""The pages by path: metrics, probes, the status as JSON, and a page for people. No sockets here.
 
-Nothing here asks the broker or the index; it shows what the loop last reported.
+No page queries the broker or the index; it shows what the loop last reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Answer = tuple[int, str, bytes]
 """Status code, content type, body."""
 
 OPEN = frozenset({"/livez", "/readyz", "/metrics"})
-"""Pages without texts and ids: probes and scrapes get through under any host name."""
+"""Pages without texts and ids: they answer under any host name, for probes and scrapes."""
 STATIC = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
@@ -32,7 +32,7 @@ STATIC = {
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The table of paths."""
+    """Returns the page of each path."""
 
     health: Health
     metrics: Metrics
@@ -49,7 +49,7 @@ class Pages:
         }
 
     def answer(self, path: str, accept: str = "") -> Answer:
-        """Return the answer for *path*, whatever its query."""
+        """Return the answer for *path*; its query string is ignored."""
         path = path.partition("?")[0]
         if path in STATIC:
             name, content_type = STATIC[path]
@@ -119,6 +119,6 @@ def _known(number: float) -> float | None:
 
 
 def _json(code: int, value: object) -> Answer:
-    # A reason may be a library's words, and those may quote a setting.
+    # A reason may contain a library's message, which may quote a setting.
     body = MASKER.mask(json.dumps(value, indent=2, ensure_ascii=True)).encode() + b"\n"
     return code, "application/json", body

@@ -1,17 +1,18 @@
-"""How good the verdicts of this process are: figures, and what each of them is worth.
+"""The quality of this process's verdicts: figures, and the confidence of each.
 
-A figure is an interval only where its assumptions hold; else it says that it is a bound, or that
-nothing is known, and why. The audit's rounds (`matching.audit`) are kept while they are the
-latest that together hold `SAMPLED_MIN` chosen arrivals: a figure over the whole life of a process
-would hide that a change of the input made it worse an hour ago.
+A figure is an interval only if its assumptions hold. Otherwise it is a bound or unknown, with the
+reason. Only the latest rounds of the audit (`matching.audit`) that together hold `SAMPLED_MIN`
+chosen arrivals are kept. A figure over the whole life of a process would hide that a change of the
+input made it worse an hour ago.
 
-*Recall* is withheld / (withheld + missed), of equal texts and of different ones apart. What was
-withheld is known. What was missed is estimated among the unique ones of the rounds' arrivals by
-the chosen of them, which were chosen at random: `population.bounds` is exact for that, however the
-duplicates are clustered. It speaks of the arrivals of those rounds. Where verdicts rest on
-estimates, the share of right ones is bounded likewise, each at 97.5 %, which together is 95 %.
-A chosen arrival whose sets were cut to samples is not known: of a figure's two ends, each takes
-it for what is worse for that end, and an end that then says nothing is left out.
+*Recall* is withheld / (withheld + missed), separately for equal and for different texts. The number
+withheld is known. The number missed is estimated from a random sample of the rounds' unique
+arrivals. `population.bounds` is exact for that, however the duplicates are clustered. The figure
+describes the arrivals of those rounds. If verdicts rest on estimates, the share of right ones is
+bounded in the same way. Each bound has a level of 97.5 %, together 95 %.
+
+The truth of a chosen arrival is unknown if its sets were cut to samples. Each bound of a figure
+then assumes the worse case. A bound that then says nothing is left out.
 """
 
 from __future__ import annotations
@@ -32,28 +33,29 @@ from streamfilter.similarity.estimators import Curve, expected_pairs, share_of_f
 from streamfilter.similarity.population import LEVEL, bounds
 
 SAMPLED_MIN = 4_000
-"""Chosen arrivals that the window holds, if there were so many."""
+"""Smallest number of chosen arrivals in the window, if there were so many."""
 
 CHANCE_MIN = 1e-6
-"""No found pair stands for more than a million: containment may confirm what hardly ever meets."""
+"""Lower limit of a pair's probability of becoming a candidate: no found pair counts for more than
+a million. Containment may confirm pairs that hardly ever become candidates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """An estimate, or one end of it, or nothing; and in words what it cannot tell."""
+    """An estimate with bounds, one bound, or nothing; and the reason for what is missing."""
 
     value: float | None = None
     lower: float | None = None
     upper: float | None = None
     why: str = ""
-    """Why an end is missing, or so far off; empty where all that was chosen is known."""
+    """Why a bound is missing or wide; empty if the truth of all chosen arrivals is known."""
 
     @property
     def says(self) -> str:
         """Return ``interval``, ``known``, ``upper bound``, ``lower bound`` or ``not known``.
 
-        Known is what was counted: of all that it speaks of, nothing was left out, and no chance
-        is in it. To call that an interval, of no width, would promise the same of what comes next.
+        A ``known`` figure was counted completely, without sampling. To call it an interval of zero
+        width would promise the same share for future arrivals.
         """
         ends = self.lower is not None, self.upper is not None
         if all(ends) and self.lower == self.upper:
@@ -73,19 +75,19 @@ class Quality:
 
     def __init__(self) -> None:
         self.curve: Curve | None = None
-        """The S-curve of the scheme; without one nothing is weighted."""
+        """The S-curve of the scheme; without it pairs are not weighted."""
         self.exact = True
-        """Whether verdicts rest on sets: then whatever is withheld is rightly withheld."""
+        """Whether verdicts rest on whole sets: then every withheld document is rightly withheld."""
         self.blind = ""
-        """Why nothing here can know the truth; empty: it can."""
+        """Why the audit cannot know the truth; empty if it can."""
         self._found, self._expected = 0, 0.0
         self._verdicts, self._wrong = 0, 0.0
         self._window: deque[Round] = deque()
         self.changes = {figure: ChangeDetector() for figure in FIGURES}
-        """What tells sooner than the window that a figure has changed."""
+        """Tests that detect a change of a figure sooner than the window shows it."""
 
     def matched(self, similarity: F64) -> float:
-        """Take the confirmed matches of near-duplicates; return how many pairs they stand for."""
+        """Add confirmed matches of near-duplicates; return how many pairs they represent."""
         if self.curve is None or not similarity.size:
             return 0.0
         pairs = expected_pairs(np.maximum(self.curve(similarity), CHANCE_MIN))
@@ -94,12 +96,12 @@ class Quality:
         return pairs
 
     def withheld(self, verdicts: int, wrong: float) -> None:
-        """Take a number of duplicate verdicts and how many of them are expected to be wrong."""
+        """Add a number of duplicate verdicts, and how many of them are expected to be wrong."""
         self._verdicts += verdicts
         self._wrong += wrong
 
     def audited(self, found: Round) -> None:
-        """Take what a round found; the oldest that the window need not hold goes."""
+        """Add a round; drop the oldest rounds that the window does not need."""
         self._window.append(found)
         sizes = [len(each.hashes) for each in self._window]
         while sum(sizes) - sizes[0] >= SAMPLED_MIN:
@@ -109,24 +111,24 @@ class Quality:
             self.changes[figure].see(errors.tolist())
 
     def window(self) -> ThinnedRounds:
-        """Return the rounds that the figures of the audit speak of."""
+        """Return the rounds that the audit's figures are computed from."""
         return ThinnedRounds.of(tuple(self._window), exact=self.exact, blind=self.blind)
 
     def recall_by_weights(self) -> Figure:
-        """Return the share that the bands promise for similarities like those found: no recall."""
+        """Return the share that the bands promise for the found similarities; it is no recall."""
         if not self._found:
             return Figure(why="no near-duplicate was found yet")
         return Figure(self._found / self._expected, why=WEIGHTS_BLIND)
 
     def precision_by_chances(self) -> Figure:
-        """Return the share of right verdicts if each is wrong as often as it told."""
+        """Return the expected share of right verdicts by their stated error probabilities."""
         if not self._verdicts:
             return Figure(why="nothing was withheld yet")
         share = max(0.0, 1 - self._wrong / self._verdicts)
         return Figure(share, why=PRIOR) if self._wrong else Figure(share, share, share)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it for ``/status``."""
+        """Return all figures for ``/status``."""
         window = self.window()
         return {
             "audit_recall": window.recall().as_dict(),
@@ -166,16 +168,16 @@ CUT = (
     "verdict read, so it cannot tell which of those verdicts are wrong"
 )
 WITHIN = 0.05
-"""A doubt is calibrated where verdicts that claimed it are wrong so nearly as often."""
+"""Tolerance: a stated error probability is calibrated if the true share of errors is this close."""
 FORGOTTEN = "the index forgot documents before they were looked at: misses of those are not seen"
 
 
 def calibrated(claimed: float, wrong: Flags, originals: I64) -> tuple[str, str]:
     """Return whether verdicts are *wrong* as often as *claimed*, and why if that is not known.
 
-    ``yes``, ``no`` or ``not known``. That is about the promise itself, not about the verdicts that
-    happened to be looked at: a few of them say nothing of it, and those of one original count as
-    one trial (-1: it has none).
+    The first value is ``yes``, ``no`` or ``not known``. It is about all such verdicts, not only
+    the sampled ones: a few samples prove nothing. Verdicts with the same original count as one
+    trial (-1: no original).
     """
     alone = -1 - np.arange(len(originals))
     families = np.where(originals < 0, alone, originals)
@@ -195,7 +197,7 @@ def calibrated(claimed: float, wrong: Flags, originals: I64) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ThinnedRounds:
-    """Some rounds, thinned to one common chance of being chosen."""
+    """Several rounds, thinned to one common sampling probability."""
 
     exact: bool
     blind: str
@@ -214,7 +216,7 @@ class ThinnedRounds:
 
     @classmethod
     def of(cls, rounds: Sequence[Round], *, exact: bool, blind: str = "") -> ThinnedRounds:
-        """Pool *rounds*: of each, those that its strictest limit would have chosen."""
+        """Pool *rounds*: keep the arrivals that the strictest limit of all would have chosen."""
         limit = np.uint64(min((each.limit for each in rounds), default=0))
         kept = [each.hashes <= limit for each in rounds]
 
@@ -242,15 +244,15 @@ class ThinnedRounds:
 
     @property
     def cut(self) -> bool:
-        """Return whether some of those that the figures speak of are not known, only estimated."""
+        """Return whether the truth of some audited arrivals is unknown because sets were cut."""
         return bool((~self.whole & (self.kinds <= ArrivalKind.NEAR)).any())
 
     def _count(
         self, kind: ArrivalKind, chosen: NDArray[np.bool_], *, level: float
     ) -> tuple[float, int, int]:
-        """Return how many of *kind* there are like the *chosen*: estimated, at least, at most.
+        """Return how many arrivals of *kind* are like the *chosen*: estimate, least, most.
 
-        One that is not known is none for the least, and one for the most.
+        An arrival whose truth is unknown counts as 0 for the least and as 1 for the most.
         """
         of_kind, sample = self.kinds == kind, int((self.kinds == kind).sum())
         population, known = self.population[kind], of_kind & self.whole
@@ -262,7 +264,7 @@ class ThinnedRounds:
 
     @property
     def _level(self) -> float:
-        """Return the level of each of recall's two numbers: one of them may be no estimate."""
+        """Return the level of each of recall's two numbers: lower if the first one is exact."""
         return LEVEL if self.exact and not self.cut else (1 + LEVEL) / 2
 
     def _right(self) -> tuple[float, int, int]:
@@ -273,20 +275,20 @@ class ThinnedRounds:
         return self._count(ArrivalKind.NEAR, self.similarity > 0, level=self._level)
 
     def recall(self) -> Figure:
-        """Return the share found of the arrivals that had an original of another text."""
+        """Return the recall of arrivals that had an original with another text."""
         if self.blind:
             return Figure(why=self.blind)
         figure = self._recall(self._right(), (self.similarity > 0) & ~self.equal)
         return self._of_cut(figure) if self.cut else figure
 
     def recall_equal(self) -> Figure:
-        """Return the share found of the arrivals whose very text was there."""
+        """Return the recall of arrivals whose exact text was in the index."""
         known = self.population[ArrivalKind.EXACT]
         whole = replace(self, whole=np.ones_like(self.whole))  # fingerprints are of whole texts
         return whole._recall((float(known), known, known), self.equal)
 
     def _recall(self, right: tuple[float, int, int], missed: NDArray[np.bool_]) -> Figure:
-        """Return right / (right + missed), of which only the latter is a matter of chance."""
+        """Return right / (right + missed); *missed* marks the sampled rows that were missed."""
         found, fewest, most = right
         if not np.count_nonzero(self.kinds == ArrivalKind.UNIQUE):
             return Figure(why=self.blind or "no unique document was audited yet")
@@ -300,7 +302,7 @@ class ThinnedRounds:
         return Figure(found / max(found + lost, 1.0), lower, upper)
 
     def precision(self) -> Figure:
-        """Return the share of near-duplicate verdicts that are right, by a second look."""
+        """Return the share of near-duplicate verdicts that the audit confirms."""
         if self.blind:
             return Figure(why=self.blind)
         population = self.population[ArrivalKind.NEAR]
@@ -311,13 +313,13 @@ class ThinnedRounds:
         return self._of_cut(figure) if self.cut else figure
 
     def _of_cut(self, figure: Figure) -> Figure:
-        """Return *figure* without an estimate, which would be of others, and without empty ends."""
+        """Return *figure* without trivial bounds and its estimate, which ignores cut sets."""
         lower = figure.lower or None
         upper = figure.upper if figure.upper != 1.0 else None
         return Figure(None, lower, upper, f"{figure.why}; {CUT}" if figure.why else CUT)
 
     def by_similarity(self) -> list[dict[str, Any]]:
-        """Return recall by ranges of the similarity to the best original, as far as any is."""
+        """Return recall by ranges of the similarity to the best original; empty ranges left out."""
         if self.blind:
             return []
         similar, rows = (self.similarity > 0) & ~self.equal, []
@@ -332,23 +334,23 @@ class ThinnedRounds:
         return rows
 
     def _right_in(self, place: int) -> tuple[float, int, int]:
-        """Return how many near-duplicates are right, of those truly similar within one range."""
+        """Return how many near-duplicates with a true similarity in one range are right."""
         if self.exact:
             withheld = int(self.withheld[place])
             return float(withheld), withheld, withheld
-        # The verdict estimated its similarity: some are wrong, and some belong to another range.
+        # Verdicts estimate the similarity: some are wrong, and some belong to another range.
         here = (self.similarity > 0) & (bins_of(self.similarity) == place)
         return self._count(ArrivalKind.NEAR, here, level=self._level)
 
     def reliability(self) -> list[dict[str, Any]]:
-        """Return by ranges of the told probability of being wrong how often that was so."""
+        """Return the share of wrong verdicts by ranges of their stated error probability."""
         near = self.kinds == ArrivalKind.NEAR
         known = near & (self.named >= 0) & self.whole
         ranges, rows = doubts_of(self.doubts), []
         for place, edge in enumerate(() if self.blind else DOUBTS):
             here = known & (ranges == place)
-            # Those not known are left out. How many more of them were not chosen nobody knows:
-            # a population that is too large makes the interval wider, never false.
+            # Chosen verdicts of unknown truth are left out. How many more were not chosen is
+            # unknown: a population that is too large makes the interval wider, never false.
             unknown = int((near & ~self.whole & (ranges == place)).sum())
             sample, population = int(here.sum()), int(self.doubted[place]) - unknown
             if sample:
@@ -364,7 +366,7 @@ class ThinnedRounds:
         return rows
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what stands beside the figures on ``/status``."""
+        """Return the counts and tables beside the figures on ``/status``."""
         unique = self.kinds == ArrivalKind.UNIQUE
         missed = unique & (self.similarity > 0) & self.whole
         share = self.population[ArrivalKind.UNIQUE] / max(int(unique.sum()), 1)

@@ -1,8 +1,8 @@
-"""The latest near-duplicates, for people to look at: what was withheld, and for what.
+"""The latest near-duplicates for the status page: what was withheld, and for which original.
 
-Without a way to read texts only ids and numbers are kept. With one (``http.show_payloads``) the
-values of recently forwarded records stay in memory, bounded in bytes, so that a duplicate can be
-shown beside its original if that is not long gone: the index itself keeps no text.
+By default only ids and numbers are kept. With ``http.show_payloads`` the values of recently
+forwarded records stay in memory, bounded in bytes. A duplicate is then shown beside its original if
+that is recent, because the index itself stores no text.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from streamfilter.model import Decision, Malformed, Match, Record, Source, Unjud
 
 PAIRS_MAX = 12
 TEXT_CHARACTERS_MAX = 2_000
-"""Of each text that is shown."""
+"""Most characters shown of a text."""
 ORIGINALS_BYTES_MAX = 16 * 1024 * 1024
-"""Of the values of forwarded records."""
+"""Most bytes kept of the values of forwarded records."""
 
 Read = Callable[[Record], str | None]
-"""The text of a record; None if it has none."""
+"""Returns the text of a record; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the status tells of the configuration."""
+    """The settings that the status shows."""
 
     topic: str = ""
     group: str = ""
@@ -49,10 +49,10 @@ class _Pair:
 
 
 class Showcase:
-    """Keeps what was decided last; written by the engine's thread, read by any."""
+    """Keeps the latest decisions; written by the engine's thread, read by any thread."""
 
     def __init__(self, read: Read | None = None) -> None:
-        """Show texts as *read* gives them; None: no text is kept or shown."""
+        """Show the texts that *read* returns; with None no text is kept or shown."""
         self._read = read
         self._lock = threading.Lock()
         self._pairs: deque[_Pair] = deque(maxlen=PAIRS_MAX)
@@ -65,7 +65,7 @@ class Showcase:
         outcomes: Sequence[Decision | Unjudged | Malformed],
         document_id: Callable[[int], str],
     ) -> None:
-        """Take a batch: an outcome for each record, and the id of the document in a row."""
+        """Add a batch: an outcome for each record, and the id of the document in a row."""
         with self._lock:
             if self._read is not None:
                 for record, outcome in zip(records, outcomes, strict=True):

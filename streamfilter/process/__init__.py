@@ -1,1 +1,1 @@
-"""The process, not the filter: logs, signals, limits, the watchdog, systemd."""
+"""Process management: logs, signals, limits, the watchdog, systemd."""

@@ -1,4 +1,4 @@
-"""How many cores this process may use: by its affinity, and by the quota of its control groups."""
+"""Number of cores that this process may use: by CPU affinity and the quota of its cgroups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamfilter.process.limits import CGROUPS, PROCESSES, groups_of
 
 
 def usable_cores(listing: Path = PROCESSES / "self" / "cgroup", mounted: Path = CGROUPS) -> int:
-    """Return how many cores can work for us at once, at least one."""
+    """Return the number of usable cores, at least 1."""
     if sys.platform == "linux":
         may = len(os.sched_getaffinity(0))
     else:

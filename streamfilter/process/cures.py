@@ -1,4 +1,4 @@
-"""Cures that name a command of ours: they repeat the configuration that the verb was given."""
+"""Completes the commands in cures with the configuration files of this process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _COMMAND = re.compile(r"`streamfilter (check|feed|forget|peek|reset|run)\b(?![^`
 
 
 class Cures:
-    """The files that this process was given, for the commands that it advises."""
+    """The configuration files of this process, for the commands in its messages."""
 
     def __init__(self) -> None:
         self._given = ""
 
     def remember(self, files: Sequence[Path]) -> None:
-        """Let the commands of cures name *files*."""
+        """Store *files*, to be named in the commands of cures."""
         self._given = "".join(f" --config {quote(str(path))}" for path in files)
 
     def completed(self, text: str) -> str:
-        """Return *text* with the files behind each command in backticks that takes them."""
+        """Return *text* with the files added to each command in backticks that takes them."""
         return _COMMAND.sub(lambda match: match[0] + self._given, text)
 
 
 CURES = Cures()
-"""One for the process: a cure is written where no command line is known."""
+"""One for the process, because the code that writes a cure does not know the command line."""

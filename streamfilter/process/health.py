@@ -1,8 +1,8 @@
-"""Is the loop alive, may it get traffic, and what is it doing: the run loop writes, HTTP reads.
+"""Health: liveness, readiness and status of the loop. The run loop writes them, HTTP reads them.
 
-Liveness is the loop's own heartbeat, and that it moves what others can read; never the broker:
-one that is down makes us wait, and killing a waiting process helps nobody. Readiness is the
-state: working or standing by. All methods may be called from any thread.
+A process is live if its loop has a recent heartbeat and moves records that are available. The
+broker does not count: while one is down the process waits, and a restart would not help. A process
+is ready if it works or stands by. All methods may be called from any thread.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TypedDict, Unpack
 
 
 class State(StrEnum):
-    """What the process is doing; also the reason why it is not ready."""
+    """The state of the process; also the reason why it is not ready."""
 
     STARTING = "starting"
     STANDBY = "standby"
-    """Waits for a task that another process owns. Ready: a rollout would hang otherwise."""
+    """Waits for a task that another process owns. It counts as ready, or a rollout would hang."""
     UNREACHABLE = "unreachable"
-    """No broker is reached: it waits, and nobody knows how much there is to do."""
+    """No broker is reached: the process waits, and the lag is unknown."""
     RESTORING = "restoring"
     RUNNING = "running"
     PAUSED_DISK = "paused:disk"
@@ -36,9 +36,9 @@ class Cause(StrEnum):
     """Why a process is not live."""
 
     LOOP = "loop"
-    """The loop does not turn: a call or a callback does not return."""
+    """The loop is stuck: a call or a callback does not return."""
     PROGRESS = "progress"
-    """It turns, and moves nothing although there is something to move."""
+    """The loop runs but moves no records, although some are available."""
 
 
 READY = frozenset({State.RUNNING, State.STANDBY})
@@ -46,7 +46,7 @@ READY = frozenset({State.RUNNING, State.STANDBY})
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What ``/status`` tells beside the counts of the metrics: no payload, no seed, no secret."""
+    """The fields of ``/status`` beside the metrics: no payload, no seed, no secret."""
 
     state: State = State.STARTING
     detail: str = ""
@@ -57,7 +57,7 @@ class Status:
     tasks: tuple[str, ...] = ()
     """Names of the tasks this process owns."""
     owners: Mapping[str, str] = field(default_factory=dict)
-    """Who wrote last for each task that this process stands by for, by the task's name."""
+    """The last writer of each task that this process stands by for, by the task's name."""
     positions: Mapping[str, int] = field(default_factory=dict)
     """Next offset to judge, by ``topic/partition``."""
     lag: Mapping[str, int] = field(default_factory=dict)
@@ -83,10 +83,10 @@ class StatusUpdate(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """Whether the loop turned recently, and moves what there is to move."""
+    """Whether the loop ran recently and moves the available records."""
 
     cause: Cause | None
-    """None: it is alive."""
+    """None if the process is live."""
     reason: str
     """One sentence for a person; empty when it is alive."""
     age_seconds: float
@@ -95,7 +95,7 @@ class Liveness:
 
     @property
     def alive(self) -> bool:
-        """Return True when there is nothing to complain of."""
+        """Return True if the process is live."""
         return self.cause is None
 
 
@@ -109,7 +109,7 @@ class Health:
 
         Args:
             bound_seconds: how long the loop may be silent before it counts as stuck.
-            clock: a clock that never jumps.
+            clock: a monotonic clock.
         """
         self._bound = bound_seconds
         self._clock = clock
@@ -120,17 +120,17 @@ class Health:
         self._status = Status()
 
     def beat(self) -> None:
-        """Say that the loop turned: once per batch, restore step or idle poll."""
+        """Record a heartbeat of the loop: once per batch, restore step or idle poll."""
         with self._lock:
             self._beat = self._clock()
 
     def stall(self, reason: str) -> None:
-        """Say why the loop moves nothing although it turns; '' when it moves again."""
+        """Report why the loop runs but moves nothing; '' when it moves records again."""
         with self._lock:
             self._stall = reason
 
     def enter(self, state: State, detail: str = "") -> None:
-        """Change the state; a change is a sign of life, so it beats too."""
+        """Change the state; a change also counts as a heartbeat."""
         with self._lock:
             self._beat = self._clock()
             self._status = replace(self._status, state=state, detail=detail)
@@ -158,7 +158,7 @@ class Health:
 
     @property
     def liveness(self) -> Liveness:
-        """Return how long ago the loop last turned, and what is wrong with it if anything is."""
+        """Return the age of the last heartbeat, and the cause if the process is not live."""
         with self._lock:
             age, stall = max(0.0, self._clock() - self._beat), self._stall
         if age > self._bound:

@@ -1,4 +1,4 @@
-"""What this process is called: to its brokers, on its page, and by those who stand by for it."""
+"""Name of this process: for its brokers, its status page, and its standby processes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What the system must allow `run`: open files and threads, looked at before anything is touched.
+"""System limits that `run` needs: open files and threads. They are checked before the start.
 
-And again once it is known how many tasks and brokers there are (`index.scope: partition`).
-
-A client that gets no socket waits for it without end, and a library that gets no thread ends the
-process in the middle of its work. So too little is refused, with the number and the cure.
+With `index.scope: partition` they are checked again when the numbers of tasks and brokers are
+known. A client without a free socket waits for ever. A library without a free thread ends the
+process in the middle of its work. So a limit that is too low is refused, with the number and the
+cure.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from streamfilter.stops import ConfigError, Problem
 logger = logging.getLogger("streamfilter.run")
 
 FILES_MIN = 128
-"""Five clients of three sockets and pipes each, half of the limit for RocksDB's tables, HTTP."""
+"""Five clients with three sockets and pipes each; RocksDB's tables take half of the limit; HTTP."""
 THREADS_MIN = 96
-"""Measured at a takeover: 28 with one broker, 38 with three; 32 for HTTP at its bound; that times
-1.3. Further brokers cost five each."""
+"""Threads needed. Measured at a takeover: 28 with one broker, 38 with three. HTTP at its bound
+needs 32. The sum is multiplied by 1.3. Each further broker needs five."""
 TASK_FILES, TASK_BROKER_FILES = 68, 9
-"""Of each further task, and of it with each further broker. Measured: 28 of a task that works, 8
-more while it restores, and 32 tables of its index as it grows; 3 of each of three clients."""
+"""Files of each further task, and of each further broker for each task. Measured: 28 for a task
+that works, 8 more while it restores, 32 tables of a growing index. A broker: 3 for each of 3
+clients."""
 TASK_THREADS, TASK_BROKER_THREADS = 12, 3
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -36,7 +37,7 @@ PROCESSES = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a process takes that owns all tasks: the others of its group may end."""
+    """Resources of a process that owns all tasks, because the others of its group may end."""
 
     tasks: int = 1
     brokers: int = 1
@@ -54,7 +55,7 @@ class Need:
         return THREADS_MIN + (self.tasks - 1) * each
 
     def __str__(self) -> str:
-        """Return what for, in words."""
+        """Return the reason in words."""
         return f" for {self.tasks} tasks (brokers: {self.brokers})" if self.tasks > 1 else ""
 
 
@@ -62,12 +63,12 @@ ONE = Need()
 
 
 def refuse_small_limits(need: Need = ONE) -> None:
-    """Look at the limits of this process, its user and its control groups.
+    """Check the limits of this process, its user and its control groups.
 
-    A limit of open files that this process may raise itself is raised.
+    The limit of open files is raised if this process may do so.
 
     Raises:
-        ConfigError: with each that is too low.
+        ConfigError: with each limit that is too low.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if _below(soft, need.files) and not _below(hard, need.files):
@@ -78,7 +79,7 @@ def refuse_small_limits(need: Need = ONE) -> None:
 
 
 def small_limits(need: Need) -> list[Problem]:
-    """Return what is wrong with the limits, as far as this process cannot raise them itself."""
+    """Return the limits that are too low and that this process cannot raise itself."""
     return [*_files(need), *_threads_of_the_user(need), *_threads_of_the_groups(need)]
 
 
@@ -98,14 +99,14 @@ def _threads_of_the_user(need: Need) -> Iterator[Problem]:
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if soft == resource.RLIM_INFINITY:
         return
-    used = _threads_of(os.getuid()) if os.getuid() else 0  # the kernel counts no thread of root
+    used = _threads_of(os.getuid()) if os.getuid() else 0  # the kernel does not limit root
     cure = "ulimit -u, or LimitNPROC= of the unit"
     yield from problems_of(soft, used, whose="this user", cure=cure, need=need)
 
 
 def _threads_of_the_groups(need: Need) -> Iterator[Problem]:
     for group in groups_of((PROCESSES / "self" / "cgroup"), CGROUPS):
-        with suppress(OSError, ValueError):  # no limit says "max"
+        with suppress(OSError, ValueError):  # "max": no limit
             limit = int((group / "pids.max").read_text())
             used = int((group / "pids.current").read_text())
             cure = "--pids-limit of the container, podPidsLimit, or TasksMax= of the unit"
@@ -116,7 +117,7 @@ def _threads_of_the_groups(need: Need) -> Iterator[Problem]:
 def problems_of(
     limit: int, used: int, *, whose: str, cure: str, need: Need = ONE
 ) -> Iterator[Problem]:
-    """Yield what is wrong with a *limit* of threads of which *used* run already."""
+    """Yield the problem of a *limit* of threads that is too low when *used* already run."""
     if limit - used < need.threads:
         got = (
             f"{whose} may have {limit} threads and has {used} now; "
@@ -126,7 +127,7 @@ def problems_of(
 
 
 def groups_of(listing: Path, mounted: Path) -> Iterator[Path]:
-    """Yield the control groups that count our threads, each with those above it."""
+    """Yield the control groups of this process and their parents."""
     with suppress(OSError):
         for line in listing.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -136,7 +137,7 @@ def groups_of(listing: Path, mounted: Path) -> Iterator[Path]:
 
 
 def _threads_of(user: int) -> int:
-    """Return how many threads of *user* run, as far as one can see from here."""
+    """Return how many threads of *user* run, as far as they are visible to this process."""
     count = 0
     for process in PROCESSES.iterdir():
         with suppress(OSError):

@@ -1,8 +1,8 @@
 """Logging to standard error: one JSON object a line, or text on a terminal.
 
-Two promises: a secret of the configuration is replaced wherever it turns up, in a message, a
-field or a traceback; and a line that repeats is written a few times, then counted: what says
-something else is not a repetition. Payloads are never handed to a logger in the first place.
+Secrets of the configuration are replaced in messages, fields and tracebacks. A repeated line is
+written a few times, then only counted; a line with other content is not a repetition. Payloads are
+never passed to a logger.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import IO
 from streamfilter.process.visible import visible
 
 MASK = "********"
-SECRET_CHARACTERS_MIN = 4  # shorter "secrets" (1, no) would eat ordinary words
+SECRET_CHARACTERS_MIN = 4  # shorter "secrets" (1, no) would mask ordinary words
 REPEATS = 5
 """Equal lines written within `REPEAT_SECONDS`; further ones are only counted."""
 ALIKE = 100
-"""Lines of one template that differ, written within `REPEAT_SECONDS`."""
+"""Different lines of one template written within `REPEAT_SECONDS`."""
 REPEAT_SECONDS = 10.0
 REPEATS_REMEMBERED_MAX = 1_000
 MESSAGE_CHARACTERS_MAX = 8_000
@@ -40,12 +40,12 @@ class Masker:
         self._secrets: tuple[str, ...] = ()
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """Remember *secrets*, and how they look inside JSON and Python quotes."""
+        """Add *secrets*, also as they appear in JSON and Python quotes."""
         self._lasting |= set(secrets)
         self._arrange()
 
     def renew(self, name: str, secrets: Iterable[str]) -> None:
-        """Remember *secrets* in place of older ones of that *name*: the last two are masked."""
+        """Replace the *secrets* of that *name*; the last two sets are masked."""
         self._renewed[name] = [*self._renewed.get(name, ()), tuple(secrets)][-2:]
         self._arrange()
 
@@ -63,11 +63,11 @@ class Masker:
 
 
 MASKER = Masker()
-"""One for the process: secrets must be masked by whoever prints, also before logging is set up."""
+"""One for the process: all output must be masked, also before logging is set up."""
 
 
 class _Tally:
-    """How often each key came within `REPEAT_SECONDS`; remembers a bounded number of keys."""
+    """Counts how often each key came within `REPEAT_SECONDS`, for a bounded number of keys."""
 
     def __init__(self, allowed: int) -> None:
         self._allowed = allowed
@@ -77,7 +77,7 @@ class _Tally:
         return len(self._seen)
 
     def take(self, key: Hashable, now: float) -> tuple[bool, int]:
-        """Count *key*; return whether it may pass, and how many were held back before it."""
+        """Count *key*; return whether it may pass, and how many were suppressed before it."""
         since, number = self._seen.pop(key, (now, 0))
         held = 0
         if now - since >= REPEAT_SECONDS:
@@ -90,11 +90,11 @@ class _Tally:
 
 
 class Repeats(logging.Filter):
-    """Lets what is equal through `REPEATS` times in `REPEAT_SECONDS`, then counts what it holds.
+    """Writes equal lines `REPEATS` times in `REPEAT_SECONDS`, and only counts the others.
 
-    Equal is what a reader sees as equal: the message filled in, its fields, its exception. One
-    template may say that twenty partitions are broken, and each of them is news. What differs in
-    nothing but a number that counts up must not flood either: so many of one template, no more.
+    Lines are equal if the formatted message, the fields and the exception are equal. So one
+    template may report twenty different partitions. Lines that differ only in a counter must not
+    flood the log either, so each template also has a limit (`ALIKE`).
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -105,7 +105,7 @@ class Repeats(logging.Filter):
         self._alike = _Tally(ALIKE)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Decide by what the line says, then by its template."""
+        """Apply the limit for equal lines, then the limit for the template."""
         now = self._clock()
         alike = (record.name, record.levelno, str(record.msg)[:200])
         with self._lock:
@@ -119,10 +119,10 @@ class Repeats(logging.Filter):
 
 
 def _said(record: logging.LogRecord) -> int:
-    """Return a hash of all that a line says but its time: lines may be long, and are remembered."""
+    """Return a hash of a line without its time; a hash because lines may be long."""
     try:
         message = record.getMessage()
-    except Exception:  # arguments that do not fit: the handler tells of it, and nobody else
+    except Exception:  # wrong arguments: the handler alone reports them
         message = str(record.msg)
     extra = [(key, str(value)) for key, value in vars(record).items() if key not in _STANDARD]
     error = repr(record.exc_info[1]) if record.exc_info else ""
@@ -130,7 +130,7 @@ def _said(record: logging.LogRecord) -> int:
 
 
 class _Formatter(logging.Formatter):
-    """What both forms share: the fields of a line, masked."""
+    """The masked fields of a line, for both formats."""
 
     def fields(self, record: logging.LogRecord) -> dict[str, object]:
         extra = {key: value for key, value in vars(record).items() if key not in _STANDARD}
@@ -142,7 +142,7 @@ class _Formatter(logging.Formatter):
 
 
 def _message(record: logging.LogRecord) -> str:
-    """Return what is said, masked before it is cut: half a secret is one, too."""
+    """Return the message, masked before it is cut, because half a secret would not match."""
     return MASKER.mask(record.getMessage())[:MESSAGE_CHARACTERS_MAX]
 
 
@@ -166,7 +166,7 @@ class JsonFormatter(_Formatter):
 
 
 class TextFormatter(_Formatter):
-    """``12:00:00 warning kafka: message key=value``, for people."""
+    """``12:00:00 warning kafka: message key=value``, for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with a traceback below if there is one."""
@@ -206,9 +206,9 @@ def configure(
 
 
 def _catch_strays() -> None:
-    """Log what rises where nobody catches it, in a thread or a destructor: masked, like the rest.
+    """Log uncaught exceptions of threads and destructors, masked like all other lines.
 
-    The interpreter would write it to standard error as it is. Hooks of others stay.
+    The interpreter would write them to standard error without masking. Other hooks are kept.
     """
     strays = logging.getLogger("streamfilter.stray")
 

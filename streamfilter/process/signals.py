@@ -1,9 +1,9 @@
-"""SIGTERM and Ctrl-C: a wish that a handler notes, and that the work obeys at known places.
+"""SIGTERM and Ctrl-C: a handler sets a flag, and the work checks it at known places.
 
-A handler that raises does it at whatever instruction is next, also inside a library's callback or
-destructor: there the exception is swallowed, and a filter that was interrupted went on and
-published. So the handler only notes, and the work asks: between two batches, while it waits for
-input, and before its outputs appear.
+A handler that raises does so at any instruction, also inside a library's callback or destructor.
+There the exception is swallowed, and an interrupted filter would continue and publish. So the
+handler only sets a flag. The work checks it between two batches, while it waits for input, and
+before its outputs appear.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ READ_BYTES = 64
 
 
 class Interrupted(Stop):
-    """A person or a supervisor wanted an end; nothing was published."""
+    """A person or a supervisor stopped the work; nothing was published."""
 
 
 class Interruption(threading.Event):
-    """Whether somebody wants an end."""
+    """Whether a stop was requested."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,16 +39,17 @@ class Interruption(threading.Event):
     def listening(
         self, *, again: Callable[[int, Any], Any] | signal.Handlers | None = signal.SIG_DFL
     ) -> Iterator[None]:
-        """Note SIGINT and SIGTERM inside the block.
+        """Set the flag on SIGINT and SIGTERM inside the block.
 
-        A second one is for *again*; by default it ends the process at once, and one that is ignored
-        stays ignored: a shell does that to what runs in the background. Whoever says *again* goes
-        on until an end is asked for, and hears an ignored one too: who starts such a thing in the
-        background and forwards Ctrl-C to it wants its end. With None a second one is noted as the
-        first.
+        A second signal is handled by *again*. By default it ends the process at once, and an
+        ignored signal stays ignored, because a shell ignores SIGINT for background jobs.
+
+        A caller that passes *again* runs until it is stopped, so ignored signals are handled too:
+        a script may start it in the background and forward Ctrl-C. With None a second signal is
+        handled like the first.
         """
         if threading.current_thread() is not threading.main_thread():
-            yield  # no thread but the main one may set handlers, or is interrupted
+            yield  # only the main thread may set handlers
             return
         before = {number: signal.getsignal(number) for number in SIGNALS}
         endless = again is not signal.SIG_DFL
@@ -73,7 +74,7 @@ class Interruption(threading.Event):
 
     @contextmanager
     def _piped(self) -> Iterator[None]:
-        """Let the interpreter write each signal's number into a pipe, as it comes."""
+        """Make the interpreter write each signal's number into a pipe at once."""
         outer, (start, end) = self._pipe, os.pipe()
         for each in (start, end):
             os.set_blocking(each, False)
@@ -92,24 +93,24 @@ class Interruption(threading.Event):
         self.clear()
 
     def came(self) -> bool:
-        """Return whether a signal came, also while the main thread is inside of a long call.
+        """Return whether a signal came, also while the main thread is inside a long call.
 
-        A handler of Python runs in the main thread, between two of its instructions: not while a
-        library's call waits for a broker. Another thread finds the signal in the pipe in time.
+        Python runs handlers in the main thread, between two instructions, and not while a library
+        call waits for a broker. Another thread can read the signal from the pipe in time.
         """
         try:
             numbers = os.read(self._pipe, READ_BYTES)
-        except OSError:  # nothing came, or nobody listens
+        except OSError:  # no signal, or no pipe
             numbers = b""
         self._came = self._came or any(number in SIGNALS for number in numbers)
         return self._came
 
     def obey(self) -> None:
-        """Raise `Interrupted` if an end is wanted."""
+        """Raise `Interrupted` if a stop was requested."""
         if self._heard is not None:
             message = "stopped; the outputs are as they were, run it again to finish"
             raise Interrupted(message, exit_code=SIGNALS[signal.Signals(self._heard)])
 
 
 INTERRUPTION = Interruption()
-"""Of the work over files; who ends in another way has one of its own."""
+"""For commands over files; commands that end in another way have their own."""

@@ -1,8 +1,8 @@
-"""Standard input, output and error, whatever whoever started us made of them.
+"""Makes stdin, stdout and stderr safe to use, even if the parent process closed them.
 
-A closed descriptor is a trap: the next file that is opened gets its number, and what a library
-writes to standard error lands in a table of the index. A reader that has gone is another: the
-interpreter flushes once more at its end, fails, and changes the exit code to 120.
+The next opened file gets the number of a closed descriptor. A library that writes to standard error
+would then write into a table of the index. If a reader of standard output has gone, the
+interpreter's last flush fails and changes the exit code to 120.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ DESCRIPTORS = (0, 1, 2)
 
 
 def secure() -> None:
-    """Give closed descriptors to the null device, so that no file of ours gets their number."""
+    """Open the null device for closed descriptors, so that no file gets their number."""
     for number in DESCRIPTORS:
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number: this one, for those below are taken.
+            # open() takes the lowest free number: this one, because all below are in use.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stderr is None:
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")  # logging wants one
-    # Standard output stays None: who wants to write records there is told that it is closed.
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")  # logging needs one
+    # Standard output stays None: a command that writes records there reports that it is closed.
 
 
 def say(text: str) -> None:
-    """Write *text* to standard error, masked and `visible`; without a reader, nothing happens."""
+    """Write *text* to standard error, masked and `visible`; do nothing without a reader."""
     with suppress(OSError):
         click.echo(visible(MASKER.mask(text)), err=True)
 
 
 def answer(text: str) -> None:
-    """Write *text*, `visible`, to standard output: what a verb was asked for.
+    """Write *text*, the answer of a command, to standard output, made `visible`.
 
     Raises:
-        NoRoom: there is none for it, as when a shell sent it into a file on a full disk.
+        NoRoom: the disk is full, if a shell redirects the output to a file.
     """
     try:
         click.echo(visible(text))
@@ -57,7 +57,7 @@ def answer(text: str) -> None:
 
 
 def settled(code: int) -> int:
-    """Flush what is to be written while a failure can still be told, and return the exit code."""
+    """Flush the streams while a failure can still be reported, and return the exit code."""
     if not _flushed(1) and code == ExitCode.OK:
         code = ExitCode.UNREAD
     _flushed(2)
@@ -65,7 +65,7 @@ def settled(code: int) -> int:
 
 
 def _flushed(number: int) -> bool:
-    """Flush a stream; one that cannot take it loses it to the null device."""
+    """Flush a stream; if that fails, redirect it to the null device."""
     stream = sys.stdout if number == 1 else sys.stderr
     try:
         if stream is not None and not stream.closed:

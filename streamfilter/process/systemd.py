@@ -1,7 +1,7 @@
-"""What systemd wants to know of a ``Type=notify`` service: ready, alive, stopping, and a status.
+"""Notifies systemd of a ``Type=notify`` service: ready, alive, stopping, and a status.
 
-Datagrams to the socket that NOTIFY_SOCKET names; without it nothing happens. The watchdog is fed
-as long as the loop's heartbeat is young, whatever the broker does: like ``/livez``.
+It sends datagrams to the socket in NOTIFY_SOCKET; without that variable it does nothing. It sends
+watchdog beats while the loop's heartbeat is recent, whatever the broker does, like ``/livez``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from streamfilter.process.health import Health, State
 from streamfilter.process.logs import MASKER
 
 TURN_SECONDS_MAX = 1.0
-TURNS_PER_WATCHDOG = 3  # systemd recommends two: one may come late
+TURNS_PER_WATCHDOG = 3  # systemd recommends 2; with 3 one may be late
 
 
 class Notifier:
-    """Tells systemd about *health* from a thread of its own, while entered."""
+    """Reports *health* to systemd from its own thread, inside a ``with`` block."""
 
     def __init__(self, health: Health, environment: Mapping[str, str] = os.environ) -> None:
-        """Look for systemd in *environment*; a watchdog meant for another process is not ours."""
+        """Read systemd's variables in *environment*; ignore a watchdog for another process."""
         self._health = health
         self._address = environment.get("NOTIFY_SOCKET", "")
         mine = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
@@ -50,7 +50,7 @@ class Notifier:
             self._stop.wait(turn)
 
     def _lines(self) -> list[str]:
-        """Return what is new: a process that waits for its broker is not ready yet."""
+        """Return the new messages: a process that waits for its broker is not ready yet."""
         status, lines = self._health.status, []
         if not self._ready and status.state is not State.STARTING:
             self._ready = True
@@ -64,11 +64,11 @@ class Notifier:
         return lines
 
     def _send(self, message: str) -> None:
-        # "@" stands for the zero byte that an abstract address begins with.
+        # "@" stands for the zero byte at the start of an abstract address.
         address = "\0" + self._address[1:] if self._address[0] == "@" else self._address
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as speaker:
                 speaker.settimeout(TURN_SECONDS_MAX)
                 speaker.sendto(message.encode(), address)
         except OSError:
-            return  # nobody listens: a missing watchdog beat is systemd's to judge, not ours
+            return  # no listener: systemd decides about a missing watchdog beat

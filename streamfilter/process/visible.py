@@ -1,7 +1,7 @@
-"""Text of others on a terminal: what would move the cursor or turn the line is shown as an escape.
+"""Untrusted text on a terminal: control and direction characters are written as escapes.
 
-A key or an id of a record may hold any character. Written raw, ESC and its kin repaint the
-terminal of whoever looks, and a direction mark shows a name as another one.
+A key or an id of a record may contain any character. Unescaped, control characters such as ESC
+could repaint the reader's terminal, and a direction mark could disguise a name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waiting for a broker or a registry that does not answer yet, for verbs that are run once."""
+"""Waits for a broker or a registry that does not answer yet, for commands that run once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ AGAIN_SECONDS = 0.5
 
 
 class Waiting:
-    """One deadline for all that a verb waits for."""
+    """One deadline for all waits of a command."""
 
     def __init__(self, seconds: float) -> None:
-        """Begin to count *seconds* now."""
+        """Set the deadline to *seconds* from now."""
         self._seconds, self._until = seconds, time.monotonic() + seconds
         self._said = False
 
@@ -32,9 +32,9 @@ class Waiting:
         *errors: type[Exception],
         hopeless: Callable[[Exception], bool] = lambda _: False,
     ) -> T:
-        """Return what *call* returns, made again while it raises one of *errors*.
+        """Return the result of *call*, which is repeated while it raises one of *errors*.
 
-        That is raised in the end: after the deadline, or at once where waiting is *hopeless*.
+        The error is raised after the deadline, or at once if waiting is *hopeless*.
         """
         while True:
             try:

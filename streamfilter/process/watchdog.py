@@ -1,16 +1,16 @@
-"""Ends a process that is stuck: first /livez fails, then every thread is told of, then exit 70.
+"""Ends a stuck process: first /livez fails, then all threads are logged, then it exits with 70.
 
-`Health.liveness` says whether the process lives: its loop turns, and what waits is moved. This
-thread looks on. When it is not live, it writes a dump of all threads to the log, once, and counts
-it; if that lasts for another bound, the process ends itself, so that any supervisor, also one
-that asks no probe, starts it again. The restart replays, so nothing is lost by it.
+`Health.liveness` reports whether the loop runs and moves the waiting records. The watchdog thread
+checks it. If the process is not live, it logs a dump of all threads once, and counts the stall. If
+that lasts for another bound, it ends the process, so that any supervisor restarts it, even one
+without probes. The restart replays the input, so nothing is lost.
 
-It also ends a process that was told to stop and does not come to it: a library's call may wait
-for a broker as long as a transaction may last, and whoever sent SIGTERM sends SIGKILL next.
+It also ends a process that got a stop signal but does not stop. A library call may wait for a
+broker as long as a transaction may last. The sender of SIGTERM usually sends SIGKILL next.
 
-A call that never returns and holds the interpreter's lock would silence this thread, and HTTP
-with it. Against that stands a timer of `faulthandler` in C, wound up again at every look: it
-writes the dump to standard error and exits with 1.
+A call that never returns and holds the interpreter's lock would block this thread and HTTP. A timer
+of `faulthandler`, written in C, covers that case. Each check restarts it. If it expires, it writes
+the dump to standard error and exits with 1.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ logger = logging.getLogger("streamfilter.run")
 
 LOOK_SECONDS = 1.0
 STOP_SECONDS = 18.0
-"""From the look that finds we were told to stop to the end: 20 s after the signal at most."""
+"""Time from the check that finds the stop signal to the exit: at most 20 s after the signal."""
 
 
 def threads() -> str:
-    """Return the stack of every thread: file, line, function and source; never a value."""
+    """Return the stack of every thread: file, line, function and source, but no values."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     stacks = [
         f"thread {names.get(ident, ident)}:\n" + "".join(traceback.format_stack(frame))
@@ -46,13 +46,13 @@ def threads() -> str:
 
 
 def _leave(code: ExitCode) -> None:
-    """End the process from outside of its main thread, which may never return."""
+    """End the process from another thread, because the main thread may never return."""
     logging.shutdown()
     os._exit(code)
 
 
 class Watchdog:
-    """Looks at *health* from a thread of its own, while entered."""
+    """Checks *health* from its own thread, inside a ``with`` block."""
 
     def __init__(
         self,
@@ -64,15 +64,15 @@ class Watchdog:
         leave: Callable[[ExitCode], None] = _leave,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare to look.
+        """Prepare the checks.
 
         Args:
-            health: says whether the process is live.
-            exit_after: seconds from the first look that finds it is not to the end; 0: no end.
-            stalled: hears of each time that it stopped being live.
-            stopping: says whether the process was told to stop.
+            health: reports whether the process is live.
+            exit_after: seconds from the first failed check to the exit; 0: never exit.
+            stalled: called each time the process stops being live.
+            stopping: returns whether the process got a stop signal.
             leave: ends the process.
-            clock: a clock that never jumps.
+            clock: a monotonic clock.
         """
         self._health, self._exit_after, self._stalled = health, exit_after, stalled
         self._stopping, self._leave, self._clock = stopping, leave, clock
@@ -82,7 +82,7 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     def __enter__(self) -> Watchdog:
-        self._wind_up()  # at once: it may hang before this thread has had its first turn
+        self._wind_up()  # at once: the process may hang before this thread first runs
         self._thread.start()
         return self
 
@@ -97,14 +97,14 @@ class Watchdog:
             self.look()
 
     def _wind_up(self) -> None:
-        """Set the timer that needs no interpreter; without standard error there is none."""
+        """Restart the `faulthandler` timer; without standard error there is none."""
         if self._exit_after:
             seconds = self._health.liveness.bound_seconds + self._exit_after
             with suppress(OSError, ValueError, AttributeError, RuntimeError):
                 faulthandler.dump_traceback_later(seconds, exit=True)
 
     def look(self) -> None:
-        """Look once: tell when the process stops being live, and end it when that lasts."""
+        """Check once: report when the process stops being live, and end it when that lasts."""
         self._look_at_the_end()
         live = self._health.liveness
         if live.cause is None:
@@ -121,7 +121,7 @@ class Watchdog:
             self._leave(ExitCode.BUG)
 
     def _look_at_the_end(self) -> None:
-        """End a process that does not come to its end. What is not committed is done again."""
+        """End a process that does not stop by itself. Uncommitted work is repeated later."""
         if self._stopping_since is None:
             self._stopping_since = self._clock() if self._stopping() else None
         elif self._clock() - self._stopping_since >= STOP_SECONDS:
