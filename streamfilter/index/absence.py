@@ -1,9 +1,9 @@
-"""What is surely not in the database: the front, made true at opening and kept true after.
+"""The front of a window: which keys are surely not in the database.
 
-After an orderly end the front comes from its file. After a crash it is made again from the keys
-themselves, a piece at each write: up to the piece's end it answers, behind it every key goes to
-RocksDB. So opening never waits, and a key that was written is never called absent: it was read
-from the database, or added here before it was written.
+After an orderly end, the front is loaded from its file. After a crash it is made again from the
+keys in the database, a piece with each write. The front answers for the keys that were read; all
+keys behind them go to RocksDB. So opening never waits. A written key is never called absent: it was
+read from the database, or added to the front before it was written.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Fronts:
         self._made: dict[Window, Absence] = {}
 
     def of(self, alive: Sequence[Window]) -> dict[Window, Absence]:
-        """Return the fronts of the windows *alive*; `keep` makes them those that are kept true.
+        """Return the fronts of the windows *alive*. After `keep`, writes update them.
 
-        Each takes as much as all could. The first window has it all as long as it is the only one;
-        if it took more than its part by then, its front is made again, as after a crash.
+        Each front may use its share of the memory. The only window of a new index may use all
+        of it. If that front is larger than a share later, it is made again, as after a crash.
         """
         share = self._bytes_max if tuple(alive) == (EVER,) else self._bytes_max // WINDOWS_MAX
         keys = PIECE_KEYS if self._made else OPENING_KEYS
@@ -51,7 +51,7 @@ class Fronts:
         }
 
     def keep(self, fronts: dict[Window, Absence]) -> None:
-        """Keep *fronts*, and no others: once it is written that their windows are alive."""
+        """Keep *fronts*, and no others. Call it when the write of their windows is done."""
         self._made = fronts
 
     def catch_up(self, count: int) -> None:
@@ -60,7 +60,7 @@ class Fronts:
             absence.catch_up(count)
 
     def save(self) -> None:
-        """Leave the fronts to the next run."""
+        """Save the fronts for the next run."""
         for absence in self._made.values():
             absence.save()
 
@@ -75,12 +75,12 @@ class Fronts:
 
 
 class Absence:
-    """Tells of keys of one window that they were never written, without asking the database."""
+    """Shows which keys of one window were never written, without a read from the database."""
 
     def __init__(
         self, store: Database, window: int, *, bytes_max: int, at_once: int = OPENING_KEYS
     ) -> None:
-        """Take the front that the last run left of *window*, or begin to make one.
+        """Load the front of *window* that the last run saved, or begin to make one.
 
         Raises:
             IndexFault: the database or the file cannot be read.
@@ -102,7 +102,7 @@ class Absence:
         return answer if unread is None else answer | (keys >= np.uint64(unread))
 
     def add(self, keys: U64) -> None:
-        """Know of *keys*, distinct and rising, that are about to be written."""
+        """Add *keys*, distinct and rising, before they are written."""
         self._front.add(keys)
 
     def catch_up(self, count: int) -> None:
@@ -119,7 +119,7 @@ class Absence:
         self._unread = None if ended else int(keys[-1]) + 1
 
     def save(self) -> None:
-        """Leave the front to the next run, where reading the keys again would take longer."""
+        """Save the front for the next run, if reading the keys again would take longer."""
         if self._unread is None and self._front.keys > OPENING_KEYS:
             front_file.save(self._file, self._front.layers, stamp=self._store.stamp)
 

@@ -1,7 +1,7 @@
 """Ages: when each document of a batch came, and which earlier documents it could see.
 
-An index that forgets needs both later. A batch that is judged after it asks when its documents
-came. A document that is read again must see what it saw the first time. The changelog's batch
+An index that forgets needs both later. To forget, a later batch needs the times of its documents.
+A document that is read again must see the same documents as the first time. The changelog's batch
 record and the index's mark hold the same bytes, so both are exact to the document:
 
     for each span of the mark that holds an offset: how many documents it has
@@ -34,7 +34,7 @@ _GROUPS_MAX = 9
 
 @dataclass(frozen=True, slots=True)
 class Ages:
-    """The documents of a batch in the order of judgement, (n,) each."""
+    """The documents of a batch in the order of judgement; each column is (n,)."""
 
     partitions: I64
     offsets: I64

@@ -1,14 +1,14 @@
-"""Copies of an index: made while a process works on it, told whole from torn, and brought back.
+"""Backups of an index: made while a process works on it, checked, and restored.
 
     target/
       backup.json       what is in it: every file's size and sum; written last
       index/            the index, or partition-0/ and so on: as the state directory had it
 
-The copy is written anew from a view of the index (`viewing.py`), entry by entry: every block's
-checksum is read on the way, the running process notices nothing, and the copy is one moment.
-RocksDB's own checkpoint was tried on such a view and is no way: it leaves out what only stands in
-the log, family by family, without a word. A copy brought back is an older index: the changelog's
-tail makes up the rest, as after any stop. It holds the seed, as the index does: keep it private.
+The copy is written anew from a view of the index (`viewing.py`), entry by entry. That checks every
+block's checksum, does not disturb the running process, and gives the state of one moment.
+RocksDB's own checkpoint cannot be used on a view: it silently leaves out data that is only in the
+log. A restored copy is an older index, and the changelog's tail adds the rest, as after any stop.
+The copy holds the seed, like the index: keep it private.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def back_up(state: Path, target: Path, *, seed: bytes | None = None) -> list[Cop
     Args:
         state: The service's ``index.path``; a process may be working on it.
         target: Where the copy goes.
-        seed: What ``index.seed_file`` holds, or None if it is not set.
+        seed: The seed from ``index.seed_file``, or None if that is not set.
 
     Raises:
         IndexFault: there is no index, it is damaged, or *target* is not usable.
@@ -98,7 +98,7 @@ def _write_anew(view: IndexView, path: Path) -> None:
     numbers = [window.number for window in view.windows]
     store = Database(path, memory=memory, create=True, windows=numbers, ids=view.ids)
     try:
-        for family in view.families:  # progress, which speaks of all the rest, comes last
+        for family in view.families:  # the progress, which describes all others, comes last
             source = view.entries(family)
             while chunk := list(islice(source, CHUNK)):
                 entries = Entries()
@@ -110,7 +110,7 @@ def _write_anew(view: IndexView, path: Path) -> None:
 
 
 def _sums(database: Path) -> dict[str, tuple[int, str]]:
-    """Return size and sum of every file that the database needs, and have them on the disk."""
+    """Return size and sum of every file that the database needs, and sync them to the disk."""
     found = {}
     for file in sorted(database.iterdir()):
         if not file.name.startswith(_NOT_DATA):
@@ -133,9 +133,9 @@ def size_of(backup: Path) -> int:
 def restore(
     backup: Path, state: Path, *, advanced: Callable[[int], None] = lambda _: None
 ) -> list[Copied]:
-    """Bring the indexes in *backup* back into the directory *state*, which must be new or empty.
+    """Restore the indexes in *backup* into the directory *state*, which must be new or empty.
 
-    Every byte is held against its sum before an index counts as there; *advanced* hears how many.
+    All sums are checked before an index is marked complete. *advanced* gets the bytes of each file.
 
     Raises:
         IndexFault: it is no backup, not a whole one, or *state* is not usable.
@@ -167,7 +167,7 @@ def _bring_back(source: Path, path: Path, copied: Copied, advanced: Callable[[in
 def _bring_back_file(source: Path, path: Path, size: int, total: str) -> None:
     """Copy one file, and refuse it if it is not what the backup wrote."""
     summed, written = hashlib.blake2b(), 0
-    # What was a file when the contents were read may be a link by now: it is not followed.
+    # A file may have been replaced by a link after the contents were checked: do not follow it.
     descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream, path.open("xb") as copy:
         while written <= size and (block := stream.read(MIB)):

@@ -1,9 +1,9 @@
-"""Buckets as columns: spread what a read found, and merge what a write adds.
+"""Buckets as columns: spread the buckets of a read over its cells, and merge a write into them.
 
-A bucket holds the first ordinals that had its key, at most *cap* of them, and counts the others,
-which go on to a longer key (`longer`). Ordinals rise, so that makes it a function of the set of
-documents alone: whatever way they were cut into batches, live or in a restore, the bytes come
-out the same.
+A bucket lists the oldest ordinals with its key, at most *cap* of them, and counts the others. These
+are listed under a longer key (`longer`). Ordinals rise from write to write. So a bucket depends
+only on the set of documents, not on how they were cut into batches. A restore makes the same
+bytes as the live run.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Grouped:
     keys: U64
     """Distinct, rising."""
     inverse: NDArray[np.intp]
-    """For every original key, its place in ``keys``."""
+    """The place in ``keys`` of every original key."""
     first: NDArray[np.intp]
-    """For every distinct key, one original place that has it."""
+    """One original place of every distinct key."""
 
     @classmethod
     def of(cls, keys: U64) -> Grouped:
@@ -47,7 +47,7 @@ class Grouped:
         return cls(ranked[heads], inverse, order[heads])
 
     def key_bytes(self) -> list[bytes]:
-        """Return the distinct keys as they are stored: big-endian, so that bytes sort as they."""
+        """Return the distinct keys as stored: big-endian, so that bytes sort like the numbers."""
         return encoded_integers(self.keys)
 
 
@@ -84,7 +84,7 @@ def spread(lists: Lists, places: NDArray[np.intp], present: Flags) -> Buckets:
 def descended(
     buckets: Buckets, keys: U64, signatures: U8, lists_of: Callable[[Grouped], Lists]
 ) -> Buckets:
-    """Return *buckets* with what the full ones turned away, as *lists_of* reads longer keys."""
+    """Return *buckets* with the levels of longer keys, which *lists_of* reads for full buckets."""
     columns = keys.shape[1]
     full = buckets.full
     full[:, -1] = False
@@ -103,7 +103,7 @@ def descended(
 
 
 def copies(index: Readable, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
-    """Return who has the text word for word in the *index*: `Index.copies`, for every index."""
+    """Return stored documents whose text equals one of n texts: `Index.copies` of every index."""
     buckets = index.probe(keys[:, None], asked[:, None])
     levels = buckets.levels
     rows = np.concatenate([level.askers for level in levels])
@@ -119,7 +119,7 @@ def copies(index: Readable, keys: U64, asked: Flags, fingerprints: U8, meets: Me
 
 
 def _equal(index: Readable, rows: I64, ordinals: I64, fingerprints: U8, meets: Meets) -> Copies:
-    """Return those of the pairs in which the one may meet the other, and has its very text."""
+    """Return the pairs that may be compared and have equal texts."""
     met = meets(rows, ordinals)
     rows, ordinals = rows[met], ordinals[met]
     stored = index.fetch(distinct(ordinals))
@@ -132,7 +132,7 @@ def _equal(index: Readable, rows: I64, ordinals: I64, fingerprints: U8, meets: M
 
 
 def level_of(depth: int, cells: I64, lists: Lists, places: NDArray[np.intp]) -> Level:
-    """Return *lists* at *places* as the answers to who asked in *cells*."""
+    """Return the level in which cell ``cells[j]`` has the list ``places[j]`` of *lists*."""
     starts = np.cumsum(lists.counts) - lists.counts
     return Level(
         depth, cells, starts[places], lists.counts[places], lists.ordinals, lists.overflows[places]
@@ -148,7 +148,7 @@ def written(additions: Additions) -> Flags:
 
 
 def found(buckets: Buckets, places: NDArray[np.intp]) -> Lists:
-    """Return what a probe found in the cells *places*: the opposite of `spread`."""
+    """Return the buckets that a probe found in the cells *places*: the opposite of `spread`."""
     counts = buckets.counts.reshape(-1)[places].astype(np.int64)
     ordinals = buckets.pool[slices(buckets.starts.reshape(-1)[places], counts)]
     return Lists(counts, ordinals, buckets.overflows.reshape(-1)[places])
@@ -157,7 +157,11 @@ def found(buckets: Buckets, places: NDArray[np.intp]) -> Lists:
 def merged(
     old: Lists, groups: NDArray[np.intp], ordinals: I64, *, cap: int, closed: Flags | None = None
 ) -> tuple[Lists, Flags]:
-    """Add ordinal j to bucket ``groups[j]`` for every j, but to none that is *closed*.
+    """Add ordinal j to bucket ``groups[j]`` for every j, but not to *closed* buckets.
+
+    Three ordinals, two buckets, cap 2: bucket 0 lists 3 and 7, bucket 1 lists 5. Add 8 to bucket 0,
+    9 and 10 to bucket 1. Then bucket 0 lists 3 7 and counts 1 more, bucket 1 lists 5 9 and counts
+    1 more, and the flags are True False True.
 
     Returns:
         The new buckets, and for every j whether the bucket was full, so that it only counts j.
@@ -165,8 +169,8 @@ def merged(
     size = len(old.counts)
     owners = np.concatenate((np.repeat(np.arange(size), old.counts), groups)).astype(np.uint64)
     members = np.concatenate((old.ordinals, ordinals)).astype(np.uint64)
-    # One integer for (bucket, ordinal): a plain sort brings repeats together (np.unique goes
-    # through a hash table first, at twice the time). The caller keeps bucket numbers in 24 bits.
+    # One integer holds (bucket, ordinal), so a plain sort brings repeats together. np.unique uses
+    # a hash table first and takes twice the time. The caller keeps bucket numbers in 24 bits.
     tagged = owners << np.uint64(_ORDINAL_BITS) | members
     pairs, counts = _distinct(tagged, size)
     if counts.max(initial=0) <= cap and (closed is None or not closed.any()):

@@ -1,8 +1,8 @@
-"""A copy of an index that no process has open, on the same file system: to go back to it later.
+"""A copy of a closed index on the same file system, to go back to it later.
 
-RocksDB never changes a table file after it was written, so the copy has links to them and takes no
-room until the index has merged its own. All other files are copied. The saved front is left out: it
-goes with one write of one database, and is made again at the next opening.
+RocksDB never changes a table file. So the copy has hard links to the table files, and needs no
+space until compaction replaces the index's own files. All other files are copied. The saved front
+is left out: it is valid for one write of one database, and is made again at the next opening.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def copy_closed(path: Path, target: Path) -> None:
 
 
 def bring_back(copy: Path, path: Path) -> None:
-    """Let the index in *path* be what the *copy* of it is.
+    """Replace the index in *path* by its *copy*.
 
-    A crash leaves an index that `is_whole` denies; call it again then.
+    After a crash in between, `is_whole` returns False. Call `bring_back` again then.
 
     Raises:
         IndexFault: another process has it open, there is no room, or *copy* is none.
@@ -66,7 +66,7 @@ def bring_back(copy: Path, path: Path) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether the index in *path* is one, and not what a crash left of `bring_back`."""
+    """Return whether *path* has a complete index, not the rest of a crashed `bring_back`."""
     marker = read_marker(path)
     return marker is not None and marker.complete
 

@@ -1,4 +1,4 @@
-"""What one write to the database holds."""
+"""The entries of one write to the database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Entries:
-    """What one atomic write puts and deletes, family by family, best in rising order of keys."""
+    """Puts and deletes of one atomic write, by family; rising order of keys is fastest."""
 
     keys: dict[str, list[bytes]] = field(default_factory=dict)
     values: dict[str, list[bytes]] = field(default_factory=dict)
@@ -20,5 +20,5 @@ class Entries:
         self.values.setdefault(family, []).extend(values)
 
     def delete(self, family: str, keys: Sequence[bytes]) -> None:
-        """Delete *keys* of *family*, none of which is also put; absent ones do no harm."""
+        """Delete *keys* of *family*. Do not also put them. Absent keys do no harm."""
         self.deleted.setdefault(family, []).extend(keys)

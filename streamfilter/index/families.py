@@ -20,7 +20,7 @@ class Families:
     batches: str
     spans: str
     ids: str | None = None
-    """Only where documents are found by their ids."""
+    """Only if the index can find documents by id."""
 
     @classmethod
     def of(cls, number: int, *, ids: bool = False) -> Families:
@@ -51,17 +51,17 @@ def keep_ids(names: Iterable[str]) -> bool:
 
 
 def id_prefix(document_id: str) -> bytes | None:
-    """Return what the keys of all documents of an id begin with; None: no document can have it.
+    """Return the first bytes of the keys of all documents with an id; None: the id is too long.
 
-    The id stands there as it is, behind its length: so a key is of one id, whatever others begin
-    with it, and nobody has to look at a document to believe it.
+    The prefix is the id's length and the id itself. So a key belongs to exactly one id, even if
+    other ids begin with the same characters. No document has to be read to check it.
     """
     name = document_id.encode()
     return len(name).to_bytes(2, "big") + name if len(name) <= ID_BYTES_MAX else None
 
 
 def id_keys(ids: Sequence[str], ordinals: Sequence[int]) -> list[bytes]:
-    """Return the key of each document among the ids; its value is empty."""
+    """Return the key of each document in the family of ids; the values are empty."""
     prefixes = map(id_prefix, ids)
     return [
         (prefix or b"") + ordinal.to_bytes(8, "big")

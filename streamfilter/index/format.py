@@ -1,17 +1,20 @@
 """Bytes on disk: a document's record and a bucket's value.
 
-A document is a fixed header, the signature, the id, the tokens and, where the top bit of
-``n_tokens`` says so, a payload behind its 4-byte length, one after the other and little-endian;
-its ordinal is the key, not part of the value. A batch's number has 48 bits, the upper 16 of which
-stand at the end of a record, and only where the next bit of ``n_tokens`` says so: 50 batches a
-second need them after 2.7 years, and until then nobody pays for them. The same bytes travel as the
-payload of the changelog's document record, so these functions are pure and know no database.
-A bucket is its ordinals, 5 bytes each, and, once it was full, a 4-byte count of those that
-came later and were turned away to a longer key: the length modulo 5 tells which. Only such a
-bucket may be empty, when all that it listed have been forgotten.
+The record of a document, all little-endian (the ordinal is the key, not part of the value):
 
-Whole columns are packed and unpacked at once: Python touches a document a few times, not a
-field at a time.
+    fixed header | signature | id | tokens | payload length (4), payload | batch number (2)
+
+The top bit of ``n_tokens`` says that a payload follows. The next bit says that the record ends
+with the upper 16 of the 48 bits of the batch's number. At 50 batches a second they are needed
+after 2.7 years; until then they take no space. The changelog's document record carries the same
+bytes. So these functions use no database.
+
+A bucket is its ordinals, 5 bytes each. A bucket that was full once ends with a 4-byte count of the
+later documents, which went to a longer key or page. The length modulo 5 shows the count: a bucket
+that lists 3 and 7 and counts 2 more has 5 + 5 + 4 bytes. Only a bucket with a count may be empty,
+when all its documents have been forgotten.
+
+Whole columns are packed and unpacked at once, not field by field, because Python is slow per field.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from streamfilter.index.protocol import Additions, Documents
 from streamfilter.similarity.columns import I64, U8, U32, Contents, Flags, Samples
 
 FORMAT = 2
-"""Version of everything an index keeps on disk and in the changelog."""
+"""Version of all that an index stores on disk and in the changelog."""
 
 ORDINAL_BYTES = 5  # a trillion documents; 8 bytes would cost 50 B a document more
 OVERFLOW_BYTES = 4
@@ -39,13 +42,13 @@ BUCKET_CAP_MAX = 255  # `Buckets.counts` is a column of bytes
 SECONDS_MAX = 0xFFFF_FFFF
 
 PAYLOAD = 0x8000
-"""Bit of ``n_tokens``: a payload follows the tokens. Documents that are texts have none."""
+"""Bit of ``n_tokens``: a payload follows the tokens. Plain texts have no payload."""
 LATE = 0x4000
 """Bit of ``n_tokens``: the batch's number is above 32 bits, and the record ends with the rest."""
 LATE_BYTES = 2
 
 _EARLY = 0xFFFF_FFFF
-"""The bits of a batch's number that stand in the fixed part."""
+"""The bits of a batch's number that are stored in the fixed part."""
 _LIMITS = {
     "batch": (1 << 32 + 8 * LATE_BYTES) - 1,
     "partition": 0xFFFF,
@@ -73,16 +76,16 @@ def _layout(slots: int) -> np.dtype[np.void]:
 
 
 def whole_seconds(milliseconds: I64) -> NDArray[np.int64]:
-    """Return what is stored of a timestamp: 0 for none, else 1 + its seconds.
+    """Return the stored form of timestamps: 0 for none, else 1 + the seconds.
 
-    A clock gone mad (a producer that sends microseconds) must not stop the service over a
-    column no verdict depends on: what does not fit in 32 bits becomes the largest that does.
+    A larger value than 32 bits hold is stored as the largest that fits. A wrong clock, such as a
+    producer that sends microseconds, must not stop the service: no verdict depends on this column.
     """
     return np.where(milliseconds < 0, 0, np.minimum(milliseconds // 1_000 + 1, SECONDS_MAX))
 
 
 def recorded(additions: Additions) -> Additions:
-    """Return *additions* with their documents' records: encoded once, for a changelog and here."""
+    """Return *additions* with their documents' records, encoded once for changelog and index."""
     return replace(additions, records=encode_documents(additions.documents))
 
 
@@ -191,7 +194,7 @@ def decode_documents(ordinals: I64, values: Sequence[bytes], slots: int) -> Docu
 def _without_late(
     values: Sequence[bytes], batches: I64, late: Flags, width: int
 ) -> tuple[list[bytes], I64]:
-    """Return the records without the rest of their batches' numbers, and the whole numbers."""
+    """Return the records without the upper bits of the batch numbers, and the whole numbers."""
     bare, whole = list(values), batches.copy()
     for i in np.flatnonzero(late).tolist():
         bare[i], rest = values[i][:-LATE_BYTES], values[i][-LATE_BYTES:]
@@ -204,7 +207,7 @@ def _without_late(
 def _without_payloads(
     values: Sequence[bytes], ends: list[int], fixed: NDArray[np.void]
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return the records up to their *ends*, and the payloads behind."""
+    """Return the records up to their *ends*, and the payloads behind the ends."""
     if not (fixed["n_tokens"] & PAYLOAD).all():
         raise FormatError("some documents have a payload and others have none")
     payloads = [value[end + 4 :] for value, end in zip(values, ends, strict=True)]
@@ -244,11 +247,11 @@ class Lists:
     counts: I64
     ordinals: I64
     overflows: I64
-    """How many ordinals came when the bucket was already full."""
+    """How many ordinals each bucket did not take, because it was full."""
 
 
 def encode_buckets(lists: Lists) -> list[bytes]:
-    """Return each bucket's value; no bucket may be empty but one that has turned others away.
+    """Return each bucket's value. Only a bucket with an overflow count may be empty.
 
     Raises:
         FormatError: an ordinal does not fit in 5 bytes.
@@ -263,7 +266,7 @@ def encode_buckets(lists: Lists) -> list[bytes]:
     if len(packed):
         at = np.minimum(firsts, len(packed) - 1)
         values = packed.view(f"V{ORDINAL_BYTES}").ravel()[at].tolist()
-    # Nearly all buckets list one document: only the others are cut out one by one.
+    # Nearly all buckets list one document, so only the others are cut out one by one.
     several = np.flatnonzero(lists.counts != 1)
     data = packed.tobytes() if several.size else b""
     cuts = ((ORDINAL_BYTES * column[several]).tolist() for column in (firsts, ends))

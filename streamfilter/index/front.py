@@ -1,16 +1,22 @@
 """The front: a Bloom filter in RAM that answers "this key was never written" for whole arrays.
 
-A key has eight bits, two in each of four neighbouring 64-bit words. Its upper half chooses the
-words, and its product with an odd number the bits: what chose the words says nothing of them, and
-keys are keyed hashes already. Most unwritten keys fail at the first word, so a question costs one
-look at memory. 32 bits a key let .003 % of the unwritten keys through to RocksDB, 18 bits .08 %,
-12 bits .5 %. What passes costs a read there, a hundred times what the front takes.
+A key sets eight bits, two in each of four neighbouring 64-bit words. Its upper half chooses the
+words; its product with an odd number chooses the bits, independently. Keys are keyed hashes
+already. Most unwritten keys fail at the first word, so a check costs one memory access.
 
-The filter grows in layers, each fifteen times all before it, so that a small index has a small
-one and nothing is ever hashed again. A layer takes one key for 32 bits; the last that the bound
-allows takes all that follow. It lets ever more unwritten keys pass, and never is a written one
-called absent. With 17 keys a document, 192 MiB are 40 bytes for each of 5 million documents (.09 %
-pass) and 27 for each of 7.5 million (.5 %).
+| bits per key | share of the unwritten keys that pass |
+|--------------|---------------------------------------|
+| 32           | .003 %                                |
+| 18           | .08 %                                 |
+| 12           | .5 %                                  |
+
+A key that passes is read from RocksDB, which takes a hundred times as long as the front.
+
+The filter grows in layers, so that a small index has a small filter and no key is hashed again.
+Each layer has fifteen times the size of all layers before it, and takes one key per 32 bits. The
+last layer that the bound allows takes all further keys: more and more unwritten keys pass then. A
+written key is never called absent. With 17 keys a document, 192 MiB are 40 bytes for each of 5
+million documents (.09 % pass), or 27 bytes for each of 7.5 million (.5 %).
 """
 
 from __future__ import annotations
@@ -26,20 +32,20 @@ from streamfilter.similarity.columns import U64, Flags
 WORDS = 4
 WORD_BYTES = 8
 BLOCK_BYTES = WORDS * WORD_BYTES  # within one line of the processor's cache
-BITS_OF_WORD = 2  # two words of three bits let three times as many pass, eight of one a third less
+BITS_OF_WORD = 2  # two words of three bits pass three times as many, eight of one a third less
 BITS_PER_KEY = 32
 SMALLEST_BYTES = 2 << 20  # 30,000 documents
 GROWTH = 15  # the layers of the default 192 MiB: 2, 30, 160
 
 HOPELESS = 2_000
-"""Keys of a block of 256 bits, at which none of them is left."""
+"""Keys in a block of 256 bits at which practically all of its bits are set."""
 
 _HALF = np.uint64(32)
 _SIX_BITS = np.uint64(63)
 _ONE = np.uint64(1)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio, odd (Knuth, vol. 3, 6.4)
 _LOWEST = 64 - 6 * WORDS * BITS_OF_WORD
-"""The bits of a product below this one are the least mixed, and not used."""
+"""The bits of a product below this one are mixed least, and are not used."""
 
 
 @dataclass(slots=True)
@@ -47,9 +53,9 @@ class Layer:
     """One filter of fixed size."""
 
     words: U64
-    """The words of a block stand side by side."""
+    """The words of a block are neighbours."""
     keys: int = 0
-    """How many distinct keys it took (nearly: a key that seemed to be there is not counted)."""
+    """About how many distinct keys were added: a key that seemed to be present is not counted."""
 
     @classmethod
     def of_bytes(cls, size: int) -> Layer:
@@ -58,19 +64,19 @@ class Layer:
 
     @property
     def full(self) -> bool:
-        """Return whether further keys would better go to another layer."""
+        """Return whether further keys should go to another layer."""
         return self.keys * BITS_PER_KEY >= self.words.nbytes * 8
 
     @property
     def pass_rate(self) -> float:
-        """Return the expected share of unwritten keys that it does not recognise as such."""
+        """Return the expected share of unwritten keys that pass this layer."""
         return _pass_rate(self.words.nbytes, self.keys)
 
     def holding(self, spread: U64, halves: U64, masks: U64) -> NDArray[np.intp]:
-        """Return the places of those keys that were perhaps added.
+        """Return the places of the keys that were perhaps added.
 
-        All layers get the same: *spread*, the upper *halves* of the keys and the *masks* of the
-        first word.
+        The arguments are the same for all layers: *spread* are the products of the keys, *halves*
+        their upper halves, and *masks* their bits of the first word.
         """
         blocks = self._blocks(halves)
         passed = np.flatnonzero((self.words.take(blocks) & masks) == masks)
@@ -82,7 +88,7 @@ class Layer:
     def add(self, keys: U64) -> None:
         """Add *keys*, rising."""
         blocks, spread = self._blocks(keys >> _HALF), keys * _SPREAD
-        # Rising keys have rising places: what shares a block is next to each other.
+        # Rising keys have rising blocks: keys of one block are next to each other.
         heads = np.flatnonzero(np.diff(blocks, prepend=-1))
         first = blocks[heads]
         for word in range(WORDS):
@@ -90,7 +96,7 @@ class Layer:
         self.keys += len(keys)
 
     def _blocks(self, halves: U64) -> NDArray[np.int64]:
-        """Return where the blocks of keys begin: in the order of the *halves*, spread evenly."""
+        """Return where the keys' blocks begin: evenly spread, in the order of the *halves*."""
         chosen = (halves * np.uint64(len(self.words) // WORDS)) >> _HALF
         return (chosen * np.uint64(WORDS)).view(np.int64)
 
@@ -100,12 +106,12 @@ def _log_factorials(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 class Front:
-    """What was perhaps written, within *bytes_max* bytes; 0 bytes: everything, perhaps."""
+    """The set of perhaps written keys, in *bytes_max* bytes; with 0 bytes every key passes."""
 
     def __init__(
         self, bytes_max: int, *, keys_expected: int = 0, layers: list[Layer] | None = None
     ) -> None:
-        """Go on with *layers*, or start empty, in one layer if *keys_expected* come at once."""
+        """Continue with *layers*, or start empty with one layer for *keys_expected* keys."""
         self._bytes_max = bytes_max
         self.layers: list[Layer] = layers or []
         if not layers:
@@ -155,9 +161,9 @@ class Front:
 
 
 def expected_pass_rate(bytes_max: int, keys: int) -> float:
-    """Return the share of unwritten keys that a front of *bytes_max* lets pass once it has *keys*.
+    """Return the share of unwritten keys that pass a front of *bytes_max* bytes with *keys* keys.
 
-    It grew one by one: a key that it took for known leaves no bits, and is counted all the same.
+    The keys were added one by one. A key that seemed present sets no bits, but is counted here.
     """
     used, passing = 0, 1.0
     while size := _next_bytes(used, bytes_max):
@@ -171,7 +177,7 @@ def expected_pass_rate(bytes_max: int, keys: int) -> float:
 def _next_bytes(used: int, bytes_max: int, wanted: int = 0) -> int:
     """Return the size of the next layer, at least *wanted* as far as the bound allows; 0: none."""
     size, left = max(wanted, SMALLEST_BYTES, GROWTH * used), bytes_max - used
-    # Each layer costs a look: no small one at the end.
+    # Each layer costs a memory access, so the last one must not be small.
     size = size if left - size >= size else left
     return size if size >= BLOCK_BYTES else 0
 
@@ -181,7 +187,7 @@ def _pass_rate(size: int, keys: int) -> float:
     load = BLOCK_BYTES * keys / size
     if load > HOPELESS:
         return 1.0
-    # Keys of a block are Poisson: average over the blocks how likely all bits are taken.
+    # Keys per block are Poisson distributed: average the probability that all bits are set.
     counts = np.arange(int(load + 12 * load**0.5) + 16)
     logs = counts * np.log(max(load, 1e-300)) - load - _log_factorials(counts)
     taken = 1 - (1 - 1 / 64) ** (counts * BITS_OF_WORD)

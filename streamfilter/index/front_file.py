@@ -1,9 +1,10 @@
-"""The front between two runs: a file in the database's directory while nobody has it open.
+"""The front between two runs: a file in the database's directory while it is closed.
 
     magic, stamp of the database's last write, sum of the rest, layers, keys and words of each
 
-It is read and deleted at opening, so a crash leaves none; one whose stamp is not the database's,
-or whose sum is wrong, is as good as none. What is not in the file can be read from the database.
+The file is read and deleted at opening, so there is none after a crash. A file with another stamp
+than the database's, or with a wrong sum, is ignored. The front can always be made again from the
+keys in the database.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import xxhash
 
 from streamfilter.index.front import WORD_BYTES, Layer
 
-FILE_NAME = "streamfilter-front"  # RocksDB leaves names alone that it does not know
+FILE_NAME = "streamfilter-front"  # RocksDB does not touch files with unknown names
 LAYERS_MAX = 16
 
 _HEAD = struct.Struct("<8sQQQ")
@@ -32,9 +33,9 @@ def file_of(directory: Path, window: int) -> Path:
 
 
 def save(path: Path, layers: list[Layer], *, stamp: int) -> None:
-    """Write *layers* to *path* as of the database's write number *stamp*; without space, nothing.
+    """Write *layers* to *path* for the database's write number *stamp*; if that fails, no file.
 
-    No wait for the disk: what a power cut tears is told by the sum.
+    It does not wait for the disk: the sum detects a file that a power cut has torn.
     """
     sizes = b"".join(_LAYER.pack(layer.keys, len(layer.words)) for layer in layers)
     head = _HEAD.pack(_MAGIC, stamp, _sum(stamp, sizes, layers), len(layers))
@@ -51,10 +52,10 @@ def save(path: Path, layers: list[Layer], *, stamp: int) -> None:
 
 
 def take(path: Path, *, stamp: int, bytes_max: int) -> list[Layer] | None:
-    """Return the layers in *path* if they go with write number *stamp*, and delete the file.
+    """Return the layers in *path* if they belong to write number *stamp*, and delete the file.
 
-    The deletion is on disk before this returns: were the file to come back after a power cut, it
-    could meet other writes of the same numbers, and call absent what these have written.
+    The deletion is on disk before this returns. If the file came back after a power cut, other
+    writes could have the same numbers by then, and their keys would be called absent.
 
     Raises:
         OSError: the file is there and cannot be read or deleted.
@@ -93,8 +94,8 @@ def _read(path: Path, stamp: int, bytes_max: int) -> list[Layer] | None:
 
 
 def _sum(stamp: int, sizes: bytes, layers: list[Layer]) -> int:
-    # 64 bits against what tears by itself, over 128 MiB: XXH3 reads them at memory's speed. A
-    # torn front that passed would call keys absent that are there, and duplicates unique.
+    # 64 bits against accidental damage of over 128 MiB; XXH3 reads them at memory speed. A torn
+    # front that was accepted would call existing keys absent, and duplicates unique.
     total = xxhash.xxh3_64(sizes, seed=stamp)
     for layer in layers:
         total.update(layer.words.astype("<u8", copy=False).data)

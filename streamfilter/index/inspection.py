@@ -1,4 +1,4 @@
-"""Is an index whole? All of it is read, with its checksums, and held against itself.
+"""Check of a whole index: all of it is read, with its checksums, and checked for consistency.
 
 | what                  | must hold                                                             |
 |-----------------------|-----------------------------------------------------------------------|
@@ -11,8 +11,8 @@
 | a bucket              | can be read, rises, keeps its cap, lists only documents of its window |
 | batches and spans     | can be read, and are below the next batch                             |
 
-Whether it is the *latest* state only the changelog knows: a lost end of the log leaves an older
-index that is whole, and its changelog offset tells how old.
+The check cannot show whether the state is the *latest*: only the changelog can. If the end of the
+log was lost, the index is older but consistent. Its changelog offset shows how old it is.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from streamfilter.index.viewing import IndexView
 from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
 
 PROBLEMS_MAX = 20
-"""Of each kind that are told; the rest is counted."""
+"""Problems that are listed at most; further ones are dropped."""
 CHUNK = 20_000
 
 
 @dataclass(slots=True)
 class Inspection:
-    """What was found in one index."""
+    """The result of the check of one index."""
 
     progress: Progress
     documents: int = 0
@@ -63,12 +63,12 @@ class Inspection:
 def inspect(
     view: IndexView, keys_of: KeysOf, *, advanced: Callable[[int], None] = lambda _: None
 ) -> Inspection:
-    """Read all of *view* and return what is wrong with it; raises nothing about the data.
+    """Read all of *view* and return its problems. Damaged data raises no exception.
 
     Args:
         view: the index.
-        keys_of: makes a document's keys of its signature.
-        advanced: hears how many documents were read since it was last called.
+        keys_of: computes documents' keys from their signatures.
+        advanced: called with the number of documents read since the last call.
     """
     found = Inspection(view.progress, advanced=advanced)
     remembered = 0
@@ -87,7 +87,7 @@ def inspect(
 def _window(
     view: IndexView, tables: WindowTables, end: int, found: Inspection, keys_of: KeysOf
 ) -> int:
-    """Inspect one window, of the ordinals below *end*; return how many are remembered of it."""
+    """Check one window, of ordinals below *end*; return how many documents are remembered."""
     first, names, remembered = tables.window.first_ordinal, tables.families, 0
     stored = _Stored(first, np.zeros(max(end - first, 0), np.bool_))
     with _noted(found, "documents"):
@@ -115,7 +115,7 @@ def _window(
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """Which ordinals of a window there are documents of."""
+    """The ordinals of a window that have a stored document."""
 
     first: int
     there: Flags
@@ -127,7 +127,7 @@ class _Stored:
 
 @contextmanager
 def _noted(found: Inspection, what: str) -> Iterator[None]:
-    """Turn what cannot be read inside the block into a problem of *what*."""
+    """Turn a read error inside the block into a problem of *what*."""
     try:
         yield
     except (IndexDamaged, FormatError) as error:
@@ -173,7 +173,7 @@ def _listed(
     for rows, ordinals in pages:
         left[rows[ordinals == documents.ordinals[rows]]] = False
     whole[:] = ~left
-    # A collection has other keys beside those of the bands: only a filter's index is held to these.
+    # A collection has other keys beside those of the bands, so only a filter's index is checked.
     if view.progress.changelog_offset < 0:
         return
     missing = present & ~(listed | excused).reshape(keys.shape)
@@ -195,7 +195,7 @@ def _named(view: IndexView, tables: WindowTables, documents: Documents, found: I
 def _note_listed(
     listed: Flags, cells: I64, ordinals: I64, documents: Documents, columns: int
 ) -> None:
-    """Flag the cells in which a document was met by itself."""
+    """Flag the cells whose bucket lists the document itself."""
     listed[cells[ordinals == documents.ordinals[cells // columns]]] = True
 
 

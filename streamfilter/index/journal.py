@@ -1,8 +1,8 @@
-"""Bytes for how far an index has come: its progress, and a mark for every judged batch.
+"""The bytes of an index's progress, and of the mark of every judged batch.
 
-A mark is stored twice over: whole, under its number; and per span, under (partition, start),
-so that "which batch judged this offset?" is one step back from a seek. Numbers are big-endian
-in keys (bytes then sort as numbers do) and little-endian in values, as everywhere.
+A mark is stored twice: whole, under its number, and for each span, under (partition, start). So
+"which batch judged this offset?" is one step back from a seek. Numbers are big-endian in keys, so
+that bytes sort like numbers, and little-endian in values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REACH = struct.Struct("<QI")
 """Behind the positions: the horizon and the number of windows, of an index that forgets."""
 _WINDOW = struct.Struct("<QQQQ")
 _HELD = struct.Struct("<Q")
-"""Behind the windows, for each: its documents. Those who stored windows first did not say it."""
+"""Behind the windows: the documents of each. The first versions with windows did not store it."""
 
 
 def fact_key(name: str) -> bytes:
@@ -44,19 +44,19 @@ def fact_key(name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class StoredProgress:
-    """Progress, and what else is cheaper to remember than to count."""
+    """Progress, and numbers that are cheaper to store than to count."""
 
     progress: Progress = field(default_factory=Progress)
     documents: int = 0
-    """Those that are remembered."""
+    """Documents that are remembered."""
     windows: tuple[Window, ...] = (EVER,)
     held: tuple[int, ...] = (0,)
-    """How many documents each window holds, with those that the horizon has passed: what a horizon
-    that jumps leaves behind is then known by the window. Empty: it was not stored."""
+    """How many documents each window holds, including those that the horizon has passed. If the
+    horizon jumps over windows, they need not be counted then. Empty: it was not stored."""
 
 
 class HasStoredProgress:
-    """What stands somewhere in the changelog: an index, or a view of one."""
+    """An object with a stored position in the changelog: an index, or a view of one."""
 
     _standing: StoredProgress
 
@@ -67,7 +67,7 @@ class HasStoredProgress:
 
     @property
     def progress(self) -> Progress:
-        """Return how far the index has come, as last written; of a view: had come."""
+        """Return the index's position as last written; of a view: at its opening."""
         return self._standing.progress
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class HasStoredProgress:
 
 
 def _packed(layout: struct.Struct, *values: int) -> bytes:
-    """Return *values* packed; a number that does not fit is the caller's mistake, said as such."""
+    """Return *values* packed; a number that does not fit is reported as a `FormatError`."""
     try:
         return layout.pack(*values)
     except struct.error as error:
@@ -86,7 +86,7 @@ def _packed(layout: struct.Struct, *values: int) -> bytes:
 def encode_standing(standing: StoredProgress) -> bytes:
     """Return the bytes of *standing*: positions in rising order of their partition.
 
-    What forgets nothing has the bytes that it had before there were windows.
+    An index that forgets nothing has the same bytes as before there were windows.
     """
     progress = standing.progress
     positions = sorted((progress.positions or {}).items())
@@ -110,7 +110,7 @@ def encode_standing(standing: StoredProgress) -> bytes:
 
 
 def decode_standing(data: bytes) -> StoredProgress:
-    """Return what `encode_standing` wrote.
+    """Return the progress that `encode_standing` wrote.
 
     Raises:
         FormatError: *data* is anything else.
@@ -140,9 +140,9 @@ def decode_standing(data: bytes) -> StoredProgress:
 
 
 def _decoded_reach(data: bytes, documents: int) -> tuple[int, tuple[Window, ...], tuple[int, ...]]:
-    """Return the horizon, the windows and what each holds of *documents* and of what has passed.
+    """Return the horizon, the windows and how many documents each window holds.
 
-    Of an index that forgets nothing they are not stored.
+    An index that forgets nothing does not store them: then its one window holds *documents*.
     """
     if not data:
         return 0, (EVER,), (documents,)
@@ -191,8 +191,8 @@ def decode_mark(number: int, data: bytes) -> BatchMark:
 def span_entries(mark: BatchMark) -> list[tuple[bytes, bytes]]:
     """Return the entries that lead from an offset to *mark*.
 
-    An empty span covers nothing and has the same start as the next batch's span: storing it
-    would put one in the place of the other when a restore applies the first again.
+    Empty spans are not stored. An empty span has the same start as the next batch's span, and would
+    replace it when a restore applies the earlier batch again.
     """
     return [
         (

@@ -1,9 +1,8 @@
-"""Listing: which buckets a write changes, the shortest keys first, then one step longer each time.
+"""Listing: the buckets that a write changes, the shortest keys first, then one step longer each.
 
-Documents join the buckets of their keys, and go on to a longer key where a bucket is full.
-Documents that are forgotten leave the one bucket of each key that lists them, in the same write
-in which others may join it. What a bucket has turned away it goes on counting, so that those who
-look for it go on looking under the longer key.
+New documents join the buckets of their keys. Where a bucket is full, they continue with a longer
+key. Forgotten documents leave the bucket that lists them; in the same write others may join it.
+The overflow count of a bucket never falls, so that readers still look under the longer key.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ APPLY_KEYS_MAX = 1 << 24
 
 @dataclass(slots=True)
 class _Keys:
-    """Some documents, and those of their keys that are still under way to a bucket."""
+    """Some documents, and their keys that have not reached a bucket yet."""
 
     ordinals: I64
     """(n,) of the documents."""
@@ -35,9 +34,9 @@ class _Keys:
     bands: int
     """The first so many columns go on to longer keys."""
     cells: I64
-    """(m,) row * columns + column of the keys under way."""
+    """(m,) row * columns + column of these keys."""
     trail: U64
-    """(m,) the keys, as long as they are by now."""
+    """(m,) the keys, in their present length."""
 
     @classmethod
     def of(cls, ordinals: I64, signatures: U8, keys: U64, present: Flags, always: int) -> _Keys:
@@ -58,14 +57,14 @@ class _Keys:
 
     @property
     def whole(self) -> Flags:
-        """Return which keys are of no band: their buckets go on in pages."""
+        """Return which keys are of no band: their buckets continue in pages."""
         whole: Flags = self.cells % self.columns >= self.bands
         return whole
 
     def go_on(self, which: Flags, depth: int) -> I64:
-        """Lengthen the keys in *which* to *depth* steps; return the cells of those that cannot.
+        """Lengthen the keys in *which* to *depth* steps; return the cells where that is impossible.
 
-        Those of whole texts go to pages, and leave.
+        Keys of whole texts are removed here: they continue in pages.
         """
         cells, trail, whole = self.cells[which], self.trail[which], self.whole[which]
         ends = whole | (depth > DEPTH)
@@ -79,14 +78,14 @@ class _Keys:
 
 @dataclass(slots=True)
 class _Count:
-    """What became of the keys of one write."""
+    """Counts of the keys of one write."""
 
     longer: int = 0
     nowhere: list[I64] = field(default_factory=list)
     """Cells of the keys under which a document is not listed at any length."""
 
     def applied(self, joining: _Keys, signed: Flags) -> Applied:
-        """Return it as counts."""
+        """Return the counts as `Applied`."""
         cells = np.concatenate([*self.nowhere, np.zeros(0, np.int64)]).astype(np.int64)
         in_band = cells[cells % joining.columns < joining.bands] // joining.columns
         listed = joining.bands - np.bincount(in_band, minlength=len(signed))
@@ -118,9 +117,9 @@ def listed(
         additions: Documents that are not stored yet.
         removals: Documents that leave.
         first_lists: Reads the buckets of the shortest keys.
-        lists_of: Reads those of longer keys.
-        about_to_write: Hears of distinct, rising keys before they are written.
-        cap: Of the shortest keys.
+        lists_of: Reads the buckets of longer keys.
+        about_to_write: Called with distinct, rising keys before they are written.
+        cap: The cap of the shortest keys' buckets.
 
     Raises:
         ValueError: there are too many keys; nothing was put.
@@ -134,7 +133,7 @@ def listed(
         grouped = Grouped.of(np.concatenate((leaving.trail, joining.trail)))
         names = grouped.key_bytes()
         old = (lists_of if depth else first_lists)(grouped, names)
-        about_to_write(grouped.keys)  # before it is: should the write fail, no harm is done
+        about_to_write(grouped.keys)  # harmless if the write fails later
         gone, coming = np.split(grouped.inverse, [len(leaving.cells)])
         closed = np.concatenate((leaving.whole, joining.whole))[grouped.first] & (old.overflows > 0)
         rest, held = without(old, gone, leaving.owners)

@@ -1,13 +1,13 @@
-"""Gaps between the logs: RocksDB replays what it finds, and passes over a log that is gone.
+"""Gaps between the write-ahead logs (WAL): RocksDB silently skips a log that is missing.
 
-A database has several logs at a time, for each family is flushed on its own. If one of them was
-deleted, or emptied by a power cut, RocksDB (below version 10, which can look for holes) replays
-those behind it without a word: the newest progress, with documents or buckets missing before it.
-Every write of ours carries its number, so the numbers are asked for: from the first that some
-family needs to the last, none may be missing.
+A database has several logs at a time, because each family is flushed on its own. A log may be
+deleted, or emptied by a power cut. RocksDB below version 10, which can look for gaps, then replays
+the later logs without an error. The result is the newest progress, with documents or buckets
+missing before it. Each of our writes has a number. So the numbers are checked: from the first
+write that a family needs to the last one, none may be missing.
 
-What is torn *inside* of a log is no gap: RocksDB stops there by itself, and what comes of it is
-an older index, or damage that it names.
+A log that is torn *inside* is no gap. RocksDB stops there, and the result is an older index, or
+an error that it reports.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ FULL, FIRST, LAST = 1, 2, 4
 BATCH_HEAD = 12
 """Bytes before the entries of a write: its sequence number and their count."""
 NEEDED_BYTES = 48
-"""Of a record: its first entry, the stamp, is within them."""
+"""The first bytes of a record, which contain its first entry, the stamp."""
 _LITTLE = Memory(cache_bytes=MIB, memtable_bytes=MIB, front_bytes=0)
 
 
 def refuse_gaps(path: Path) -> None:
-    """Return if the logs of a closed database lack nothing that it needs. Nothing is changed.
+    """Check that the logs of a closed database have all writes that it needs. Changes nothing.
 
     Raises:
-        IndexDamaged: writes are missing, and RocksDB would not tell.
+        IndexDamaged: writes are missing, which RocksDB would not report.
     """
     with file_errors(path):
         logs = sorted(path.glob("*.log"), key=lambda log: int(log.stem))
@@ -54,10 +54,10 @@ def refuse_gaps(path: Path) -> None:
 
 
 def _flushed(path: Path) -> int:
-    """Return the last write that all families have in their tables: a look without any log.
+    """Return the last write that all families have in their tables, read without any log.
 
-    All families of the windows that the tables speak of: another window may have begun since, with
-    nothing in its tables yet, or one of these may be gone for good.
+    Only families of the windows in the tables' own progress count, as far as they exist. A newer
+    window may have nothing in its tables yet, and an old window may be dropped already.
     """
     tuning = tuned(_LITTLE, create=False)
     tuning.database.set_wal_dir(str(path.parent))  # there are none in it
@@ -77,7 +77,7 @@ def _flushed(path: Path) -> int:
 
 
 def _replayed(logs: list[Path]) -> Iterator[tuple[int, str]]:
-    """Yield each write's number and the name of its log, as far as RocksDB reads."""
+    """Yield each write's number and the name of its log, up to where RocksDB stops."""
     for log in logs:
         for number in written(log.read_bytes()):
             if number is None:
@@ -86,7 +86,7 @@ def _replayed(logs: list[Path]) -> Iterator[tuple[int, str]]:
 
 
 def written(data: bytes) -> Iterator[int | None]:
-    """Yield the number of each write in a log; None, and the end, where it is torn."""
+    """Yield the number of each write in a log; where the log is torn, yield None and end."""
     record: bytes | None = None
     for kind, piece in _fragments(data):
         if kind is None or (kind in (FULL, FIRST)) != (record is None):
@@ -102,16 +102,16 @@ def written(data: bytes) -> Iterator[int | None]:
 
 
 def _fragments(data: bytes) -> Iterator[tuple[int | None, bytes]]:
-    """Yield (type, first bytes) of each fragment; type None, and the end, where there is none."""
+    """Yield (type, first bytes) of each fragment; at a broken one, yield type None and end."""
     at = 0
     while at + FRAGMENT_HEAD <= len(data):
         left = BLOCK_BYTES - at % BLOCK_BYTES
         if left < FRAGMENT_HEAD:
-            at += left  # what fills a block up
+            at += left  # padding at the end of a block
             continue
         length, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
         if kind == length == 0:
-            return  # space that was set aside, or what never reached the disk
+            return  # preallocated space, or data that never reached the disk
         begin, end = at + FRAGMENT_HEAD, at + FRAGMENT_HEAD + length
         if not FULL <= kind <= LAST or end > len(data) or end - at > left:
             yield None, b""
@@ -121,7 +121,7 @@ def _fragments(data: bytes) -> Iterator[tuple[int | None, bytes]]:
 
 
 def _number(record: bytes) -> int | None:
-    """Return the number of a write; None of the empty ones that RocksDB makes for itself."""
+    """Return the number of a write; None for the empty writes that RocksDB makes itself."""
     entry = bytes([len(STAMP)]) + STAMP + b"\x08"
     at = record.find(entry, BATCH_HEAD)
     begin = at + len(entry)

@@ -1,8 +1,8 @@
-"""``backup.json``: which indexes and files a backup holds. It may come from anywhere.
+"""``backup.json``: which indexes and files a backup holds. It is not trusted.
 
-A restore writes files under the names that stand here, so a name is one that a backup has: of an
-index "index" or "partition-7", of a file a single component. Everything is checked before anything
-is written.
+A restore writes files under the names in this file. So an index must be called "index" or like
+"partition-7", and a file name must be a single component. Everything is checked before anything is
+written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONTENTS_BYTES_MAX = 64 * MIB
 _INDEX_NAME = re.compile(r"index|partition-(0|[1-9][0-9]{0,9})", re.ASCII)
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _NOT_OURS = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
-"""What fields of another shape raise: JSON's 1e999 is infinite."""
+"""Errors that fields of another shape raise (OverflowError: JSON's 1e999 is infinite)."""
 _SUM = re.compile(r"[0-9a-f]{128}", re.ASCII)
 
 
@@ -83,7 +83,7 @@ def _fields(copied: Copied) -> dict[str, Any]:
 
 
 def contents(backup: Path) -> list[Copied]:
-    """Return what the backup in the directory *backup* holds, every file of it being there.
+    """Return the contents of the backup in the directory *backup*, whose files all exist.
 
     Raises:
         IndexFault: it is no backup, not a whole one, or names what no backup contains.

@@ -1,7 +1,7 @@
-"""The index as plain dictionaries: what RocksDB's is judged by, and all that a test needs.
+"""The index as plain dictionaries: the reference for the RocksDB index, and the index of tests.
 
-Nothing here is clever on purpose. It keeps the same promises as `rocks.RocksIndex`, to the
-byte of `dump`, and no more of them: it is gone with the process.
+The code is simple on purpose. Its `dump` is byte for byte that of `rocks.RocksIndex`. It does not
+survive the process.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class MemoryIndex(HasStoredProgress):
 
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing."""
-        # Encoded first: what cannot be stored raises before anything has changed.
+        # Encode first: data that cannot be stored raises before anything has changed.
         values = encode_documents(changes.additions.documents) if changes.additions else []
         alive = after(self.windows, self.progress, changes)
         encode_standing(StoredProgress(changes.progress, len(self), alive))
@@ -145,7 +145,7 @@ class MemoryIndex(HasStoredProgress):
     def _add(
         self, alive: Windows, additions: Additions | None, values: list[bytes]
     ) -> tuple[Applied, int]:
-        """Add documents; return what became of them, and how many the horizon had passed before."""
+        """Add documents; return the counts, and how many lie before the present horizon."""
         counts, late = Counter[str](), 0
         if additions is None:
             return Applied(), late
@@ -304,9 +304,9 @@ class _Part:
         )
 
     def _list(self, trail: Iterator[int], ordinal: int, away: set[int]) -> int | None:
-        """Add *ordinal* to the first bucket of *trail* that has room; return how far down.
+        """Add *ordinal* to the first bucket of *trail* that has room; return that key's depth.
 
-        *away* are the buckets that have turned this document away, each of which counts it once.
+        *away* are the full buckets that have counted this document: each counts it only once.
         """
         for depth, key in enumerate(trail):
             bucket = self._buckets.setdefault(key, [])

@@ -22,7 +22,7 @@ _PAGE_BITS = 32
 
 ReadLists = Callable[[Grouped, Sequence[bytes]], Lists]
 Members = tuple[NDArray[np.intp], I64]
-"""(m,) of which bucket, and (m,) ordinals."""
+"""(m,) the number of the bucket, and (m,) ordinals."""
 
 
 def put_pages(
@@ -47,10 +47,10 @@ def put_pages(
         joining: Documents that a bucket turns away.
         leaving: Documents that are in no bucket, of buckets that have turned documents away.
         lists_of: Reads lists.
-        about_to_write: Hears of distinct, rising keys before they are written.
-        cap: Of the first buckets.
+        about_to_write: Called with distinct, rising keys before they are written.
+        cap: The cap of the first buckets.
     """
-    # A document has one place in a page, also if two of its keys are the same.
+    # A document has one place in a page, even if two of its keys are the same.
     bits = np.uint64(_ORDINAL_BITS)
     tagged = distinct(joining[0].astype(np.uint64) << bits | joining[1].astype(np.uint64))
     groups = (tagged >> bits).astype(np.int64)
@@ -85,9 +85,12 @@ def _pages_of(groups: NDArray[np.intp], turned_away: I64, cap: int) -> I64:
 def without(
     old: Lists, groups: NDArray[np.intp], gone: I64, *, owners: I64 | None = None
 ) -> tuple[Lists, Flags]:
-    """Return the buckets without ordinal ``gone[j]`` in ``groups[j]``, and for which j it was.
+    """Return the buckets without ordinal ``gone[j]`` in ``groups[j]``, and which j were there.
 
-    With *owners*, ``groups[j]`` names all buckets of one owner.
+    Bucket 0 lists 3 and 7, bucket 1 lists 5. Remove 7 from bucket 0, 9 and 5 from bucket 1: bucket
+    0 lists 3, bucket 1 is empty, and the flags are True False True.
+
+    With *owners*, ``groups[j]`` names an owner, and the ordinal leaves each bucket of that owner.
     """
     if not len(gone):
         return old, np.zeros(0, np.bool_)
@@ -103,7 +106,7 @@ def without(
 def put_buckets(
     entries: Entries, bands: str, names: Sequence[bytes], old: Lists, lists: Lists
 ) -> None:
-    """Put what is left, delete what was there and is empty now, and leave the rest alone."""
+    """Put the buckets that are not empty, and delete those that have become empty."""
     left = (lists.counts > 0) | (lists.overflows > 0)
     if left.all():
         entries.put(bands, names, encode_buckets(lists))

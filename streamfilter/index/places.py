@@ -1,4 +1,4 @@
-"""Which index directories a state directory holds, whoever wrote it.
+"""The index directories of a state directory.
 
 `filter --state DIR` keeps one in ``DIR/index``; the service and a `Deduplicator` keep theirs in
 ``DIR`` itself, and with ``index.scope: partition`` in ``DIR/partition-N``.

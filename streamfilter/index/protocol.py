@@ -29,8 +29,8 @@ WINDOWS_MAX = 5
 FAINT_BELOW = 4
 """A document in fewer bands counts as faint: its near-duplicates may be missed.
 
-A copy of similarity .84 shares a key of at least one of 3 bands (of 6 slots each) with probability
-.73, and of at least one of 4 bands with probability .82.
+A copy of similarity .84 shares at least one of 3 bands (6 slots each) with probability .73. It
+shares at least one of 4 bands with probability .82.
 """
 
 

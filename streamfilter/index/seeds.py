@@ -1,9 +1,9 @@
-"""The secret seed from the operator's own file: the same file, the same keys, whichever verb.
+"""The secret seed from the operator's own file. The same file gives every command the same keys.
 
-Any file of at least 16 bytes will do; its BLAKE2b-128 is the seed, so that a hexadecimal text,
-a password manager's output and 32 random bytes serve alike. A link inside of the file's own
-directory is followed, for that is how Kubernetes mounts a secret; one that leads elsewhere is
-not: whoever may write there would choose the seed, or make us read what never ends.
+Any file of 16 bytes to 1 MiB can be used. The seed is its BLAKE2b-128, so that a hexadecimal text,
+a password manager's output and 32 random bytes all work. A symbolic link inside the file's own
+directory is followed, because Kubernetes mounts secrets that way. A link that leads out of it is
+refused: a user with write access there could choose the seed, or supply an endless file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamfilter.model import SEED_BYTES
 from streamfilter.stops import ConfigError, Problem
 
 MEASURING = bytes(SEED_BYTES)
-"""A seed for what only measures: that needs no secret, but the same answer every time."""
+"""The seed of measurements: they need no secret, but the same result every time."""
 
 FILE_BYTES_MIN, FILE_BYTES_MAX = 16, 1 << 20
 
@@ -27,7 +27,7 @@ def numbered(number: int) -> bytes:
 
 
 def seed_at(path: Path | None) -> bytes | None:
-    """Return the seed that `index.seed_file` gives, None without one: the index has its own.
+    """Return the seed from `index.seed_file`; None if it is not set: the index has its own seed.
 
     Raises:
         ConfigError: as `read_seed`.

@@ -1,7 +1,7 @@
-"""One window in the database, read: an index of its own documents, whoever asks.
+"""Reads of one window in the database, for the owner of the index and for a view.
 
-The owner asks behind a front, which spares it nearly all reads of keys that were never written; a
-view has none.
+The owner has a front, which saves nearly all reads of keys that were never written. A view has
+none.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 COUNTED_KEYS = 10_000
-"""Read at a time."""
+"""Keys that are read at a time."""
 
 ANY = 1 << 62
 """More documents than there are."""
 
 
 class WindowTables:
-    """What one window holds; *absence* is its front, None without one."""
+    """The tables of one window; *absence* is its front, None without one."""
 
     def __init__(self, store: Database, window: Window, *, absence: Absence | None = None) -> None:
         self._store, self.window, self.absence = store, window, absence
@@ -39,7 +39,7 @@ class WindowTables:
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
-        """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
+        """Return the buckets of *keys* (n, c); *signatures*: those of the longer keys too."""
         wanted = np.ones(keys.shape, np.bool_) if present is None else present
         if self.absence is not None:
             wanted = wanted & self.absence.may_hold(keys)
@@ -54,7 +54,7 @@ class WindowTables:
         return self.lists(grouped, grouped.key_bytes())
 
     def lists(self, grouped: Grouped, names: Sequence[bytes]) -> Lists:
-        """Read the buckets of all keys but those that surely have none."""
+        """Read the buckets of all keys, except of those that surely have none."""
         if self.absence is None:
             return decode_buckets(self._store.get(self.families.bands, list(names)))
         held = np.flatnonzero(self.absence.may_hold(grouped.keys)).tolist()
@@ -64,7 +64,7 @@ class WindowTables:
         return decode_buckets(values)
 
     def about_to_write(self, keys: U64) -> None:
-        """Hear of distinct, rising keys before they are written."""
+        """Add *keys*, distinct and rising, to the front before they are written."""
         if self.absence is not None:
             self.absence.add(keys)
 
@@ -80,7 +80,7 @@ class WindowTables:
         """Count the documents from ordinal *start* on and before *end*: reads all their keys."""
         begin, count, ended = max(start, self.window.first_ordinal), 0, False
         while begin < end and not ended:
-            # No more keys than there may be ordinals: each write that forgets waits for this.
+            # Read at most as many keys as ordinals can exist: a write that forgets waits for this.
             most = min(COUNTED_KEYS, end - begin)
             family = self.families.documents
             names, ended = self._store.keys(family, begin.to_bytes(8, "big"), most)
@@ -121,7 +121,7 @@ class WindowTables:
         return [None if number is None else marks.get(number) for number in numbers]
 
     def mark(self, number: int) -> BatchMark | None:
-        """Return the mark of a batch, None if it is none of this window."""
+        """Return the mark of a batch, None if the batch is not in this window."""
         (value,) = self._store.get(self.families.batches, [number.to_bytes(8, "big")])
         return None if value is None else decode_mark(number, value)
 
@@ -137,7 +137,7 @@ class WindowTables:
 def probe_all(
     tables: Sequence[WindowTables], keys: U64, present: Flags | None, signatures: U8 | None
 ) -> Buckets:
-    """Return what a probe finds in each window: the newest, with the older ones beside it."""
+    """Return the answer of each window: the newest, with the older ones in `Buckets.older`."""
     *older, newest = (each.probe(keys, present, signatures) for each in tables)
     return newest.after(older)
 
@@ -159,7 +159,7 @@ def named_in(tables: Sequence[WindowTables], ids: Sequence[str], most: int = ANY
 
 
 def stored_flags(tables: Sequence[WindowTables], ordinals: I64) -> Flags:
-    """Return which documents are stored of *ordinals* (rising)."""
+    """Return which of *ordinals* (rising) are stored."""
     values = _records(tables, ordinals)
     return np.fromiter((value is not None for value in values), np.bool_, len(values))
 

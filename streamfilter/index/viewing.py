@@ -1,9 +1,9 @@
-"""A view of an index that another process may be writing: for a question, not for a service.
+"""A read-only view of an index that another process may be writing: for queries, not a service.
 
-RocksDB opens the database a second time as a *secondary*: no lock is taken, the owner notices
-nothing, and what is seen is a whole number of its batches, as of the moment of opening. The
-view's own notes go into a temporary directory. (rocksdict writes its settings file, 40 bytes,
-again on every opening; it is the same file, and RocksDB itself does not know of it.)
+RocksDB opens the database a second time as a *secondary*. It takes no lock and does not disturb
+the owner. The view shows a whole number of the owner's batches, at the moment of opening. The
+view's own files go into a temporary directory. One exception: at every opening rocksdict writes
+its settings file again (40 bytes, the same content), which RocksDB itself does not use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SCAN_DOCUMENTS = 1_000
 
 
 class IndexView(HasStoredProgress):
-    """What an index holds; the reading half of `protocol.Index`."""
+    """The contents of an index; the reading half of `protocol.Index`."""
 
     def __init__(self, store: Database, identity: Identity, *, bucket_cap: int) -> None:
         self.identity, self.bucket_cap = identity, bucket_cap
@@ -49,7 +49,7 @@ class IndexView(HasStoredProgress):
     def probe(
         self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
     ) -> Buckets:
-        """Return the buckets of *keys* (n, c), and with *signatures* what full ones turned away."""
+        """Return the buckets of *keys* (n, c); *signatures*: those of the longer keys too."""
         return probe_all(self.tables, keys, present, signatures)
 
     def fetch(self, ordinals: I64) -> Documents:
@@ -70,7 +70,7 @@ class IndexView(HasStoredProgress):
 
     @property
     def families(self) -> list[str]:
-        """Return the names of all that is stored; the facts, which tell of the rest, come last."""
+        """Return the names of all families; the facts, which describe the others, come last."""
         facts, *others = self._store.names
         return [*others, facts]
 
@@ -83,7 +83,7 @@ class IndexView(HasStoredProgress):
         return self._store.items(family)
 
     def ordinals_of(self, document_id: str) -> list[int]:
-        """Return under which ordinals *document_id* is remembered: without ids reads all."""
+        """Return the ordinals of *document_id*. An index without ids is read as a whole."""
         if self.ids:
             (found,) = named_in(self.tables, [document_id])
             remembered: list[int] = found[found >= self.progress.horizon].tolist()
@@ -96,7 +96,7 @@ class IndexView(HasStoredProgress):
         ]
 
     def fact(self, name: str) -> bytes | None:
-        """Return what the owner remembers under *name*."""
+        """Return the fact that the owner stored under *name*."""
         return self._store.get(META, [fact_key(name)])[0]
 
 

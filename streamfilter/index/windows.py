@@ -1,8 +1,8 @@
 """Windows: which one a document or a batch belongs to, which begin, and which are gone.
 
-A document belongs to the last window that begins at its ordinal or before, a batch to the last
-that begins at its number or before: an empty batch has no ordinal to go by. Both rules ask what
-the changelog says, so a restore sorts everything as the owner did.
+A document belongs to the last window whose first ordinal is not above its own. A batch belongs to
+the last window whose first batch number is not above its own, because an empty batch has no
+ordinal. Both numbers are in the changelog, so a restore makes the same windows as the owner.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def _opened(windows: Windows, progress: Progress, opens: Window | None) -> Windo
 
 
 def owners(windows: Windows, ordinals: I64) -> NDArray[np.intp]:
-    """Return the place in *windows* of each document's window; -1: it is gone."""
+    """Return the place in *windows* of each document's window; -1: the window is dropped."""
     firsts = [window.first_ordinal for window in windows]
     return np.asarray(np.searchsorted(firsts, ordinals, "right") - 1)
 
 
 def owner(windows: Windows, batch: int) -> int:
-    """Return the place in *windows* of the window of a batch, by its number; -1: it is gone."""
+    """Return the place in *windows* of the window of a batch number; -1: it is dropped."""
     return bisect_right([window.first_batch for window in windows], batch) - 1

@@ -1,4 +1,4 @@
-"""What one write puts into one window: its documents, and the buckets that list them."""
+"""The entries of one write in one window: its documents, and the buckets that list them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def put_changed(
     *,
     cap: int,
 ) -> Applied:
-    """Put into *entries* what a window has after *removals* and *additions*, all of them its own.
+    """Put into *entries* the changes of one window by its own *removals* and *additions*.
 
     Args:
         entries: Of the write.
@@ -60,7 +60,7 @@ def put_changed(
 
 
 def records_of(additions: Additions) -> Sequence[bytes]:
-    """Return what is stored of each document."""
+    """Return the record of each document."""
     records = additions.records
     return encode_documents(additions.documents) if records is None else records
 
@@ -68,10 +68,10 @@ def records_of(additions: Additions) -> Sequence[bytes]:
 def _probed_lists(
     buckets: Buckets, present: Flags, grouped: Grouped, names: Sequence[bytes]
 ) -> Lists:
-    """Return the buckets as a probe of these very keys told them."""
+    """Return the buckets from a probe of the same keys."""
     return found(buckets, np.flatnonzero(present)[grouped.first])
 
 
 def together(writes: Iterable[Applied]) -> Applied:
-    """Return what was done to all windows."""
+    """Return the sums of the counts of all windows."""
     return Applied(*map(sum, zip(*map(astuple, writes), strict=True)))
