@@ -1,1 +1,1 @@
-"""The mathematics: text to set to signature to band keys. Knows no Kafka and no disk."""
+"""The mathematics: text to set to signature to band keys. Independent of Kafka and of the disk."""

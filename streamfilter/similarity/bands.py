@@ -1,14 +1,14 @@
 """Band keys: a band's number and its r slots, mixed to 64 bits.
 
-Two documents are candidates when one band key is equal, so a key must depend on the band and
-on every slot: a sum or a prefix collides and was seen to give 3 to 31 % false duplicates. A key is
-a multilinear hash with constants of its band: any two that differ in a slot or in the band are
-equal under one seed in 2^64. Keys are made of the signature's stored bytes, so that a restore
-recomputes them from what the changelog keeps; two different slots agree in 8 bits once in 256,
-which adds a sliver of candidates and removes none.
+Two documents are candidates if one band key is equal. So a key must depend on the band and on every
+slot: a sum or a prefix of the slots collides, and gave 3 to 31 % false duplicates. A key is a
+multilinear hash with constants of its band. Two keys that differ in a slot or in the band are equal
+under one seed in 2^64. Keys are made from the stored bytes of a signature, so that a restore
+recomputes them from the changelog. Two different slots have the same stored byte once in 256. That
+adds a few candidates and removes none.
 
-With the layout ``random`` a key is made of r slots chosen at random among all, so that there may
-be more keys than slots allow bands of their own (125 keys of 3 slots, of 128).
+With the layout ``random`` each key is made of r slots chosen at random. So keys may share slots,
+and there may be more keys than separate bands: 125 keys of 3 slots, from 128 slots.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Bander:
 
 
 def chosen_slots(bands: int, rows: int, slots: int, *, seed: bytes) -> I64:
-    """Return (bands, rows) slots, rising in a row, no two rows equal, as *seed* has it.
+    """Return (bands, rows) slots, chosen by *seed*, ascending in a row, no two rows equal.
 
-    By our own hash, not numpy's generator: its streams may change with a version, and a restore
-    must make the same keys. There must be enough ways to choose (`Scheme` checks that).
+    The choice uses our own hash. The streams of numpy's generator may change with a version, and a
+    restore must make the same keys. There must be enough combinations (`Scheme` checks that).
     """
     salt, factor = constants(seed, "layout", 2)
     chosen: dict[tuple[int, ...], None] = {}

@@ -1,7 +1,7 @@
 """Code points: which are invisible, and which take part in words.
 
-The tables are a file of our own (`code_points.txt`), generated from Unicode's data, so that every
-version of Python makes the same words. `tests/similarity/code_points.py` generates and explains it.
+The tables are in our own file `code_points.txt`, generated from Unicode's data, so that every
+version of Python finds the same words. `tests/similarity/code_points.py` generates and explains it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from streamfilter.similarity.columns import U8, U32
 FILE = Path(__file__).with_name("code_points.txt")
 
 LETTER, UNSPACED, MARK = 1, 2, 3  # the lowest bit: it continues a word
-"""Classes of code points: part of a word; a character of a script without spaces between words;
-a part of whatever stands before it. Classes are 0 for everything else."""
+"""Classes of code points: part of a word; a character of a script without spaces between words; a
+mark, which belongs to the character before it. The class is 0 for everything else."""
 
 UNSPACED_FROM = 0x0E01
-"""No script without spaces begins below."""
+"""All scripts without spaces are at or above this code point."""
 
 
 @cache
@@ -49,12 +49,12 @@ def classes() -> U8:
 
 
 def classes_in_context(points: U32) -> U8:
-    """Return the class of each of *points*; a mark has that of what it stands behind.
+    """Return the class of each of *points*; a mark has the class of the character before it.
 
-    The first of *points* is no mark. Of ``a``, a mark, ``!`` and a mark, the first two are letters
-    and the others are nothing.
+    The first of *points* is not a mark. Example: ``a``, a mark, ``!``, a mark have the classes
+    LETTER, LETTER, 0, 0.
     """
-    found = classes().take(points, mode="clip")  # no point is above: half the time
+    found = classes().take(points, mode="clip")  # no point is above; takes half the time
     if found.max() < MARK:
         return found
     is_mark = found == MARK
@@ -68,7 +68,7 @@ def classes_in_context(points: U32) -> U8:
 
 
 def pattern(*names: str) -> str:
-    """Return the inside of a regular expression's set: all code points of these classes."""
+    """Return all code points of these classes, as the inside of a regular expression's set."""
     found = (each for name in names for each in ranges()[name])
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in found)
 
@@ -85,7 +85,7 @@ def _word() -> re.Pattern[str]:
 
 
 def is_invisible(character: str) -> bool:
-    """Return True for Unicode's Default_Ignorable_Code_Point: nothing is shown of it."""
+    """Return True for Unicode's Default_Ignorable_Code_Point, which is not displayed."""
     return _invisible().match(character) is not None
 
 

@@ -1,7 +1,7 @@
-"""What remains of texts once they are no longer needed, as columns: row i of each is of text i.
+"""The data that is kept of each text, as columns: row i of each column belongs to text i.
 
-A sketcher makes them, an index keeps them, and documents are compared by them and nothing else.
-They travel whole: whoever takes some rows, or puts two parts together, does it here for all.
+A sketcher makes these columns, an index stores them, and documents are compared only by them. To
+select rows or to join parts, use the methods here: they treat all columns alike.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def slices(starts: I64, counts: I64) -> I64:
 
 
 _DENSE = 4
-"""A table of all integers between the least and the highest is made if it has at most so many
-times the entries of what is asked for: an entry costs 2 ns, a sort or a search 30 to 60."""
+"""A table of all integers from the least to the highest is used if it has at most so many entries
+for each requested value. An entry costs 2 ns, a sort or a search 30 to 60 ns a value."""
 
 
 def distinct(values: NDArray[Number]) -> NDArray[Number]:
-    """Return the distinct *values*, rising.
+    """Return the distinct *values*, ascending.
 
-    Three to ten times as fast as `numpy.unique`, which hashes them before it sorts them, and
-    asks at its first call whether they are masked: that imports `numpy.ma`, 15 ms at every start.
+    This is 3 to 10 times as fast as `numpy.unique`, which hashes the values before it sorts them.
+    The first call of `numpy.unique` also imports `numpy.ma`, which takes 15 ms at every start.
     """
     if values.size and values.dtype == np.int64:
         least = values.min()
@@ -54,7 +54,10 @@ def distinct(values: NDArray[Number]) -> NDArray[Number]:
 
 
 def places_of(values: I64, rising: I64) -> I64:
-    """Return how many of the distinct, *rising* integers each of *values* is above."""
+    """Return for each of *values* how many of the distinct, ascending *rising* are below it.
+
+    Example: values 5, 2, 9 and rising 3, 5 give 1, 0, 2.
+    """
     if not len(rising) or (span := int(rising[-1]) - int(rising[0]) + 1) > _DENSE * len(values):
         return np.searchsorted(rising, values).astype(np.int64)
     below = np.zeros(span + 1, np.int32)
@@ -84,7 +87,7 @@ class Samples:
         """Return the samples in *rows*, in the order given."""
         begins, ends = self.starts[rows], self.starts[rows + 1]
         places = zip(begins.tolist(), ends.tolist(), strict=True)
-        tokens = [self.tokens[begin:end] for begin, end in places]  # a fifth of what places take
+        tokens = [self.tokens[begin:end] for begin, end in places]  # 5 times as fast as `slices`
         flat = np.concatenate(tokens) if tokens else self.tokens[:0]
         return Samples(flat, starts_of(ends - begins), self.set_sizes[rows])
 
@@ -97,7 +100,10 @@ class Samples:
 
 
 def ranks(rows: I64) -> I64:
-    """Return for each element of the rising *rows* its place among the equal ones, from 0."""
+    """Return for each element of the ascending *rows* its place among the equal ones, from 0.
+
+    Example: rows 3, 3, 7, 7, 7 give 0, 1, 0, 1, 2.
+    """
     if not len(rows):
         return rows
     first = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
@@ -105,13 +111,16 @@ def ranks(rows: I64) -> I64:
 
 
 def starts_of(sizes: I64) -> I64:
-    """Return where each of parts of these *sizes* begins, and where the last one ends."""
+    """Return where each of the parts of these *sizes* begins, and where the last one ends.
+
+    Example: sizes 2, 0, 3 give 0, 2, 2, 5.
+    """
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What n documents are compared by."""
+    """The data by which n documents are compared."""
 
     fingerprints: U8
     """(n, 16) keyed BLAKE2b-128 of the normalised text."""
@@ -119,14 +128,14 @@ class Contents:
     """(n, k) low 8 bits of each slot; zero where the set is empty."""
     samples: Samples
     payloads: Sequence[bytes] = ()
-    """Of records, what is needed to compare their fields; of texts, nothing."""
+    """For records, the data to compare their fields; for texts, empty."""
 
     def __len__(self) -> int:
         return len(self.fingerprints)
 
     @property
     def set_sizes(self) -> I64:
-        """Return (n,) the number of distinct tokens; 0: only an equal text is like it."""
+        """Return (n,) the number of distinct tokens; 0: only an equal text is its duplicate."""
         return self.samples.set_sizes
 
     @property

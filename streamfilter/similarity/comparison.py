@@ -1,7 +1,7 @@
-"""Two texts side by side: every number the filter would come by, and the exact ones.
+"""Compares two texts: all numbers that the filter would compute, and the exact ones.
 
-Jaccard and containment are computed on the whole sets; the estimate, its interval and the
-shared bands are what signatures of these texts say.
+Jaccard and containment are computed on the whole sets. The estimate, its interval and the shared
+bands come from the signatures of the texts.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Comparison:
     containment: float
     """Shared shingles divided by those of the smaller set: exact."""
     estimate: float
-    """Jaccard as their signatures estimate it."""
+    """Jaccard similarity, estimated from the signatures."""
     interval: tuple[float, float]
-    """Confidence interval of the estimate, at the level asked for (95 %)."""
+    """Confidence interval of the estimate, at the given level (95 % by default)."""
     shingles: tuple[int, int]
     """Distinct shingles of each text; 0: shorter than one shingle."""
     shared_bands: int
@@ -36,11 +36,11 @@ class Comparison:
 
 
 def slots_interval(equal: int, slots: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Return the interval of the similarity of which *equal* of *slots* 8-bit slots speak.
+    """Return the confidence interval of the similarity, if *equal* of *slots* 8-bit slots agree.
 
-    Wilson's of the share of equal slots, freed of chance equalities as the estimate is: near 1,
-    where most duplicates are, the plain one held the truth in .72 of the cases at .99, and had
-    no width at 1.
+    It is Wilson's interval for the share of equal slots, corrected for chance equalities like the
+    estimate. The plain normal interval fails near 1, where most duplicates are. At a similarity of
+    .99 it contained the truth in .72 of the cases, and at 1 it had no width.
     """
     found = wilson(equal, slots, level=level)
     assert found is not None, "a signature has slots"
@@ -54,7 +54,7 @@ def compare(
 ) -> Comparison:
     """Compare two texts under *scheme*; empty sets have nothing in common.
 
-    With a ``sample_modulus`` in the scheme the sets are what was sampled of them.
+    With a ``sample_modulus`` in the scheme, the sets are the sampled tokens.
     """
     sketcher = Sketcher(scheme, seed=seed)
     sketches = sketcher.sketch([one, other])

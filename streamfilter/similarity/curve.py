@@ -1,7 +1,7 @@
-"""The S-curve: how band shape turns similarity into the chance of being noticed.
+"""The S-curve: the probability that a pair becomes a candidate, by similarity and band shape.
 
-A pair of similarity s shares one band of r rows with probability s^r, so it shares at
-least one of b bands with probability 1 - (1 - s^r)^b. Everything here follows from that.
+A pair of similarity s shares one band of r rows with probability s^r. So it shares at least one of
+b bands with probability 1 - (1 - s^r)^b. Everything here follows from that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ def collision_probability(similarity: float, *, bands: int, rows: int) -> float:
 def widest_rows(similarity: float, *, slots: int, recall: float) -> tuple[int, int]:
     """Return the most selective ``(bands, rows)`` that still finds *recall* of the pairs.
 
-    More rows mean fewer false candidates to verify, so we walk from selective to permissive
-    and stop at the first shape that keeps the promise. Of that row count we take no more
-    bands than the promise needs, in steps of a power of two or a multiple of four, because
-    every band is one more key to read and write for each document.
-    Raises ValueError when no shape reaches the recall.
+    More rows mean fewer false candidates to verify. So the search goes from selective to permissive
+    and stops at the first row count that reaches the recall. For that row count it takes no more
+    bands than needed (a multiple of four, or all), because every band is one more key to read and
+    write for each document. Raises ValueError when no shape reaches the recall.
     """
     for rows in range(slots, 0, -1):
         most = slots // rows
@@ -55,9 +54,9 @@ def mean(curve: Callable[[float], float], low: float, high: float, *, steps: int
 def random_probability(similarity: float, *, bands: int, rows: int, slots: int) -> float:
     """Return the probability that a pair shares one of *bands* keys of random slots.
 
-    The keys share slots, so they do not miss independently as bands do. If M of the slots agree,
-    a key of r random slots agrees with C(M, r) / C(k, r); M is binomial. For 125 x 3 of 128 the
-    formula of the bands promises .967 at a similarity of .3, and .933 is true.
+    The keys share slots, so they are not independent as bands are. If M of the k slots agree, a key
+    of r random slots agrees with probability C(M, r) / C(k, r), and M is binomial. For 125 keys of
+    3 slots of 128 at a similarity of .3, the formula for bands gives .967. The true value is .933.
     """
     key = [comb(agreeing, rows) / comb(slots, rows) for agreeing in range(slots + 1)]
     missed = sum(

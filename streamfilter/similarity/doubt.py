@@ -1,9 +1,9 @@
-"""Doubt: how likely is a verdict wrong, given that it rests on a sample?
+"""Doubt: the probability that a verdict from a sample is wrong.
 
-Of n trials x agreed, each with a probability that is the similarity J. If nothing was known
-of J before, the chance that J lies below t is P(X > x) for X of n + 1 trials that agree with
-probability t (Bayes' own billiard table): the tail of a binomial, exact for every n. The same
-tail answers what the sketch rule finds: at least m of k slots.
+Each of n trials agrees with probability J, the similarity, and x of them agreed. The prior of J is
+uniform. Let X be the successes of n + 1 trials with probability t. Then the probability that J lies
+below t is P(X > x) (Bayes' billiard table). This binomial tail is exact for every n. The same tail
+gives the share of pairs that the sketch rule finds: at least m of k slots agree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def chance_at_least(least: int, *, trials: int, chance: float) -> float:
 
 
 def _tail(least: int, trials: int, chance: float) -> float:
-    """Return P(X >= least), where *least* lies above the mean: terms fall, and soon vanish."""
+    """Return P(X >= least), where *least* lies above the mean: the terms fall to 0 quickly."""
     odds = chance / (1.0 - chance)
     term = exp(
         lgamma(trials + 1) - lgamma(least + 1) - lgamma(trials - least + 1)
@@ -49,19 +49,19 @@ def _tail(least: int, trials: int, chance: float) -> float:
 
 
 NEWTON_STEPS = 6
-"""From the first guess of `least_likely` to its ninth digit; each costs as much as a logarithm."""
+"""Steps from the first guess of `least_likely` to nine digits; each costs about one logarithm."""
 
 
 def least_likely(truth: F64 | float, trials: I64, *, deviations: float) -> F64:
-    """Return the share of *trials* below which pairs of similarity *truth* hardly ever are.
+    """Return the share of *trials* below which pairs of similarity *truth* are very rare.
 
-    By the binomial, not by its normal approximation, whose lower tail is too thin by half for a
-    similarity of .8 and by ten times for one of .99. Zubkov and Serov (2013) proved that
-    P(X <= k) <= Phi(-sqrt(2 n D)) for X of n trials that succeed with probability p, where D is
-    the divergence of Kullback and Leibler between (k + 1) / n and p, and (k + 1) / n < p. So
-    fewer than Phi(-*deviations*) of the pairs come out below the share with 2 n D =
-    *deviations* squared, less one trial. D is convex and Newton's steps begin below
-    (D >= 2 (share - truth)^2, Pinsker's inequality): however few of them, none goes too far.
+    The bound is for the binomial. Its normal approximation has too thin a lower tail: by half for a
+    similarity of .8, by ten times for .99. Zubkov and Serov (2013) proved that
+    P(X <= k) <= Phi(-sqrt(2 n D)) for X successes of n trials with probability p. Here D is the
+    Kullback-Leibler divergence between (k + 1) / n and p, and (k + 1) / n < p. The result is the
+    share with 2 n D = *deviations* squared, less one trial. Fewer than Phi(-*deviations*) of the
+    pairs are below it. D is convex, and Newton's steps begin below the solution
+    (D >= 2 (share - truth)^2, Pinsker's inequality). So no number of steps overshoots.
     """
     p = np.clip(truth, 1e-6, 1.0 - 1e-12)
     enough = deviations**2 / (2.0 * trials)
@@ -76,20 +76,20 @@ def least_likely(truth: F64 | float, trials: I64, *, deviations: float) -> F64:
 def chance_below(threshold: float, estimate: float, sample: int) -> float:
     """Return P(true similarity < *threshold*) given an *estimate* from *sample* trials.
 
-    The prior is fixed, as evidence must not depend on what else the stream holds: similarities
-    spread evenly. Calibrated where they do around the threshold; an estimate of 1.0 does
-    not claim certainty. Samples without replacement know a little more than this admits.
+    The prior is fixed (uniform), because evidence must not depend on the rest of the stream. The
+    result is calibrated if similarities are uniform around the threshold. An estimate of 1.0 does
+    not give certainty. For samples without replacement the result is slightly too cautious.
     """
     agreed = round(estimate * sample)
     return chance_at_least(agreed + 1, trials=sample + 1, chance=threshold)
 
 
 def chance_below_of_slots(threshold: float, estimate: float, slots: int) -> float:
-    """Return P(true similarity < *threshold*) given what 8-bit *slots* estimate.
+    """Return P(true similarity < *threshold*) given an *estimate* from 8-bit slots.
 
-    *slots* counts independent ones (`minhash.independent_trials`): of small sets 128 slots tell
-    as much as 250 would. Slots that are equal by chance were taken off the estimate, and are put
-    back on both sides.
+    *slots* counts independent ones (`minhash.independent_trials`): for small sets, 128 slots are
+    worth 250 independent ones. The estimate is corrected for slots that are equal by chance. They
+    are added again here, on both sides.
     """
     raw, limit = (s + (1.0 - s) * EQUAL_BY_CHANCE for s in (estimate, threshold))
     return chance_below(limit, raw, slots)

@@ -1,15 +1,18 @@
-"""Estimates and their intervals: what is found by chance, of how many, and how sure that is.
+"""Estimates of shares, and their confidence intervals.
 
-*Weights* (Horvitz and Thompson): a pair of similarity s meets with the known probability P(s) of
-the S-curve, so each pair that was found stands for 1/P(s) pairs that could have been. They cost
-nothing, and tell what the bands promise for similarities like those found. They are not the
-recall of a stream, neither from above nor from below, so they have no interval here: pairs
-lost by anything else are invisible to them (``max_candidates``; a full bucket, whose later
-documents only meet who shares 3 to 18 slots more: s ** 9 for s ** 6, say); a copy that is
-missed becomes an original whose bands avoid its siblings, which are then met less often than
-P(s) says; and an arrival with several originals is found more surely than any of its pairs. On
-clusters of any size the interval that took pairs for independent held the truth in 0 of 3 to 19
-of 25 runs. What was missed is counted by `matching.audit`.
+*Weights* (Horvitz and Thompson): a pair of similarity s becomes a candidate with the known
+probability P(s) of the S-curve. So each pair that was found stands for 1/P(s) pairs. The weights
+cost nothing, and give the recall that the bands promise for similarities like those found. They are
+not the recall of a stream, and neither an upper nor a lower bound of it:
+
+- They do not see pairs lost for other reasons, such as ``max_candidates`` or a full bucket. Later
+  documents of a full bucket need 3 to 18 more equal slots, such as s ** 9 instead of s ** 6.
+- A missed copy becomes an original. Its bands differ from those of its siblings, so later copies
+  find it less often than P(s) says.
+- An arrival with several originals is found more surely than any single pair.
+
+So they have no interval here. An interval that took pairs as independent held the truth in 0 of 3
+to 19 of 25 runs on clusters of any size. `matching.audit` counts the missed pairs.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from streamfilter.similarity.curve import random_probability
 from streamfilter.similarity.scheme import Scheme
 
 DEVIATIONS = 1.959963984540054
-"""Of the normal distribution, for an interval that covers 95 %."""
+"""Standard deviations of a normal distribution in an interval that covers 95 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,11 @@ class Estimate:
 
 
 Curve = Callable[[F64], F64]
-"""Similarities (n,) → P(s): the chance that a pair of each meets in some band."""
+"""Similarities (n,) → P(s): the probability that such a pair shares a band."""
 
 CURVE_POINTS = 1_001
-"""Similarities at which a curve without a quick formula is tabulated; between, it is a line."""
+"""Points at which a curve without a quick formula is tabulated; linear interpolation between them.
+"""
 
 
 def curve_of(scheme: Scheme) -> Curve:
@@ -58,7 +62,7 @@ def curve_of(scheme: Scheme) -> Curve:
 
 
 def expected_pairs(chances: F64) -> float:
-    """Return how many pairs those stand for that were found with these *chances* P(s) (n,).
+    """Return how many pairs the found ones stand for, given their *chances* P(s) (n,).
 
     Raises:
         ValueError: a chance is not in (0, 1]: such a pair was not found.
@@ -71,16 +75,16 @@ def expected_pairs(chances: F64) -> float:
 def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate | None:
     """Return the share of *successes* with Wilson's score interval; None without trials.
 
-    It stays inside [0, 1] and holds its coverage at the ends, where the plain one collapses to
+    It stays inside [0, 1] and keeps its coverage at the ends, where the normal interval shrinks to
     a point. *trials* must be independent: copies of one text that are audited together are not.
 
     Args:
-        successes: what was found, such as equal slots.
-        trials: of how many, such as all slots.
-        level: how often intervals made like this hold the truth, in (0, 1).
+        successes: the number of successes, such as equal slots.
+        trials: the number of trials, such as all slots.
+        level: the share of such intervals that contain the truth, in (0, 1).
 
     Raises:
-        ValueError: *level* is none.
+        ValueError: *level* is not in (0, 1).
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"a level of confidence lies between 0 and 1, such as 0.95; not {level}")
@@ -90,15 +94,15 @@ def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate 
     share, z2 = successes / trials, z**2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     spread = z * sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
-    # At the ends by definition, which rounding would miss.
+    # The ends are exact by definition; rounding would miss them.
     lower = max(0.0, centre - spread) if successes > 0 else 0.0
     return Estimate(share, lower, min(1.0, centre + spread) if successes < trials else 1.0)
 
 
 def student(freedom: float, *, level: float = 0.95) -> float:
-    """Return how many standard errors an interval of *level* reaches, by Student's distribution.
+    """Return the half-width of an interval of *level* in standard errors (Student's distribution).
 
-    Exact for 1 and 2 degrees of *freedom*, by Fisher's expansion from 3 on (to a thousandth).
+    Exact for 1 and 2 degrees of *freedom*; Fisher's expansion from 3 on (to a thousandth).
     """
     share, z = 0.5 + level / 2, NormalDist().inv_cdf(0.5 + level / 2)
     if freedom < 2:
@@ -115,10 +119,10 @@ def student(freedom: float, *, level: float = 0.95) -> float:
 
 
 def trials_worth(share: float, variance: float, *, freedom: float, most: float) -> float:
-    """Return how many independent trials of a *share* would scatter with this *variance*.
+    """Return how many independent trials of a *share* would have this *variance*.
 
-    At least 1 and at most *most*, which is the answer too where nothing was seen to scatter: it
-    may not have by chance. A variance of few degrees of *freedom* is trusted less.
+    The result is at least 1 and at most *most*. It is *most* if the variance is 0, because that may
+    be chance. A variance with few degrees of *freedom* gives fewer trials.
     """
     if variance <= 0.0:
         return most
@@ -127,17 +131,18 @@ def trials_worth(share: float, variance: float, *, freedom: float, most: float) 
 
 
 def share_of_families(found: I64, of: I64) -> Estimate | None:
-    """Return the share *found* / *of*, whose trials are of families, with its 95 % interval.
+    """Return the share *found* / *of* with its 95 % interval, if trials come in families.
 
-    Copies of one text are found, or missed, together: by the same slots, for the same full
-    bucket. So a family is worth no more than a single trial of its size (by Kish, all together
-    are worth (sum n)^2 / sum n^2), and less if families differ more than trials would. Wilson's
-    with the correction for continuity, of so many trials (after Korn and Graubard 1998): the plain
-    one of ten trials held the truth in .90 of the cases where it is .99.
+    Copies of one text are found or missed together: by the same slots, because of the same full
+    bucket. So a family counts as one trial, weighted by its size: all together are worth
+    (sum n)^2 / sum n^2 trials (Kish). They are worth less if families differ more than trials
+    would. The interval is Wilson's with continuity correction for that number of trials (after Korn
+    and Graubard 1998). Without the correction, ten trials of a true share of .99 held the truth in
+    .90 of the cases.
 
     Args:
-        found: (c,) of each family, how many trials were successes.
-        of: (c,) how many there were, 1 or more.
+        found: (c,) successes of each family.
+        of: (c,) trials of each family, 1 or more.
     """
     if not of.size:
         return None

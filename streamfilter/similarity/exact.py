@@ -1,9 +1,10 @@
 """Verification on sets: the Jaccard similarity of many pairs of token samples at once.
 
-A sample is the 1,024 smallest distinct 32-bit tokens of a text. Where both samples are whole
-sets the result is exact. Where one is cut, both are read up to the largest token of the cut one:
-below that limit each holds every token of its set, and the share of common ones estimates the
-similarity (a bottom-k sketch; the tokens below the limit are a uniform sample of the union).
+A sample is the 1,024 smallest distinct 32-bit tokens of a text. If both samples are whole sets, the
+result is exact. If one is cut, both are read up to the largest token of the cut one. Below that
+limit each sample has every token of its set, and the share of common tokens estimates the
+similarity. (This is a bottom-k sketch: the tokens below the limit are a uniform sample of the
+union.)
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from streamfilter.similarity.columns import I64, U32, U64, Samples, slices
 from streamfilter.similarity.scheme import SAMPLE_TOKENS
 
 TOKENS_MAX = 1 << 14
-"""Tokens compared at a time: what is made of them stays in the processor's cache. Four times as
-many cost twice as much each."""
+"""Tokens compared at a time, so that temporaries stay in the processor's cache. With four times as
+many, each costs twice as much."""
 _PAIR = np.uint64(32)
-"""A pair's number stands above its tokens' bits."""
+"""Shift of a pair's number: it occupies the bits above those of a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Compared:
     whole: NDArray[np.bool_]
     """True where both samples were whole sets: the similarity is exact."""
     union: I64
-    """Tokens of the union that were looked at: the sample size of an estimate."""
+    """Tokens of the union that were compared: the sample size of an estimate."""
 
 
 def jaccard(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> Compared:
@@ -59,7 +60,7 @@ def jaccard(left: Samples, left_rows: I64, right: Samples, right_rows: I64) -> C
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One side of all pairs: which of its tokens each one has."""
+    """One side of all pairs: the position of each pair's tokens in the samples."""
 
     tokens: U32
     starts: I64
@@ -70,7 +71,7 @@ class _Read:
         return cls(samples.tokens, samples.starts[rows], samples.sizes[rows])
 
     def keyed(self, part: slice, limits: U64) -> U64:
-        """Return the tokens of a *part* up to their limits, each with its pair's number on top."""
+        """Return the tokens of a *part* up to their limits, the pair's number in the top bits."""
         starts, sizes = self.starts[part], self.sizes[part]
         keyed = self.tokens.take(slices(starts, sizes)).astype(np.uint64)
         owners = np.repeat(np.arange(len(sizes), dtype=np.uint64) << _PAIR, sizes)
@@ -82,12 +83,16 @@ class _Read:
 
 
 def _count(ours: _Read, theirs: _Read, limits: U64, part: slice) -> tuple[I64, I64]:
-    """Return the sizes of intersection and union of each pair of a *part* below its limit."""
+    """Return the sizes of intersection and union of each pair of a *part* below its limit.
+
+    Example of one pair (number 0): our tokens 2, 5, 9 and their tokens 5, 7 merge to 2, 5, 5, 7, 9.
+    One neighbour is equal: 1 in common, and 5 - 1 = 4 in the union.
+    """
     # Both are sorted runs, which the stable sort merges.
     merged = np.concatenate((ours.keyed(part, limits), theirs.keyed(part, limits)))
     merged.sort(kind="stable")
     same = np.flatnonzero(merged[1:] == merged[:-1])
-    # Pairs come one after the other: to find where each ends is quicker than to count them all.
+    # Pairs are consecutive: searching where each ends is faster than counting.
     ends = np.searchsorted(merged, np.arange(1, len(limits) + 1, dtype=np.uint64) << _PAIR)
     common = np.diff(np.searchsorted(same, ends), prepend=0)
     return common, np.diff(ends, prepend=0) - common

@@ -1,10 +1,10 @@
-"""Folding: one normalisation as a table of code points, for those that need no neighbours.
+"""Folding: one normalisation as a table of code points, for those independent of their neighbours.
 
-Unicode's forms compose marks with what stands before them and put marks in order. Almost no
-text needs that: each of its code points becomes the same, wherever it stands. These go through
-one table, filled a page of 256 at a time when a text first needs it; around any other code
-point, what stands between two spaces is normalised by Python's own tables, the definition: a
-space composes with nothing, and no mark passes it.
+Unicode's forms compose a mark with the character before it, and put marks in order. Almost no text
+needs that: most code points have the same result wherever they stand. Their results are in a table,
+which is filled in pages of 256 when a text first needs them. A code point that depends on its
+neighbours is normalised by Python's own tables, with all characters between the two nearest spaces.
+That is exact: a space composes with nothing, and no mark moves across it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from streamfilter.similarity.scheme import Normalisation
 
 SPACE = ord(" ")
 SPECIAL = 0x110000
-"""Values from here on are no code points but say what to do."""
+"""Values from here on are not code points, but instructions."""
 NOTHING, CONTEXT, UNKNOWN = SPECIAL, SPECIAL + 1, SPECIAL + 2
-"""Invisible; to be normalised with its neighbours; in a page not filled yet."""
+"""Invisible, to drop; to normalise with its neighbours; in a page that is not filled yet."""
 MARK = 1 << 21
 """Flags a combining mark: itself, unless its neighbour is one too and they change places."""
 SEVERAL = 1 << 22
-"""Flags a place in the list of what becomes several code points."""
+"""Flags an index into the list of code points that become several."""
 
 LONG_MAX = 18
 """NFKC makes one code point, U+FDFA, into 18: the longest there is."""
@@ -39,12 +39,12 @@ LONG_MAX = 18
 FORMS: dict[str, tuple[Form, Form]] = {"NFKC": ("NFKC", "NFKD"), "NFC": ("NFC", "NFD")}
 """Each form's composed and decomposed variant."""
 PLAIN_PAGES = range(0x34, 0xD7)
-"""Pages of Chinese and Hangul syllables, most of which change nothing at all."""
+"""Pages of Chinese characters and Hangul syllables; most of these pages change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Stretches of an array, and what comes in their places."""
+    """Replacements of stretches of an array."""
 
     starts: I64
     """(n,) rising; no stretch reaches into the next one."""
@@ -71,7 +71,7 @@ class Edits:
 
 
 class Folding:
-    """What each code point becomes under one `Normalisation`."""
+    """The result of each code point under one `Normalisation`."""
 
     def __init__(self, how: Normalisation) -> None:
         self._how = how
@@ -184,7 +184,7 @@ def _has_mark(text: str) -> bool:
 
 @cache
 def _composing() -> frozenset[str]:
-    """Return what can become one code point with what stands before it (built in 10 ms)."""
+    """Return all characters that may compose with the one before them (built in 10 ms)."""
     found = set(map(chr, chain(range(0x1161, 0x1176), range(0x11A8, 0x11C3))))  # Hangul
     for character in map(chr, _assigned()):
         parts = unicodedata.decomposition(character).split()

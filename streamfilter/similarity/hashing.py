@@ -1,10 +1,10 @@
 """Keyed 64-bit hashing of columns, with a bound for any two values that differ.
 
-The seed is secret, so texts are chosen without it. Then a hash is good if no two values, whatever
-the difference between them, have equal hashes under more than a vanishing share of the seeds.
-`Multilinear` is proven to: 2^-64. A mixer without a proof is not enough: multiply, shift, add the
-next eight bytes let that next block cancel a difference in one high bit under a sixth of all
-seeds, and verdicts alone told which words did.
+The seed is secret, so an author of texts does not know it. A hash is good if any two different
+values have equal hashes under a vanishing share of the seeds only. For `Multilinear` that share is
+proven: 2^-64. A mixer without a proof is not enough. In "multiply, shift, add the next eight
+bytes", the next block cancelled a difference in one high bit under a sixth of all seeds. An
+attacker could find such words from the verdicts alone.
 
 Everything wraps modulo 2^64, which numpy's unsigned arrays do silently; that is intended here.
 """
@@ -53,7 +53,7 @@ def uniform(seed: bytes, purpose: str, count: int) -> U64:
 
 
 def constants(seed: bytes, purpose: str, count: int) -> U64:
-    """Return such numbers made odd: factors that lose nothing of what they multiply."""
+    """Return such numbers made odd: multiplication by an odd factor is a bijection."""
     return uniform(seed, purpose, count) | np.uint64(1)
 
 
@@ -91,8 +91,9 @@ class Multilinear:
     theorem 3.1): over the keys, the hashes of two different rows are independent and uniform. So
     they are equal with probability 2^-64, and in one half with 2^-32, whatever the difference.
 
-    Halves, because the proof ends there: a product of whole values modulo 2^64 shows a difference
-    in their highest bit in one bit only, which another value's difference cancels for certain.
+    The values are split in halves because the proof needs that. In a product of whole values modulo
+    2^64, a difference in their highest bit changes only one bit of the product. The same difference
+    in another value then always cancels it.
     """
 
     def __init__(self, width: int, *, seed: bytes, purpose: str) -> None:
@@ -104,8 +105,8 @@ class Multilinear:
     def __call__(self, columns: Sequence[U64], starts: U64) -> U64:
         """Return the hash of each row of *columns*.
 
-        *starts* holds the two constants c, secret too, for all rows (2,) or for each (n, 2): rows
-        of different kinds have different constants, and are as unlikely to meet.
+        *starts* holds the two secret constants c, for all rows (2,) or for each row (n, 2). Rows of
+        different kinds have different constants, so that they are as unlikely to collide.
         """
         hashes = np.empty(len(columns[0]), np.uint64)
         for begin in range(0, len(hashes), BLOCK):
@@ -131,9 +132,9 @@ class Multilinear:
 class SpanHasher:
     """Hashes byte spans of a buffer: equal bytes give equal hashes, wherever they stand.
 
-    Two spans that differ have equal hashes under one seed in 2^64: up to 8 bytes a hash is the
-    bytes themselves, masked by a secret of their length, so that those of one length never meet;
-    up to `VECTOR_BYTES` it is multilinear; above, keyed BLAKE2b.
+    Two different spans have equal hashes under one seed in 2^64. Up to 8 bytes, a hash is the bytes
+    themselves, XORed with a secret for their length: spans of one length never collide. Up to
+    `VECTOR_BYTES` it is multilinear. Above, it is keyed BLAKE2b.
     """
 
     def __init__(self, seed: bytes) -> None:

@@ -1,12 +1,13 @@
-"""Signatures: k slots, each holding the minimum of the set under its own random order.
+"""MinHash signatures: k slots, each holding the minimum of the set under its own random order.
 
 P(slot equal) = Jaccard similarity. Classical MinHash visits k slots a token. Here, as in Fast
-Similarity Sketching (Dahlgaard, Knudsen, Thorup 2017), a token visits one slot a round: in each
-of 15 rounds every token falls into one random slot with a random value, and an earlier round
-always wins. Slots that are still empty take the minimum over all tokens under an order of
-their own. The round stands in the value's top bits, so that one comparison respects it; sets of
-30 and of 3,000 tokens stay comparable, and the estimate is unbiased with a variance at or below
-MinHash's.
+Similarity Sketching (Dahlgaard, Knudsen, Thorup 2017), a token visits one slot a round. In each of
+15 rounds every token falls into one random slot with a random value, and an earlier round always
+wins. A slot that is still empty takes the minimum over all tokens under its own order. The round is
+in the value's top bits, so that one comparison respects it. Sets of 30 and of 3,000 tokens stay
+comparable, and the estimate is unbiased. Its variance is at most that of MinHash.
+
+Example of one slot: the values (round 0, 9), (round 1, 2) and (round 0, 4) give (round 0, 4).
 """
 
 from __future__ import annotations
@@ -18,29 +19,29 @@ from streamfilter.similarity.columns import I64, U32, U64, distinct, slices
 from streamfilter.similarity.hashing import constants
 
 ROUNDS = 15
-"""Rounds before the fallback: a round costs a set's size, the fallback size x open slots, so a
-small set, whose slots fill slowly, gains from more of them (for 34 tokens 3 rounds take 28,
-15 rounds 5 us); a large set is full after one or two and skips the rest."""
+"""Rounds before the fallback. A round costs a set's size, the fallback costs size x open slots. So
+more rounds help a small set, whose slots fill slowly: for 34 tokens, 3 rounds take 28 us, 15 rounds
+5 us. A large set is full after one or two rounds and skips the rest."""
 
 THROWN = 3
-"""Nobody looks for full sets before the sets have thrown so many tokens a slot: by chance one in
+"""The search for full sets begins when the sets have thrown so many tokens a slot: about one set in
 twenty is full then."""
 
 MANY = 3 / 4
-"""Full sets are left out if no more than this share is open: to leave out costs a round's half."""
+"""Full sets are removed if at most this share of sets is open: removing costs half a round."""
 
 ROUND_SHIFT = 28
 """The round's number takes the top four bits of a slot's value."""
 
 VALUE_BITS = 25
-"""Random bits of a slot's value: what the choice among 128 slots leaves of 32."""
+"""Random bits of a slot's value: 32 bits less 7 for the choice among 128 slots."""
 
 VALUE_MASK = np.uint32((1 << VALUE_BITS) - 1)
 FOLD = np.uint32(15)
 HALF = np.uint64(32)
 
 REPEATING = 4_096
-"""A set of more tokens that still has open slots after all rounds repeats a few tokens: they are
+"""A set of more tokens that still has open slots after all rounds repeats a few tokens. These are
 made distinct, or a megabyte of one letter would cost two seconds."""
 
 EMPTY = np.uint32(2**32 - 1)
@@ -144,11 +145,13 @@ TOKENS_A_SLOT = (0.0, 1 / 64, 1 / 32, 3 / 64, 1 / 16, 3 / 32, 1 / 8, 3 / 16,
                  0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0)  # fmt: skip
 VARIANCE = (1.0, 0.82, 0.7, 0.63, 0.585, 0.535, 0.52, 0.51,
             0.51, 0.535, 0.585, 0.625, 0.705, 0.76, 0.85, 0.885, 0.95, 1.0)  # fmt: skip
-"""Variance of an estimate over that of as many independent slots, by tokens of the union for each
-slot. Slots of a round share out the tokens and so repeat each other less than chance would: of a
-small set nearly half of the variance is gone; of a handful of tokens less, for these leave most
-slots to the fallback, where each is drawn by itself. Measured on random sets; the same for 64 to
-256 slots and similarities of .5 to .9 (`tests/similarity/test_calibration.py`)."""
+"""Variance of an estimate divided by that of as many independent slots, by union tokens per slot.
+
+The slots of a round divide the tokens among them, so they repeat each other less than independent
+slots. For a small set nearly half of the variance is gone. For a few tokens the gain is smaller:
+most slots are then filled by the fallback, which draws each independently. Measured on random sets;
+the same for 64 to 256 slots and similarities of .5 to .9
+(`tests/similarity/test_calibration.py`)."""
 
 
 def independent_trials(used: int, *, slots: int, unions: NDArray[np.float64]) -> I64:
@@ -163,10 +166,10 @@ def independent_trials(used: int, *, slots: int, unions: NDArray[np.float64]) ->
 
 
 def trials_of_kept(trials: I64, unions: NDArray[np.float64]) -> I64:
-    """Return what slots worth *trials* tell of whole sets of which only *unions* tokens were kept.
+    """Return how many trials *trials* slots are worth, if only *unions* tokens of a pair were kept.
 
-    Two samples, one of the other: the kept tokens of the texts, the slots of the kept tokens.
-    Their variances add up, each similarity * (1 - similarity) by its own number.
+    There are two samples: the kept tokens are one of the texts, and the slots are one of the kept
+    tokens. Their variances add up. Each is similarity * (1 - similarity) divided by its own number.
     """
     return np.rint(1.0 / (1.0 / trials + 1.0 / np.maximum(unions, 1.0))).astype(np.int64)
 
@@ -174,7 +177,7 @@ def trials_of_kept(trials: I64, unions: NDArray[np.float64]) -> I64:
 def estimate(
     equal_slots: NDArray[np.int64] | NDArray[np.float64], slots: int
 ) -> NDArray[np.float64]:
-    """Return the estimate of Jaccard from equal 8-bit slots, freed of chance equalities.
+    """Return the Jaccard estimate from equal 8-bit slots, corrected for chance equalities.
 
     Two different minima agree in 8 bits once in 256, so E[equal / k] = J + (1 - J) / 256.
     """

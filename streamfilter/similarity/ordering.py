@@ -1,9 +1,9 @@
 """Unicode's normal forms in linear time: the order of combining marks, without a quadratic sort.
 
-A normal form puts the marks behind a letter in the order of their combining classes. Python
-sorts them by insertion, which is right for the few marks of real writing, and for a hostile
-text of a million marks takes a quarter of an hour. Long runs are sorted here beforehand: what
-is in order already costs one comparison a mark, and the result is the same to the last bit.
+A normal form sorts the marks after a letter by their combining classes. Python uses insertion sort.
+That suits the few marks of real writing, but takes a quarter of an hour for a hostile text of a
+million marks. Long runs are sorted here beforehand. For sorted marks, Python needs one comparison a
+mark, and the result is exactly the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 DECOMPOSED: dict[Form, Form] = {"NFC": "NFD", "NFD": "NFD", "NFKC": "NFKD", "NFKD": "NFKD"}
 
 RUN_MAX = 30
-"""So many marks in a row are left to Python: the bound of Unicode's stream-safe texts (UAX 15)."""
+"""Runs of up to so many marks are left to Python: Unicode's bound for stream-safe text (UAX 15)."""
 
 MARKS_END = 0x20000
 """No code point from here on becomes a mark."""

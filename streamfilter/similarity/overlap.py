@@ -1,14 +1,16 @@
-"""Which samples share most of their tokens: all such pairs, with no signature and no band.
+"""An exact set join: all pairs of samples that share most of their tokens, without signatures.
 
-This is what an audit compares by: every pair that reaches the threshold is returned, whatever
-its shape. If a sample of n tokens must share c of them, then of any n - c + l of its tokens at
-least l are shared (the prefix filter of exact set joins: Chaudhuri, Ganti, Kaushik 2006). We
-look up the rarest ones, compare the pairs that meet often enough whole, and the result is that
-of comparing all with all.
+The audit uses it: every pair that reaches the threshold is returned. It is a prefix filter
+(Chaudhuri, Ganti, Kaushik 2006). If a sample of n tokens must share c of them, then at least l of
+any n - c + l of its tokens are shared. So only the n - c + l rarest tokens are looked up. Pairs
+that share l of these are compared whole. The result equals that of comparing all with all.
 
-A pair at the threshold t shares at least t times the tokens of either sample. Of samples cut to
-their 1,024 smallest tokens, too: the tokens that can be compared contain the whole of a cut
-sample, and no sample is larger.
+Example with l = 1: a sample has the tokens 1, 2, 3, 4, 5 and must share 4 of them. Then one of any
+two tokens is shared. The two rarest are looked up, and the pairs found are compared whole.
+
+A pair at the threshold t shares at least t times the tokens of either sample. This also holds for
+samples cut to their 1,024 smallest tokens. The tokens that can be compared contain the whole of a
+cut sample, and no sample is larger.
 """
 
 from __future__ import annotations
@@ -23,24 +25,24 @@ from streamfilter.similarity.columns import F64, I64, Samples, slices
 from streamfilter.similarity.exact import jaccard
 
 CELLS_MAX = 1 << 20
-"""Pairs, and meetings of pairs, that are counted at a time: temporaries stay near 8 MiB."""
+"""Pairs, and common tokens of pairs, that are counted at a time: temporaries stay near 8 MiB."""
 
 WANTED = 8
-"""A pair must meet in this part of the tokens it must share. One meeting would do for l = 1, but
-short shingles are so common that it would bring far too many pairs to compare."""
+"""l is a pair's required common tokens divided by this. With l = 1 one common token would do, but
+short shingles are so common that far too many pairs would be compared."""
 
 _ROUNDING = 1e-9
 
 
 SCREEN_BITS = 22
-"""Of a token, for `Screen`: 4 MiB, a tenth of it set by 2,000 samples of 200 tokens."""
+"""Bits of a token used by `Screen`: 4 MiB, a tenth of it set by 2,000 samples of 200 tokens."""
 
 
 class Screen:
-    """Which samples cannot be similar to any of *samples*, at a nanosecond or two a token.
+    """A fast filter for samples that cannot be similar to any of *samples*: 1 to 2 ns a token.
 
-    Whoever shares the share t of its tokens with one of them shares it with all of them
-    together. Few do, and only those are worth a look at the postings.
+    A sample that shares the part t of its tokens with one of *samples* shares at least that part
+    with all of them together. Few samples do, and only these are looked up in the postings.
     """
 
     def __init__(self, samples: Samples) -> None:
@@ -56,12 +58,12 @@ class Screen:
 
 
 class Postings:
-    """For each token of *samples*: who holds it."""
+    """An inverted index: for each token of *samples*, the samples that contain it."""
 
     def __init__(self, samples: Samples) -> None:
         self._samples = samples
         owners = np.arange(len(samples.set_sizes), dtype=np.uint64)
-        # In place, and half as wide afterwards: fresh memory costs more here than the sort.
+        # Sorted in place, then halved to 32 bits: new memory costs more here than the sort.
         keyed = samples.tokens.astype(np.uint64)
         keyed <<= np.uint64(32)
         keyed |= np.repeat(owners, samples.sizes)
@@ -86,7 +88,7 @@ class Postings:
         return rows[kept], ours[kept], similarity[kept]
 
     def _candidates(self, others: Samples, threshold: float) -> Iterator[tuple[I64, I64]]:
-        """Yield pairs that meet often enough, some rows of *others* at a time."""
+        """Yield pairs with enough common tokens, some rows of *others* at a time."""
         sizes = others.sizes
         shared = np.ceil(threshold * sizes - _ROUNDING).astype(np.int64)
         wanted = -(-shared // WANTED)
@@ -94,12 +96,12 @@ class Postings:
         at = np.searchsorted(self._tokens, others.tokens).clip(max=len(self._tokens) - 1)
         counts = self._starts[at + 1] - self._starts[at]
         counts[self._tokens[at] != others.tokens] = 0
-        # Rarest first, within each row; whom nobody holds needs no look.
+        # Rarest first, within each row. A token that no sample contains is not looked up.
         order = np.lexsort((counts, rows))
         place = np.arange(len(rows)) - others.starts[rows]
         asked = order[(place < (sizes - shared + wanted)[rows]) & (counts[order] > 0)]
         rows, at, counts = rows[asked], at[asked], counts[asked]
-        # A row costs its cells and its meetings; one row is taken whatever it costs.
+        # A row costs its cells and its common tokens. A row above the limit is still taken.
         cost = np.bincount(rows, counts, minlength=len(sizes)) + len(self._samples.set_sizes)
         turns = (np.cumsum(cost) // CELLS_MAX)[rows]
         bounds = [0, *(np.flatnonzero(np.diff(turns)) + 1).tolist(), len(rows)]

@@ -1,14 +1,13 @@
 """How many of a finite population have a property, given a sample drawn at random from it.
 
-The population is what passed: N arrivals of which an unknown number K have the property (a
-missed original). n of them were chosen by a hash that knows nothing of the property, and x of
-those have it, so x is hypergeometric whatever the arrivals have to do with each other: copies
-come in bursts and in clusters, and the interval holds all the same, because the chance is in the
-choice and not in the stream. That is its limit too: it speaks of what passed, not of what the
-same source will send tomorrow.
+The population is N past arrivals. An unknown number K of them have the property (a missed
+original). A hash that is independent of the property chose n of them, and x of these have it. So x
+is hypergeometric, however the arrivals depend on each other. Copies come in bursts and clusters,
+but the interval holds, because the random element is the choice and not the stream. The interval is
+about past arrivals only, not about those that the same source will send tomorrow.
 
-The bounds are those of Clopper and Pearson: K is possible as long as what was seen would not be
-among the rarest of its outcomes. They err to the wide side, and meet where all were looked at.
+The bounds are those of Clopper and Pearson: K is possible unless the observed x would be among its
+rarest outcomes. They are conservative (too wide), and equal if the whole population was examined.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from collections.abc import Callable
 from math import exp, lgamma
 
 LEVEL = 0.97
-"""How often what is called a 95 % interval is made to hold the truth: a tenth wider than it need
-be, so that 200 runs of any stream show it without luck."""
+"""Coverage by which a "95 %" interval is computed: a tenth wider than necessary, so that 200 runs
+of any stream confirm it without luck."""
 
 
 def bounds(found: int, *, sample: int, population: int, level: float = LEVEL) -> tuple[int, int]:
@@ -26,9 +25,9 @@ def bounds(found: int, *, sample: int, population: int, level: float = LEVEL) ->
 
     Args:
         found: how many of the sample have it.
-        sample: how many were looked at, chosen at random without replacement.
-        population: how many there are, those looked at among them.
-        level: how often such an interval holds the truth, at least.
+        sample: how many were examined, chosen at random without replacement.
+        population: how many there are, including the sample.
+        level: the least share of such intervals that contain the truth.
 
     Raises:
         ValueError: there cannot be such a sample.
@@ -39,11 +38,11 @@ def bounds(found: int, *, sample: int, population: int, level: float = LEVEL) ->
     least, most = found, population - (sample - found)
 
     def too_few(number: int) -> bool:
-        """So many would hardly ever show *found* or more."""
+        """Return True if *number* of them would very rarely give *found* or more."""
         return 1 - _at_most(found - 1, sample, number, population) < rare
 
     def not_too_many(number: int) -> bool:
-        """So many would not hardly ever show *found* or fewer."""
+        """Return True unless *number* of them would very rarely give *found* or fewer."""
         return _at_most(found, sample, number, population) >= rare
 
     lower = _first(lambda number: not too_few(number), least, most)
@@ -63,7 +62,7 @@ def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def _at_most(found: int, sample: int, number: int, population: int) -> float:
-    """Return P(X <= *found*) for a sample of a population of which *number* have the property.
+    """Return P(X <= *found*) for a sample of a population in which *number* have the property.
 
     Terms fall away from the mean, so the shorter tail is summed from its large end.
     """

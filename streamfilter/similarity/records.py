@@ -1,11 +1,11 @@
 """Records as sets: each field is a token and a band of its own.
 
-Two records are candidates if they agree exactly in at least one field. So a record's signature is
-the hashes of its fields, eight bytes each, and a band is the eight bytes of one: the bands, keys
-and stored columns of texts serve records unchanged. What a candidate is worth is decided on the
-fields themselves, which travel along as a payload.
+Two records are candidates if at least one field is exactly equal. So a record's signature is the
+hashes of its fields, eight bytes each, and a band is the eight bytes of one field. Bands, keys and
+stored columns are the same as for texts. A candidate is verified on the fields themselves, which
+are stored as a payload.
 
-An absent field agrees with nothing: its place is taken by a hash of the whole record.
+An absent field is equal to nothing: a hash of the whole record takes its place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamfilter.similarity.hashing import WORD
 from streamfilter.similarity.ordering import normal_form
 
 SEPARATOR = "\x1f"
-"""Between the fields of a record as one text: ASCII has had a character for it since 1963."""
+"""Separator of the fields of a record in one text: ASCII's unit separator."""
 
 _ASCII_WORD = re.compile("[a-z0-9]+")
 
@@ -51,7 +51,7 @@ _NORMALISERS: dict[str, Callable[[str], str]] = {
 
 
 def join_fields(values: Sequence[str], held_out: str = "") -> str:
-    """Return a record as one text: its fields, then the one that takes no part."""
+    """Return a record as one text: its fields, then the held-out one."""
     return SEPARATOR.join(value.replace(SEPARATOR, " ") for value in (*values, held_out))
 
 
@@ -82,11 +82,11 @@ class RecordSketcher:
         return [*(normalise(value) for normalise, value in pairs), held_out]
 
     def contents(self, texts: Sequence[str]) -> Contents:
-        """Return what remains of joined records of F fields.
+        """Return the columns of joined records of F fields.
 
-        A fingerprint is of all fields but the held-out one, a signature has the (8 F) bytes of the
-        fields' hashes, a sample the tokens of the fields that are there, and a payload is the
-        normalised record, held-out field and all.
+        A fingerprint is of all fields but the held-out one. A signature has the (8 F) bytes of the
+        fields' hashes. A sample has the tokens of the fields that are present. A payload is the
+        normalised record, with the held-out field.
         """
         count, width = len(texts), len(self.kinds)
         hashes = np.zeros((count, width), np.uint64)

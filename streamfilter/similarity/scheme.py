@@ -23,16 +23,16 @@ CHANGES = {
     3: "combining marks belong to their words, all invisible characters are dropped, and so is "
     "white space between two characters of scripts without spaces (Chinese, Japanese, Thai)",
 }
-"""What each version made otherwise than the one before: read by people whose index is refused."""
+"""The change in each version, for people whose index is refused."""
 
 KINDS = ("word", "char", "stopword")
 TOKEN_BYTES = (4, 8)
 LAYOUTS = ("bands", "random")
 
 FADING = 20
-"""From the fallback's limit on each further stop-word shingle of a text costs it one in so many of
-its other runs of words: half of them are left 13 above the limit, a twentieth 58 above. One limit
-for all of them made of two texts of nearly the same words two sets that hardly meet."""
+"""Above the fallback's limit, each further stop-word shingle of a text removes one in so many of
+its other runs of words. Half of them are left 13 above the limit, a twentieth 58 above. With a
+single limit for all of them, two texts of nearly the same words had nearly disjoint sets."""
 
 SAMPLE_TOKENS = 1_024
 """Tokens kept of a document for verification: exact up to this set size, an estimate above."""
@@ -114,8 +114,8 @@ class Scheme:
     normalisation: Normalisation = field(default_factory=Normalisation)
     algorithm: int = ALGORITHM
     layout: str = "bands"
-    """``bands``: each band has rows of its own; ``random``: each of ``bands`` keys is made of
-    ``rows`` slots chosen at random, so there may be more of them than slots allow bands."""
+    """``bands``: each band has its own rows. ``random``: each of ``bands`` keys is made of ``rows``
+    slots chosen at random, so there may be more keys than separate bands."""
     fields: tuple[str, ...] = ()
     """For records: ``pointer kind`` of each field, a band of 8 rows each; empty for texts."""
 

@@ -1,8 +1,8 @@
-"""A shape of keys, and what it finds: the planner's nouns and verdicts.
+"""The shape of keys (number and size), and the share of pairs that it finds: for the planner.
 
-Everything follows from the probability that a pair of similarity s shares a key: the false
-negatives are its complement above the threshold, the false positives its mean below, and the
-candidates of a document its sum over the documents that it meets.
+Everything follows from the probability P(s) that a pair of similarity s shares a key. The false
+negatives are the mean of 1 - P above the threshold. The false positives are the mean of P below it.
+The expected candidates of a document are the sum of P over the earlier documents.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ class Shape:
         return [(s, self.probability(s)) for s in points]
 
     def false_negatives(self, threshold: float) -> float:
-        """Return the share of pairs above *threshold* that never meet, if they spread evenly."""
+        """Return the share of pairs above *threshold* that are not found, if s is uniform."""
         return 1.0 - mean(self.probability, threshold, 1.0)
 
     def false_positives(self, threshold: float) -> float:
-        """Return the share of pairs below *threshold* that meet, if they spread evenly."""
+        """Return the share of pairs below *threshold* that become candidates, if s is uniform."""
         return mean(self.probability, 0.0, threshold)
 
     def candidates(self, spread: Iterable[tuple[float, float]]) -> float:
-        """Return the expected candidates of a document that meets others as *spread* says.
+        """Return the expected candidates of a document, given the similarities in *spread*.
 
         Args:
             spread: (similarity, number of earlier documents of that similarity) each.
@@ -89,9 +89,9 @@ class Shape:
         return sum(number * self.probability(similarity) for similarity, number in spread)
 
     def contained(self, containment: float, ratio: float) -> float:
-        """Return the chance that a text contained in one *ratio* times its size meets it.
+        """Return the probability to find a text that is contained in one *ratio* times its size.
 
-        Keys find what is similar by Jaccard, and such a pair has c / (1 + ratio - c).
+        Keys find pairs by Jaccard similarity, and such a pair has c / (1 + ratio - c).
         """
         return self.probability(containment / (1.0 + max(ratio, 1.0) - containment))
 

@@ -1,8 +1,8 @@
-"""A micro-batch of texts as columns: what remains of a text once it is no longer needed.
+"""Sketches: the columns that are kept of a micro-batch of texts.
 
-Texts are sketched in chunks that stay in the processor's cache, ASCII apart from the rest (its
-shortcuts give the same tokens). The result is a value that can be written, sent and read back:
-nothing after it sees text.
+Texts are sketched in chunks that fit the processor's cache. ASCII texts are separate from the rest:
+they have shortcuts, which give the same tokens. The result is a value that can be written, sent and
+read back. No later step needs the text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ CHUNK_BYTES = 128 * 1024
 """Texts sketched together: columns of a chunk stay in cache, call overhead stays small."""
 
 LONG = 100
-"""From so many tokens a text on, a sort for each of 32 bits beats one of 64 for all."""
+"""From so many tokens a text on, one 32-bit sort for each text is faster than a 64-bit sort of all.
+"""
 
 _HEAD = struct.Struct("<4sIIIQ")
 _MAGIC = b"SFK1"
@@ -58,7 +59,7 @@ class Sketches:
         return len(self.keys)
 
     def keys_that_count(self, *, short: bool) -> Flags:
-        """Return (n, columns): a *short* text has its fingerprint, the last, if at all."""
+        """Return (n, columns) the valid keys: a *short* text has only its fingerprint, if any."""
         signed = self.contents.set_sizes > 0
         count = np.repeat(signed[:, None], self.keys.shape[1], axis=1)
         count[:, -1] = signed | short
@@ -118,17 +119,17 @@ class Sketches:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What of a batch of values was read and sketched elsewhere: its plain documents."""
+    """The plain documents of a batch of values, read and sketched by worker processes."""
 
     rows: I64
     """(n,) which of the values these are, rising."""
     ids: Sequence[str]
-    """As the values have them; empty where a document's id is not in its value."""
+    """Ids from the values; empty if ids are not in the values."""
     sketches: Sketches
 
     @classmethod
     def joined(cls, parts: Sequence[Drawn], starts: Sequence[int]) -> Drawn:
-        """Return what all *parts*, at least one, have; part i began with value ``starts[i]``."""
+        """Return the documents of all *parts* (one or more); part i began at ``starts[i]``."""
         rows = [part.rows + start for part, start in zip(parts, starts, strict=True)]
         ids = [id_ for part in parts for id_ in part.ids]
         sketches = Sketches.joined([part.sketches for part in parts])
@@ -139,18 +140,18 @@ class Spread(Protocol):
     """Makes sketches elsewhere: the same ones, in the order of the texts."""
 
     def __call__(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
-        """Return what `Sketcher.alone` does."""
+        """Return the same sketches as `Sketcher.alone`."""
         ...
 
     def read(self, sketcher: Sketcher, recipe: str, values: Sequence[bytes | None]) -> Drawn | None:
-        """Return what plain documents there are in *values*, and their sketches.
+        """Return the plain documents in *values*, and their sketches.
 
-        What is not among them, and all if the answer is None, is to be read by who asks.
+        The caller reads all other values itself, and all values if the result is None.
 
         Args:
-            sketcher: what they are sketched like.
-            recipe: how they are read, as who reads understands it.
-            values: of the records; None: one has none.
+            sketcher: the sketcher whose result is wanted.
+            recipe: how to read the values (`documents.reader.Recipe`).
+            values: the values of the records; None for a tombstone.
         """
         ...
 
@@ -174,26 +175,26 @@ class Sketcher:
 
     @property
     def recipe(self) -> tuple[str, bytes]:
-        """Return what `sketchers.sketcher_of` makes the same sketcher of; the second is secret."""
+        """Return the arguments for `sketchers.sketcher_of`: scheme and seed; the seed is secret."""
         return self.scheme.as_json(), self._seed
 
     def sketch(self, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts* (records: joined), in order, whoever makes them.
+        """Return the sketches of *texts* (joined records), in order, made here or by workers.
 
-        Those of records are made here: their payloads would cost more to send than to make.
+        Sketches of records are made here: sending their payloads would cost more than making them.
         """
         if self._spread is None or self.records is not None:
             return self.alone(texts)
         return self._spread(self, texts)
 
     def drawn(self, recipe: str | None, values: Sequence[bytes | None]) -> Drawn | None:
-        """Return what is read of *values* by *recipe*, and sketched, elsewhere; None: nothing."""
+        """Return the documents that workers read in *values* by *recipe*, None if they did not."""
         if self._spread is None or self.records is not None or recipe is None:
             return None
         return self._spread.read(self, recipe, values)
 
     def alone(self, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts*, made here."""
+        """Return the sketches of *texts*, made in this process."""
         if self.records is not None:
             contents = self.records.contents(texts)
         else:
@@ -221,7 +222,7 @@ class Sketcher:
         return Contents(np.zeros((0, 16), np.uint8), signatures, nothing)
 
     def keys_of(self, contents: Contents) -> U64:
-        """Return (n, bands + 1) keys as a function of stored columns: restore needs no text."""
+        """Return (n, bands + 1) keys, computed from stored columns: a restore needs no text."""
         return self._bander.keys(contents.signatures, contents.fingerprints)
 
     def tokens(self, text: str) -> U64:
@@ -239,7 +240,7 @@ class Sketcher:
 
 
 def chunks_of(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
-    """Yield (rows, all ASCII?) so that a chunk's texts stay near `CHUNK_BYTES` together."""
+    """Yield (rows, all ASCII?); the texts of a chunk have about `CHUNK_BYTES` together."""
     for wanted in (True, False):
         chunk: list[int] = []
         size = 0
@@ -256,7 +257,7 @@ def chunks_of(texts: Sequence[str]) -> Iterator[tuple[list[int], bool]]:
 
 
 def samples_of(tokens: Tokens) -> Samples:
-    """Return of each text the smallest distinct 32-bit tokens, and how many there are."""
+    """Return for each text its smallest distinct 32-bit tokens, and how many distinct it has."""
     ordered = _sorted(tokens)
     first = np.ones(len(ordered) + 1, bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:-1])
@@ -271,7 +272,7 @@ def samples_of(tokens: Tokens) -> Samples:
 
 
 def _sorted(tokens: Tokens) -> U32:
-    """Return the upper halves of *tokens*, those of each text rising."""
+    """Return the upper halves of *tokens*, ascending within each text."""
     values, sizes = tokens.values >> HALF, np.diff(tokens.starts)
     if len(values) < LONG * len(sizes):
         values |= np.repeat(np.arange(len(sizes), dtype=np.uint64) << HALF, sizes)

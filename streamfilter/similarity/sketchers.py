@@ -1,4 +1,4 @@
-"""From a scheme, as an index remembers it, to what sketches by it: no configuration needed."""
+"""Makes a sketcher from the scheme that an index stores; needs no configuration."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _plain(value: Any) -> Any:
 
 
 def sketcher_of(canonical: str, *, seed: bytes, spread: Spread | None = None) -> Sketcher:
-    """Return what sketches under the scheme *canonical* and the secret *seed*, and with whom.
+    """Return the sketcher for the scheme *canonical* and the secret *seed*, with worker processes.
 
     Raises:
         ValueError: as `scheme_of`.

@@ -1,7 +1,7 @@
-"""Stop words: the small words of a language, which stand in prose and hardly in adverts.
+"""Stop words: the function words of a language, frequent in prose and rare in adverts.
 
-The lists are our own (`stopwords.txt` tells how they were made): function words only. Longer lists
-that pass for stop words hold "buy", "best" and "new", which are what adverts are made of.
+The lists are our own (`stopwords.txt` describes how they were made) and hold only function words.
+Other lists of stop words are longer and contain "buy", "best" and "new", the words of adverts.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 LISTS = Path(__file__).with_name("stopwords.txt")
 
 LANGUAGES = ("da", "de", "en", "es", "fr", "it", "nl", "no", "pt", "ru", "sv", "tr")
-"""Languages by ISO 639-1 code. Scripts without spaces have none: their small words do not stand
-apart, and a text in them gets runs of words (pairs of characters) instead. Nor has Korean, whose
-small words are endings."""
+"""Languages by ISO 639-1 code. Scripts without spaces have no list: their function words are not
+separate, and a text in them gets runs of words (pairs of characters) instead. Korean has no list
+either: its function words are endings."""
 
 
 @cache

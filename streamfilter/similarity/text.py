@@ -1,11 +1,11 @@
-"""Normalisation: which differences between two texts do not count.
+"""Normalisation: removes the differences between two texts that do not count.
 
-Invisible characters, Unicode form, case fold, digits, white space, in that order; each step is
-a switch. Invisible characters go first, so that none keeps a letter and its mark from composing.
-White space becomes one space, and nothing between two characters of scripts without spaces:
-there it is the end of a line and no more. The result is UTF-8, the same bytes on every platform,
-and on every Python version for characters assigned in Unicode 14 (Unicode's stability policy
-promises it). ASCII text takes a fast path that gives the same bytes.
+The steps are invisible characters, Unicode form, case folding, digits and white space, in that
+order. Each can be switched off. Invisible characters go first, so that none stands between a letter
+and its mark. A run of white space becomes one space. Between two characters of scripts without
+spaces it is removed: there it is only a line break. The result is UTF-8, the same bytes on every
+platform. For characters assigned in Unicode 14 it is also the same on every Python version
+(Unicode's stability policy). ASCII text takes a fast path that gives the same bytes.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ UNICODE_VERSION = unicodedata.unidata_version
 PRIVATE_USE = range(0xF0000, 0x10FFFE)
 
 ASCII_SPACES = (b"\t", b"\n", b"\v", b"\f", b"\r", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
-"""What `str.split` takes for white space in ASCII, but for the space itself."""
+"""White space of `str.split` in ASCII, without the space itself."""
 
 UPPER_A, LETTERS, CASE, DIGIT_ZERO, DIGITS = np.array([ord("A"), 26, 32, ord("0"), 10], np.uint8)
 
 SPARE = bytes(WORD)
 FEW = 200
-"""Where so many units are kept for each that is dropped, whole stretches are copied, not units."""
+"""If more than so many units are kept for each dropped one, whole stretches are copied."""
 RARE = 16
-"""Where fewer than one in so many points can be of such scripts, these are looked at one by one."""
+"""If fewer than one in so many points can be of such scripts, these points are checked first."""
 GROWTH_MAX = LONG_MAX
-"""The most that normalisation makes of one code point, and so grows a text."""
+"""The most code points that normalisation makes from one: the most that a text can grow."""
 GROWING = (*range(0xA0, 0x3400), *range(0xD800, 0x20000))
 """No other code point becomes several."""
 
