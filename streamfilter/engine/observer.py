@@ -35,6 +35,8 @@ logger = logging.getLogger("streamfilter.run")
 
 START_SECONDS = 5.0
 """What a start waits for within so long is part of it, as a coordinator that is just loading."""
+WARN_EVERY_SECONDS = 60.0
+"""A pause whose details change is logged again after so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Observer:
         self._stamps: dict[str, int] = {}
         """Timestamp of the last committed record, by ``topic/partition``."""
         self._partitions = 0
+        self._warned = 0.0
         self._begun, self._said = clock.monotonic(), True
         """Since when we start, and whether the present state was logged."""
         self._behind = True
@@ -310,6 +313,9 @@ class Observer:
             self._show_partitions(state)
             if state is State.UNREACHABLE:
                 self._forget_lag()
+        if state in _TROUBLE and before.state is state and now - self._warned < WARN_EVERY_SECONDS:
+            return  # RocksDB names another file in each error of the same full disk
+        self._warned = now
         self._said = worth
         self._behind = self._behind or (state is State.RUNNING and before.state is not state)
         usual = logging.WARNING if state in _TROUBLE else logging.INFO
@@ -335,7 +341,8 @@ class Observer:
             logger.info("caught up with the input", extra=self._counts())
 
     def _show_partitions(self, state: State) -> None:
-        paused = {_PAUSES[state]: self._partitions} if state in _PAUSES else {}
+        # A start that is paused has not asked yet how many there are: one stands for all of them.
+        paused = {_PAUSES[state]: max(1, self._partitions)} if state in _PAUSES else {}
         self._metrics.partitions(self._partitions, **paused)
 
     def loudly(self, message: str) -> None:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from streamfilter.engine.machine import SystemClock
-from streamfilter.engine.observer import START_SECONDS, Observer
+from streamfilter.engine.observer import START_SECONDS, WARN_EVERY_SECONDS, Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.monitoring.metrics import Metrics
@@ -68,3 +68,19 @@ def test_beginnings_and_the_end_of_the_input_are_lines_with_counts_and_come_once
     observer.enter(State.RUNNING)
     observer.standing(index, {0: 5}, {0: 0}, "docs")
     assert caplog.messages[-2:] == ["running", "caught up with the input"]
+
+
+def test_a_pause_whose_details_change_is_a_line_a_minute_and_counts_before_partitions_are_known(
+    clock: SetClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics, health = Metrics(), Health()
+    observer = Observer(metrics, health, clock, Destinations("u", "d", "x", 1, {}, {}))
+    for number in range(100):
+        clock.now = number / 2
+        observer.enter(State.PAUSED_DISK, f"no space for OPTIONS-{number}")
+    assert caplog.messages == ["paused:disk: no space for OPTIONS-0"]
+    assert health.status.detail == "no space for OPTIONS-99"
+    assert b'streamfilter_paused_partitions{reason="disk"} 1.0' in metrics.expose()[1]
+    clock.now += WARN_EVERY_SECONDS
+    observer.enter(State.PAUSED_DISK, "no space for OPTIONS-100")
+    assert len(caplog.messages) == 2
