@@ -27,6 +27,7 @@ from streamfilter.matching.audit_scan import Round
 from streamfilter.matching.batch import Rules
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source
+from streamfilter.process.health import State
 from streamfilter.similarity.text import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
 from streamfilter.tasks.plan import Plan
@@ -75,6 +76,10 @@ class Teller(Observer):
         if self._world.trace:
             self._world.tell(self._life.name, f"  {message}")
 
+    def enter(self, state: State, detail: str = "") -> None:
+        if detail.startswith("brokers do not know yet of"):
+            self._world.tell(self._life.name, detail)
+
     def audited(self, found: Round) -> None:
         """Verdicts rest on sets here, so whatever is withheld was rightly withheld."""
         self._world.rounds += 1
@@ -85,7 +90,7 @@ class Teller(Observer):
         """Metrics and health are tested where they are made."""
 
     changelog_fault = moved = standing = left = transaction = rebalanced = owning = _nothing
-    restoring = identified = enter = occupying = tailing = alive = _nothing
+    restoring = identified = occupying = tailing = alive = _nothing
     spent = trimmed = followed = closed = _nothing
 
 

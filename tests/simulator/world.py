@@ -17,8 +17,9 @@ CALL_SECONDS = 0.002
 TRANSACTION_SECONDS = 5.0
 SOCKET_SECONDS = 1.0
 SESSION_SECONDS = 3.0
-HEARSAY_SECONDS = 1.0
-"""How long it takes until all brokers have heard of a new partition."""
+HEARSAY_SECONDS = 60.0
+"""How long it takes until all brokers have heard of a new partition. It is far longer than in life:
+in some stories an owner has heard of it, and its successor has not."""
 PAUSES = (0.05, 1.0, 2.0, 4.0, 8.0)
 """How long a process may be paused: up to beyond every timeout."""
 
