@@ -1,1 +1,1 @@
-"""Everything around the process: images, manifests, dashboards, rules, and a native demo."""
+"""Deployment files: images, manifests, dashboards, alert rules, and a demo without containers."""

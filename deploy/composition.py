@@ -1,4 +1,4 @@
-"""What compose.yaml, its neighbour and the Dockerfile say, as values: services, ports, volumes."""
+"""Parses compose.yaml, compose.avro.yaml and the Dockerfile: services, ports, volumes."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ COMPOSE, AVRO, DOCKERFILE = (
 )
 OURS, REGISTRY = "streamfilter:demo", "apicurio/"
 UNCHECKED = ["NONE"]
-"""The health check of a service without one; it takes away that of the image."""
+"""The health check of a service without one; it disables the image's health check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What compose.yaml says about one container."""
+    """The settings of one container in compose.yaml."""
 
     name: str
     image: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
     volumes: tuple[tuple[str, str], ...]
-    """(source, path inside)."""
+    """(source, path in the container)."""
     published: Mapping[int, int]
-    """Loopback port by port inside."""
+    """Loopback port by port in the container."""
     once: bool
-    """Others wait until it has ended well."""
+    """True: other services wait until it has ended with exit code 0."""
     waits_for: Mapping[str, str]
-    """Service → the condition that it must be in."""
+    """Service → the condition that it must reach first."""
     checked: bool
-    """Whether it says by itself whether it is healthy."""
+    """Whether it has a health check."""
 
 
 def services(*, avro: bool = False) -> dict[str, Service]:
-    """Return the services of compose.yaml by their names; *avro*: with its neighbour over it."""
+    """Return the services of compose.yaml by name; *avro*: merge compose.avro.yaml into them."""
     raw = _raw(COMPOSE)
     for name, more in _raw(AVRO).items() if avro else ():
         raw[name] = _laid_over(raw.get(name, {}), more)
@@ -54,7 +54,7 @@ def services(*, avro: bool = False) -> dict[str, Service]:
 
 
 def _laid_over(given: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a service as Compose merges it: what both files map is mapped by both."""
+    """Return a service merged as Compose does: mappings in both files are combined."""
     both = {
         key: {**given[key], **value}
         for key, value in more.items()
@@ -84,5 +84,5 @@ def _service(name: str, raw: Mapping[str, Any], once: bool) -> Service:
 
 
 def image_environment() -> dict[str, str]:
-    """Return the settings of ours that the image has in its environment."""
+    """Return the STREAMFILTER_* variables that the Dockerfile sets in the image."""
     return dict(re.findall(r"(STREAMFILTER_\w+)=(\S+)", DOCKERFILE.read_text(encoding="utf-8")))

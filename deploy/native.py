@@ -1,10 +1,10 @@
-"""The demo of compose.yaml without containers: `python -m deploy.native`, ended by Ctrl-C.
+"""Runs the demo of compose.yaml without containers: `python -m deploy.native`. Ctrl-C ends it.
 
-The same processes with the same arguments, environment and configuration files: what differs on
-one machine without a network of containers is translated (`translation`), an address
-``service:port`` into the published loopback port, a path inside into a place on the disk. Kafka
-is a real one by Java, Prometheus and Alertmanager are Debian's, Kafka UI and Grafana are left
-out. So a scrape target or a topic that is wired wrongly shows without an engine.
+The processes have the same arguments, environment and configuration files as in the containers.
+`translation` turns each address ``service:port`` into the published loopback port, and each path in
+a container into a path on this machine. Kafka is a real one and runs on Java. Prometheus and
+Alertmanager are Debian's. Kafka UI and Grafana are left out. So a wrong scrape target or topic is
+found without a container engine.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from streamfilter.process.signals import Interruption
 
 KAFKA, KAFKA_INSIDE, HTTP_PORT = "kafka", 9092, 9464
 DEBIANS = {"prom/prometheus": "prometheus", "prom/alertmanager": "prometheus-alertmanager"}
-"""What Debian calls the program of an image, and its package the same."""
-SCRAPE = "scrape_interval: 5s"  # as prometheus.yml spells it
+"""Image → the name of its program in Debian, which is also the package's name."""
+SCRAPE = "scrape_interval: 5s"  # the exact text in prometheus.yml
 ONCE_TIMEOUT_SECONDS = 90
 LOG_LINES_SHOWN = 20
 
 
 class Native(Owned):
-    """Runs the demo's processes, with everything they write under one directory."""
+    """Runs the demo's processes. All files that they write are in one directory."""
 
     def __init__(
         self,
@@ -46,19 +46,19 @@ class Native(Owned):
         avro: bool = False,
         replacing: Mapping[str, str] | None = None,
     ) -> None:
-        """Read what is to be started; nothing runs yet.
+        """Read the services to start; nothing runs yet.
 
         Args:
             directory: for data, translated configuration and logs.
             any_ports: take free ports instead of those that compose.yaml publishes.
-            avro: with compose.avro.yaml over it, and so a schema registry.
+            avro: merge compose.avro.yaml too, and so run a schema registry.
             replacing: texts in the configuration files to replace.
         """
         self.directory = directory
         self.services = services(avro=avro)
         self.children: dict[str, Child] = {}
         self.ports = _ports(self.services, any_ports=any_ports)
-        """Loopback port by (service, port inside)."""
+        """Loopback port by (service, port in the container)."""
         (kafka_port,) = (port for (name, _), port in self.ports.items() if name == KAFKA)
         self.kafka = RealKafka(port=kafka_port)
         registry = [port for (name, _), port in self.ports.items() if self._is_registry(name)]
@@ -67,11 +67,11 @@ class Native(Owned):
         self._translation = Translation(directory, addresses, dict(replacing or {}))
 
     def url(self, service: str, port: int) -> str:
-        """Return where *port* inside of *service* is on this machine."""
+        """Return the URL on this machine of *port* in the container of *service*."""
         return f"http://127.0.0.1:{self.ports[service, port]}"
 
     def start(self) -> None:
-        """Start all of them; what is to run once has ended by then."""
+        """Start all services. Those that run once have ended when this returns."""
         self.kafka.start()
         if self.registry is not None:
             self.registry.start()
@@ -94,7 +94,7 @@ class Native(Owned):
             raise self._failed(service.name, code)
 
     def _environment(self, service: Service) -> dict[str, str]:
-        # The user's own STREAMFILTER_* settings belong to the user's own service.
+        # The user's STREAMFILTER_* variables are for another service, and are not passed on.
         ours = {k: v for k, v in os.environ.items() if not k.startswith("STREAMFILTER_")}
         for name, value in {**image_environment(), **service.environment}.items():
             ours[name] = self._translation.of(value, service)
@@ -115,11 +115,11 @@ class Native(Owned):
         return [self._translation.of(argument, service) for argument in service.command]
 
     def log(self, name: str) -> Path:
-        """Return the file that holds what *name* printed."""
+        """Return the file with the output of *name*."""
         return self.directory / f"{name}.log"
 
     def check(self) -> None:
-        """Raise if a process has ended that should not."""
+        """Raise an error if a process that should keep running has ended."""
         for name, child in self.children.items():
             if (code := child.exit_code) is not None:
                 raise self._failed(name, code)
@@ -129,7 +129,7 @@ class Native(Owned):
         return click.ClickException(f"{name} ended with {code}. Its log:\n" + "\n".join(lines))
 
     def close(self) -> None:
-        """Stop everything, the last one first, and the broker at the end."""
+        """Stop all processes in reverse order, and the broker last."""
         while self.children:
             name, child = self.children.popitem()
             click.echo(f"{name} stopped ({child.stop()})")
@@ -139,7 +139,7 @@ class Native(Owned):
 
 
 def _ports(known: Mapping[str, Service], *, any_ports: bool) -> dict[tuple[str, int], int]:
-    """Return the loopback port for each published port of the services that we start."""
+    """Return the loopback port for each published port of the services that run here."""
     inside = {
         (service.name, port): outside
         for service in known.values()

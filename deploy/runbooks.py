@@ -1,8 +1,8 @@
-"""Where alerts link to: `python -m deploy.runbooks URL` puts it into the rules.
+"""Sets the runbook links of all alerts: `python -m deploy.runbooks URL`.
 
-Each alert's ``runbook_url`` is a base and the alert's anchor in deploy/README.md. The base is
-committed as the file's path, since nobody knows where you show it: name your copy (a wiki, your
-repository's web page) once, and Alertmanager's messages lead there.
+Each alert's ``runbook_url`` is a base and the alert's anchor in deploy/README.md. The committed
+base is that file's path, because the address of your copy is not known here. Pass the URL of your
+copy (a wiki, your repository's web page), and Alertmanager's messages link to it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _LINK = re.compile(r"(?m)^(\s+runbook_url: )\S*#(\w+)$")
 
 
 def linked(rules: str, base: str) -> str:
-    """Return the text of *rules* with all runbooks below *base*."""
+    """Return the text of *rules* with *base* as the base of every runbook link."""
     return _LINK.sub(lambda link: f"{link[1]}{base}#{link[2]}", rules)
 
 
 def main(arguments: list[str]) -> int:
-    """Rewrite the rules of Prometheus, and the operator's manifest from them."""
+    """Rewrite Prometheus's rules, and the manifest for the Prometheus operator."""
     if len(arguments) != 1 or not re.fullmatch(r"[^#\s]+", arguments[0]):
         print("usage: python -m deploy.runbooks URL-of-the-page (without #)", file=sys.stderr)
         return 64

@@ -1,4 +1,4 @@
-"""From the world of containers to one machine: addresses, paths, and copies of what they mount."""
+"""Translates addresses, paths and mounted files of the containers to those of one machine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from deploy.composition import HERE, Service
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Where things inside of containers are on this machine."""
+    """Maps addresses and paths in containers to those on this machine.
+
+    Example: with ``{("kafka", 9092): 20001}``, the text ``kafka:9092`` becomes ``127.0.0.1:20001``.
+    """
 
     directory: Path
-    """Everything that is written, volumes and copies, is below it."""
+    """All written files are below it: volumes, and copies of mounted files."""
     addresses: Mapping[tuple[str, int], int]
-    """Loopback port by (service, port inside)."""
+    """Loopback port by (service, port in the container)."""
     replacing: Mapping[str, str] = field(default_factory=dict)
-    """Texts of the mounted files to replace: a test's shorter clock."""
+    """Texts to replace in the mounted files, for example a shorter interval in a test."""
 
     def of(self, text: str, service: Service) -> str:
-        """Return an argument or a value of *service* with addresses and paths as they are here."""
+        """Return an argument or a value of *service* with this machine's addresses and paths."""
         text = self._addressed(text)
         for source, inside in service.volumes:
             place = str(self._place(source))
@@ -35,7 +38,7 @@ class Translation:
         return text
 
     def _place(self, source: str) -> Path:
-        """Return where a volume is: a directory of its own, or a translated copy of our files."""
+        """Return a volume's path: its own directory, or a translated copy of the mounted files."""
         if not source.startswith("."):
             (volume := self.directory / "volumes" / source).mkdir(parents=True, exist_ok=True)
             return volume

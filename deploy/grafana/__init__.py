@@ -1,6 +1,6 @@
-"""The dashboards as code: `python -m deploy.grafana` writes them, a test holds the files to it.
+"""The dashboards as code: `python -m deploy.grafana` writes them, and a test compares the files.
 
-`expressions` is the PromQL we use, as words; `panels` turns a table of charts into Grafana's
-model by its own SDK; `overview` and `internals` are the tables; `pictures` draws the same panels
-without Grafana.
+`expressions` builds all PromQL. `panels` turns tables of charts into Grafana's model, with
+Grafana's SDK. `overview` and `internals` are the tables. `pictures` draws the same panels without
+Grafana.
 """

@@ -1,4 +1,4 @@
-"""Write the dashboards: `python -m deploy.grafana`."""
+"""Writes the dashboards: `python -m deploy.grafana`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIRECTORY = Path(__file__).parent / "dashboards"
 
 
 def dashboards() -> dict[str, str]:
-    """Return the file's text of each dashboard by its name."""
+    """Return the file text of each dashboard, by its name."""
     built = {
         name: build(each.UID, each.TITLE, each.DESCRIPTION, each.ROWS, overview.MARKS)
         for name, each in (("overview", overview), ("internals", internals))

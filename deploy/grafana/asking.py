@@ -1,4 +1,4 @@
-"""Ask a Prometheus what a panel shows: series with legends, over the last minutes or now."""
+"""Queries Prometheus for a panel's series and legends, over the last minutes or now."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from deploy.grafana.reading import Panel, Target, filled
 
 Numbers = NDArray[np.float64]
 STEPS = 150
-"""Points of a line."""
+"""Number of points in a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One series: Unix times and values, same length; NaN where there is none."""
+    """One series: Unix times and values of the same length; NaN: no value at that time."""
 
     legend: str
     times: Numbers
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Prometheus, and which time of it is shown."""
+    """A Prometheus server, and the time range to show."""
 
     url: str
     seconds: int
@@ -39,11 +39,11 @@ class Source:
     scrape_seconds: int
 
     def lines(self, panel: Panel) -> list[Line]:
-        """Return what *panel* shows, its queries one after another."""
+        """Return the lines of *panel*, in the order of its queries."""
         return [line for target in panel.targets for line in self._lines(panel, target)]
 
     def _lines(self, panel: Panel, target: Target) -> list[Line]:
-        # As Grafana: four scrapes, so that one that is late leaves no hole.
+        # Four scrapes, as in Grafana: one late scrape leaves no gap.
         window = f"{4 * self.scrape_seconds}s"
         expression = filled(target.expression, rate_interval=window, range=f"{self.seconds}s")
         if target.instant:

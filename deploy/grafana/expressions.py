@@ -1,7 +1,7 @@
-"""The PromQL of the dashboards, as a few words: every expression is made here.
+"""Builds every PromQL expression of the dashboards, so that all use the same conventions.
 
-So that all of them ask the same way: by ``$job`` and ``$instance``, rates over
-``$__rate_interval``, totals over ``$__range``; summed over processes unless a label is kept.
+They select by ``$job`` and ``$instance``. Rates are over ``$__rate_interval``, and totals over
+``$__range``. Values are summed over processes unless a label is kept.
 """
 
 from __future__ import annotations
@@ -13,43 +13,46 @@ RATE, RANGE = "$__rate_interval", "$__range"
 
 
 def series(name: str, *matchers: str) -> str:
-    """Return the selector of *name*; what is not ours has no prefix of ours."""
+    """Return the selector of *name*, with our prefix unless the metric is not ours."""
     full = name if name.startswith(OF_OTHERS) else PREFIX + name
     return f"{full}{{{','.join((HERE, *matchers))}}}"
 
 
 def known(name: str) -> str:
-    """Return a gauge without the NaN of who has not measured it, which would swallow a sum."""
+    """Return a gauge without NaN, which a process exports before it has measured a value.
+
+    One NaN would make the whole sum NaN.
+    """
     return f"{series(name)} >= 0"
 
 
 def summed(expression: str, *by: str) -> str:
-    """Return the sum over all processes, one for each value of the labels *by*."""
+    """Return the sum over all processes, for each value of the labels *by*."""
     return f"sum{_by(by)}({expression})"
 
 
 def largest(expression: str, *by: str) -> str:
-    """Return the largest of all processes, one for each value of the labels *by*."""
+    """Return the maximum over all processes, for each value of the labels *by*."""
     return f"max{_by(by)}({expression})"
 
 
 def smallest(expression: str, *by: str) -> str:
-    """Return the smallest of all processes, one for each value of the labels *by*."""
+    """Return the minimum over all processes, for each value of the labels *by*."""
     return f"min{_by(by)}({expression})"
 
 
 def rate(name: str, *by: str, matching: tuple[str, ...] = ()) -> str:
-    """Return a counter's growth a second."""
+    """Return a counter's rate per second."""
     return summed(f"rate({series(name, *matching)}[{RATE}])", *by)
 
 
 def growth(name: str, *by: str, matching: tuple[str, ...] = ()) -> str:
-    """Return a counter's growth over what the dashboard shows."""
+    """Return a counter's increase over the dashboard's time range."""
     return summed(f"increase({series(name, *matching)}[{RANGE}])", *by)
 
 
 def steps(name: str, *by: str, matching: tuple[str, ...] = ()) -> str:
-    """Return a rare counter's growth at each point of what is shown."""
+    """Return a rare counter's increase at each point of the chart."""
     return summed(f"increase({series(name, *matching)}[{RATE}])", *by)
 
 
@@ -59,18 +62,18 @@ def share(part: str, whole: str) -> str:
 
 
 def quantile(which: float, name: str, *by: str) -> str:
-    """Return a histogram's quantile over the last moments."""
+    """Return a histogram's quantile over ``$__rate_interval``."""
     buckets = rate(f"{name}_bucket", *by, "le")
     return f"histogram_quantile({which:g}, {buckets})"
 
 
 def mean(name: str, *by: str) -> str:
-    """Return a histogram's mean over the last moments."""
+    """Return a histogram's mean over ``$__rate_interval``."""
     return share(rate(f"{name}_sum", *by), rate(f"{name}_count", *by))
 
 
 def buckets(name: str, *matching: str) -> str:
-    """Return what fell into each bucket, for a heat map."""
+    """Return the increase of each histogram bucket, for a heat map."""
     return summed(f"increase({series(f'{name}_bucket', *matching)}[{RATE}])", "le")
 
 

@@ -1,4 +1,4 @@
-"""The dashboard *internals*: client, transactions, RocksDB, the index's life, the process."""
+"""The dashboard *internals*: Kafka client, transactions, RocksDB, index, process."""
 
 from __future__ import annotations
 

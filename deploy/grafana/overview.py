@@ -1,4 +1,4 @@
-"""The dashboard *overview*: is it well, what comes through, is it right, is it in time?"""
+"""The dashboard *overview*: health, throughput, quality and latency."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from streamfilter.monitoring import colours
 DUPLICATES = ('verdict=~"exact_duplicate|near_duplicate"',)
 JUDGED = ('outcome=~"confirmed|rejected"',)
 BY_VERDICT = {verdict.value: colour for verdict, colour in colours.BY_VERDICT.items()}
-"""Values, not Grafana's names: its orange cannot be seen on its light panels (2.6 to 1)."""
+"""Colour values, not Grafana's names: the contrast of its orange on its light panels is only 2.6 to
+1."""
 BY_DESTINATION = {"unique": BY_VERDICT["unique"], "duplicates": BY_VERDICT["near_duplicate"],
                   "dead_letter": BY_VERDICT["rejected"], "changelog": colours.GREY}  # fmt: skip
 RECALL_FLOOR = 0.9
-"""Estimates lie between this and 1 as long as all is well: there a change is to be seen."""
+"""The axis starts here: good estimates lie between this and 1, where changes must be visible."""
 GOOD_FROM_90 = ((colours.RED, 0.0), (colours.AMBER, 0.9), (colours.GREEN, 0.97))
 
 
@@ -227,4 +228,4 @@ MARKS = (
         colours.BLUE,
     ),
 )
-"""A task that is assigned: at a start, and when another process takes over."""
+"""Lines in all panels: a process restarted, or a task was assigned (a start or a takeover)."""

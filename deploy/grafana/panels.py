@@ -1,6 +1,6 @@
-"""Charts, and how Grafana's own SDK builds them: a dashboard is rows of charts.
+"""Builds a dashboard from rows of charts, with Grafana's SDK.
 
-Every panel gets a title, a description and a unit here or it cannot be made at all.
+A chart cannot be created without a title, a description and a unit.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Build = Callable[["Chart"], Any]
 
 
 class Form(Enum):
-    """How a chart looks."""
+    """The kinds of charts."""
 
     LINES = "lines"
     STACKED = "stacked"
     NUMBER = "number"
     NAMES = "names"
-    """A number's panel that shows the legend: for states and versions."""
+    """A number panel that shows the legend instead of the value, for states and versions."""
     HEATMAP = "heatmap"
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One expression; ``{{label}}`` in the legend is filled in by Grafana."""
+    """One PromQL expression. Grafana replaces ``{{label}}`` in the legend."""
 
     expression: str
     legend: str = ""
@@ -55,23 +55,23 @@ class Chart:
 
     title: str
     description: str
-    """For whoever is woken at night: what it means, and what a bad value is."""
+    """For the engineer on call: the meaning of the values, and which values are bad."""
     unit: str
-    """Grafana's name of a unit, such as ``percentunit``."""
+    """Grafana's name of the unit, such as ``percentunit``."""
     queries: tuple[Query, ...]
     form: Form = Form.LINES
     width: int = 8
-    """Columns of `COLUMNS`."""
+    """Number of columns, of `COLUMNS`."""
     ceiling: float | None = None
     floor: float | None = None
-    """Where the axis begins unless a value is lower; None: at 0, always."""
+    """Start of the axis, unless a value is lower; None: always 0."""
     colours: Mapping[str, str] = field(default_factory=dict)
-    """Colour by legend, for what has a meaning; one called "" is all of them, in its shades."""
+    """Colour by legend, for series with a meaning; the legend "" gives all series shades of one."""
     limits: tuple[tuple[str, float], ...] = ()
-    """(colour, from which value on), for a number."""
+    """(colour, lowest value with it), for a number panel."""
     decimals: int | None = None
     tall: bool = False
-    """For a number among charts: as high as they are."""
+    """True: a number panel gets the height of a chart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What happened at a time, as a line through all panels, where *expression* has a value."""
+    """An event, shown as a line through all panels at each time when *expression* has a value."""
 
     name: str
     expression: str
@@ -94,7 +94,7 @@ class Mark:
 def build(
     uid: str, title: str, description: str, rows: Sequence[Row], marks: Sequence[Mark] = ()
 ) -> dict[str, Any]:
-    """Return the dashboard as Grafana stores it."""
+    """Return the dashboard in Grafana's JSON model."""
     whole = (
         dashboard.Dashboard(title)
         .uid(uid)
@@ -154,7 +154,7 @@ def _variable(name: str, query: str) -> dashboard.QueryVariable:
 
 
 def _with_queries(panel: Any, chart: Chart, *, rows: int) -> Any:
-    """Put in what every panel has."""
+    """Set the properties that all panels have."""
     panel.title(chart.title).description(chart.description).unit(chart.unit)
     panel.datasource(_source()).span(chart.width).height(rows)
     if chart.floor is None:

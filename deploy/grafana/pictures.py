@@ -1,8 +1,8 @@
-"""The dashboards as pictures, without Grafana: `python -m deploy.grafana.pictures`.
+"""Draws the dashboards as pictures, without Grafana: `python -m deploy.grafana.pictures`.
 
-Every panel of the committed files is drawn at its place from a running Prometheus, so that the
-README shows what one gets. Needs matplotlib (``pip install matplotlib``) and, for example, the
-demo: `python -m deploy.native`, some minutes, then this.
+It draws every panel of the committed files with data from a running Prometheus, for the README. It
+needs matplotlib (``pip install matplotlib``) and a Prometheus with data. For example, start the
+demo with `python -m deploy.native` and wait some minutes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PIXELS_PER_INCH = 80
 LEGENDS_MAX = 8
 
 Box = tuple[float, float, float, float]
-"""x, y, width, height in shares of the figure."""
+"""x, y, width and height, as shares of the figure."""
 
 Span = tuple[float, float]
 """First and last Unix time."""
 
 
 def picture(path: Path, source: Source) -> Figure:
-    """Return all panels of the dashboard at *path*, drawn."""
+    """Return a figure with all panels of the dashboard at *path*."""
     shown = panels(path)
     rows = list(dict.fromkeys(panel.row for panel in shown))
     tops = _tops(shown, rows)
@@ -62,7 +62,7 @@ def _first(shown: Sequence[Panel], row: str) -> int:
 
 
 def _tops(shown: Sequence[Panel], rows: Sequence[str]) -> dict[str, float]:
-    """Return where the panels of each row begin, in rows of the grid, headings between."""
+    """Return the top of each row's panels, in rows of the grid, with room for the headings."""
     tops, top = {}, 0.0
     for row in rows:
         top += HEADING_ROWS
@@ -116,7 +116,7 @@ def _numbers(axes: Any, panel: Panel, lines: list[Line]) -> None:
 
 
 def _number_colour(panel: Panel, known: list[Line]) -> str:
-    """Return the colour that Grafana gives the number: of the highest limit that it reaches."""
+    """Return the colour of the number, as in Grafana: that of the highest limit it reaches."""
     if not known:
         return GREY
     value = 0.0 if panel.names else float(known[0].values[-1])
@@ -124,9 +124,9 @@ def _number_colour(panel: Panel, known: list[Line]) -> str:
 
 
 def line_colours(panel: Panel, lines: list[Line]) -> list[str]:
-    """Return those that the dashboard gives; what it leaves to Grafana, in our series' order."""
+    """Return the colours of *lines*: the dashboard's own, else the next colour of `SERIES`."""
     given, free = panel.colours, cycle(SERIES)
-    if "" in given:  # one for all, in its shades
+    if "" in given:  # shades of one colour for all lines
         parts = np.array(to_rgb(given[""]))
         return [to_hex(1 - (1 - parts) * share) for share in np.linspace(1, 0.4, len(lines))]
     return [given.get(line.legend) or next(free) for line in lines]
@@ -149,7 +149,7 @@ def _lines(axes: Any, panel: Panel, lines: list[Line]) -> None:
 
 
 def limits_of(panel: Panel, lines: list[Line]) -> tuple[float, float | None]:
-    """Return where the values' axis begins and, if the panel says so, ends: with some room."""
+    """Return the start of the value axis and, if the panel has a ceiling, the end with a margin."""
     least = min((float(np.nanmin(line.values)) for line in lines), default=0.0)
     bottom = min(panel.floor, max(least, 0.0)) if panel.floor else 0.0
     if panel.ceiling is None:
@@ -158,7 +158,7 @@ def limits_of(panel: Panel, lines: list[Line]) -> tuple[float, float | None]:
 
 
 def _legend(axes: Any, figure: Figure, lines: list[Line], place: tuple[float, float]) -> None:
-    """Name the weightiest lines in two rows below the axes."""
+    """Write the legends of the lines with the largest means below the axes."""
     handles, labels = axes.get_legend_handles_labels()
     weight = [-float(np.nanmean(line.values)) for line in lines]
     chosen = sorted(np.argsort(weight, kind="stable")[:LEGENDS_MAX])
@@ -168,7 +168,10 @@ def _legend(axes: Any, figure: Figure, lines: list[Line], place: tuple[float, fl
 
 
 def _heatmap(axes: Any, panel: Panel, lines: list[Line]) -> None:
-    """Draw buckets: each series is a cumulative count whose legend is its upper edge."""
+    """Draw a heat map. Each series is a bucket's cumulative count; its legend is the upper edge.
+
+    Example: the counts 3, 5 and 5 at the edges 0.1, 0.2 and 0.4 are drawn as 3, 2 and nothing.
+    """
     ranked = sorted(
         (line for line in lines if line.legend != "+Inf"), key=lambda line: float(line.legend)
     )
@@ -196,7 +199,7 @@ def main(prometheus: str, minutes: int, scrape_seconds: int, out: Path) -> None:
         to = out / f"{path.stem}.png"
         drawn = BytesIO()
         picture(path, source).savefig(drawn, dpi=PIXELS_PER_INCH)
-        # Of a palette that covers rare colours, too: a third of the size, and nobody sees it.
+        # A palette that includes rare colours: a third of the size, without a visible difference.
         palette = (
             Image.open(drawn)
             .convert("RGB")

@@ -1,4 +1,4 @@
-"""The committed dashboards as others than Grafana see them: panels, queries, variables."""
+"""Reads the panels, queries and variables of the committed dashboards, without Grafana."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Panel:
     unit: str
     stacked: bool
     names: bool
-    """Shows the legend instead of the number."""
+    """True: it shows the legend instead of the number."""
     floor: float
-    """Where the axis begins, unless a value lies below."""
+    """Start of the axis, unless a value is lower."""
     ceiling: float | None
     decimals: int | None
     colours: Mapping[str, str]
-    """By legend; "" is that of all others."""
+    """Colour by legend; the legend "" stands for all others."""
     limits: tuple[tuple[str, float], ...]
-    """(colour, from which value on), of a number."""
+    """(colour, lowest value with it), for a number panel."""
     place: tuple[int, int, int, int]
     """x, y, width, height."""
     targets: tuple[Target, ...]
@@ -53,7 +53,7 @@ class Panel:
 
 
 def panels(path: Path) -> list[Panel]:
-    """Return the panels of a dashboard's file, rows left out."""
+    """Return the panels of a dashboard's file, without its row headings."""
     return list(_panels(json.loads(path.read_text(encoding="utf-8"))))
 
 
@@ -107,7 +107,7 @@ def _colours(field: Mapping[str, Any]) -> dict[str, str]:
 
 
 def variables(expression: str) -> set[str]:
-    """Return the names of the variables in *expression*, without their dollar sign."""
+    """Return the names of the variables in *expression*, without dollar signs."""
     return {braced or bare for braced, bare in _VARIABLE.findall(expression)}
 
 
@@ -119,7 +119,7 @@ def filled(
     job: str = ".*",
     instance: str = ".*",
 ) -> str:
-    """Return *expression* with the variables replaced, as Grafana does before it asks.
+    """Return *expression* with its variables replaced, as Grafana does before a query.
 
     Raises:
         KeyError: it has a variable that is not one of `VARIABLES`.

@@ -1,4 +1,4 @@
-"""Numbers as Grafana would write them, for the units that the dashboards use."""
+"""Formats numbers as Grafana does, for the units that the dashboards use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TIMES = ((86_400.0, " d"), (3_600.0, " h"), (60.0, " min"), (1.0, " s"), (1e-3,
 
 
 def written(value: float, unit: str, decimals: int | None = None) -> str:
-    """Return *value* for a person; ``–`` for what is not known."""
+    """Return *value* as readable text; ``–`` if it is not known."""
     if math.isnan(value):
         return "–"
     if decimals is not None:

@@ -1,1 +1,1 @@
-"""Manifests for kustomize; `python -m deploy.kubernetes` writes the one that is generated."""
+"""Manifests for kustomize. `python -m deploy.kubernetes` writes the generated one."""

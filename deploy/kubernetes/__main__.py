@@ -1,4 +1,4 @@
-"""Write the PrometheusRule: `python -m deploy.kubernetes` wraps the rules of deploy/prometheus."""
+"""Writes the PrometheusRule from the rules of deploy/prometheus: `python -m deploy.kubernetes`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ spec:
 
 
 def manifest() -> str:
-    """Return the manifest's text: the rules as they stand, two columns further in."""
+    """Return the manifest's text: the unchanged rules, indented by two more columns."""
     lines = RULES.read_text(encoding="utf-8").splitlines()
     return HEAD + "".join(f"  {line}\n" if line else "\n" for line in lines)
 

@@ -1,4 +1,4 @@
-"""Asking brokers for their topics, and the end of whoever asks once and gets no answer."""
+"""Asks brokers for their topics, and ends a one-shot command that gets no answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOK_SECONDS_MIN = 0.2
 def listed(config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS) -> dict[str, Any]:
     """Return all topics that the brokers show us.
 
-    All are asked for: asking for one by name creates it on brokers that allow that.
+    It requests all topics: a request by name creates the topic on brokers that allow that.
 
     Raises:
         LogError: the cluster does not answer, or refuses us.
@@ -36,7 +36,7 @@ def listed(config: Config, admin: AdminClient, *, seconds: float = CALL_SECONDS)
             return admin.list_topics(timeout=seconds).topics
     except Retriable as error:
         said = str(error)
-    admin.poll(0)  # serves the callback that hears what was the matter
+    admin.poll(0)  # runs the error callback, which records the reason
     raise Retriable(f"{said}; {unreachable.explained(config)}")
 
 
@@ -52,9 +52,9 @@ def brokers_of(admin: AdminClient) -> int:
 
 @contextmanager
 def asked_once(*, cure: str | None = None) -> Iterator[None]:
-    """Turn a `LogError` inside the block into the end of whoever does not ask again.
+    """Turn a `LogError` inside the block into a `Stop`, for a command that does not retry.
 
-    Its *cure* is that for brokers which are not reached, if no other is given.
+    Without *cure*, the message names the cure for unreachable brokers.
     """
     with stops():
         try:
@@ -67,9 +67,9 @@ def asked_once(*, cure: str | None = None) -> Iterator[None]:
 
 
 def awaited(config: Config, call: Callable[[float], T]) -> T:
-    """Return what *call* returns, made again for ``kafka.start_timeout``, as `run` waits.
+    """Return what *call* returns; repeat it for ``kafka.start_timeout``, as `run` does.
 
-    It is given the seconds that it may take. Credentials that are wrong are not waited for.
+    *call* gets the seconds that it may take. Wrong credentials end the wait at once.
 
     Raises:
         Stop: no broker answers (`Temporary`), or they refuse us.
@@ -84,10 +84,10 @@ def awaited(config: Config, call: Callable[[float], T]) -> T:
 
 
 def unanswered(error: LogError, message: str) -> Stop:
-    """Return the end of whoever asked in vain, and says *message*: with the reason, if it is known.
+    """Return the `Stop` for brokers that did not answer: *message*, with the reason if known.
 
-    A wrong password is for the operator. A certificate that is refused may be the broker's own,
-    and is mended there: trying again later is right.
+    The operator must correct a wrong password. A refused certificate may be the broker's own and
+    is replaced there, so a later retry can succeed.
     """
     refused = refusal()
     if refused is None:

@@ -1,4 +1,4 @@
-"""What all tasks of a process have in common, and how its service, tasks and standbys are made."""
+"""Holds what a process's tasks share, and creates its service, tasks and standbys."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TASK_BATCH_MIN = MIB // 4
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """What all tasks of a process have in common."""
+    """The objects that all tasks of a process share."""
 
     config: Config
     admin: AdminClient
@@ -65,7 +65,7 @@ class Assembly:
     input_id: str
     """The input's topic id, or the empty string."""
     crew: Crew
-    """Sketches for all of them in other processes."""
+    """Worker processes that compute sketches for all tasks."""
     worker: ThreadWorker = field(default_factory=ThreadWorker)
 
     @property
@@ -75,14 +75,14 @@ class Assembly:
 
     @property
     def share(self) -> int:
-        """Return among how many tasks the bounds of memory are shared: one process may own all."""
+        """Return the divisor of the memory limits: one process may own all tasks."""
         return 1 if self.config.index.scope == "topic" else self.tasks
 
     def create_changelog(self) -> None:
-        """Create the changelog, unless the group has worked with one that is gone.
+        """Create the changelog, unless the group has used one that is now missing.
 
         Raises:
-            Refusal: it has.
+            Refusal: the group has used one.
             LogError: the cluster refuses, or does not answer.
         """
         everything = self._log(0)
@@ -90,7 +90,7 @@ class Assembly:
             committed = everything.committed(self.partitions.layout.partitions)
         finally:
             everything.close()
-        # Asked again, after the offsets: another process may have begun since we asked.
+        # Checked again, after the offsets: another process may have created it meanwhile.
         if self.config.changelog_topic in topics.describe(self.config, self.admin):
             return
         refuse_lost_changelog(self._names(0), committed)
@@ -98,7 +98,7 @@ class Assembly:
         topics.create_changelog(self.config, self.admin, self.tasks, message_bytes=largest)
 
     def service(self, accept_positions: bool) -> Service:
-        """Return the service, a member of the group from here on."""
+        """Return the service; it joins the group here."""
         with stops(), kafka_errors("joining the group"):
             consumer = clients.consumer(
                 self.config, self._watched(clients.ownership_properties, "owner")

@@ -1,9 +1,9 @@
-"""Tokens for SASL OAUTHBEARER from a program (`kafka.oauth.command`), for all clients alike.
+"""Gets tokens for SASL OAUTHBEARER from a program (`kafka.oauth.command`), for all clients.
 
-librdkafka asks for a token when a client is made, and again after four fifths of its lifetime, in
-a thread of its own. A token is used by all clients for the first half of its lifetime: a process
-has five clients and more, and each would run the program. What the program says is bounded in
-time and in bytes, and a token is never written to a log.
+librdkafka requests a token when a client is created, and again after four fifths of the token's
+lifetime, in its own thread. Clients share a token for the first half of its lifetime. A process
+has five clients or more, and otherwise each would run the program. The program's run time and
+output size are limited, and a token is never written to a log.
 """
 
 from __future__ import annotations
@@ -33,27 +33,28 @@ logger = logging.getLogger("streamfilter.kafka")
 OUTPUT_BYTES_MAX = 256 * 1024
 SHOWN_CHARACTERS_MAX = 300
 COMPLAINT_BYTES_MAX = 16 * 1024
-"""Of its end: what is shown, and a secret that it cuts."""
+"""Bytes of the end of stderr in which secrets are masked: more than is shown, for a secret that the
+cut would split."""
 SHARED_SHARE = 0.5
-"""Of a token's lifetime, in which another client gets the same one."""
+"""Share of a token's lifetime in which other clients get the same token."""
 
 GOOD_SHARE = 0.9
-"""Of a token's lifetime, in which it serves if the program gives no newer one."""
+"""Share of a token's lifetime in which it is used if the program gives no newer one."""
 
 LIFE_SECONDS_MAX = 10 * 366 * 86_400.0
-"""No token says to be good for longer; librdkafka counts milliseconds in 64 bits."""
+"""Upper limit of a token's lifetime; librdkafka counts milliseconds in 64 bits."""
 
 _TOKEN = re.compile(r"[!-~]+")
-"""As brokers take it."""
+"""The characters of a token that brokers accept."""
 
 
 class TokenFailure(Exception):
-    """The program gave no token; the message says why, without anything secret."""
+    """The program gave no token. The message says why and contains no secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class BearerToken:
-    """A token, as librdkafka wants it."""
+    """A token in the form that librdkafka needs."""
 
     value: str
     expires: float
@@ -67,10 +68,10 @@ class BearerToken:
 
 
 def read_token(said: bytes, *, now: float, lifetime: float) -> BearerToken:
-    """Return the token that a program printed: alone, or as JSON.
+    """Return the token that a program printed, as plain text or as JSON.
 
     Raises:
-        TokenFailure: there is none, or it has expired.
+        TokenFailure: there is no token, or it has expired.
     """
     text = said.decode(errors="replace").strip()
     fields: dict[str, Any] = {"access_token": text}
@@ -101,7 +102,7 @@ def _expiry(fields: dict[str, Any], value: str, otherwise: float, now: float) ->
 
 def _number(value: Any) -> float:
     number = float(value)
-    if math.isnan(number):  # compared with the time it would never be over
+    if math.isnan(number):  # a comparison with it would never find the token expired
         raise ValueError
     return number
 
@@ -118,7 +119,7 @@ def _jwt_expiry(token: str) -> float | None:
 
 
 class TokenSource:
-    """Runs a program for tokens, one at a time, and hands each out to several clients."""
+    """Runs a program that prints tokens, one run at a time, and gives each token to all clients."""
 
     def __init__(
         self,
@@ -136,18 +137,18 @@ class TokenSource:
         self._shared_until = self._good_until = 0.0
 
     def __call__(self, _: str) -> tuple[str, float, str, dict[str, str]]:
-        """Answer librdkafka's question.
+        """Return a token to librdkafka's callback.
 
         Raises:
-            TokenFailure: there is no token. librdkafka asks again after a while.
+            TokenFailure: there is no token. librdkafka retries later.
         """
         return self.current().answer
 
     def current(self) -> BearerToken:
-        """Return a token that is good for some time yet.
+        """Return a token that remains valid for some time.
 
         Raises:
-            TokenFailure: the program gives none, and the last one is as good as expired.
+            TokenFailure: the program gives none, and the last one has passed `GOOD_SHARE`.
         """
         with self._lock:
             now = self._wall()
@@ -171,10 +172,10 @@ class TokenSource:
 
 
 def run(command: Sequence[str], seconds: float) -> bytes:
-    """Return what *command* prints, if it ends well, in time, and in bounds.
+    """Return the output of *command*.
 
     Raises:
-        TokenFailure: it does not.
+        TokenFailure: it did not start, failed, took too long, or printed too much.
     """
     try:
         process = subprocess.Popen(
@@ -193,7 +194,7 @@ def run(command: Sequence[str], seconds: float) -> bytes:
             said, complained = _read(process, time.monotonic() + seconds, seconds)
             code = process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with its children, which hold our pipes
+            os.killpg(process.pid, signal.SIGKILL)  # its children too: they hold our pipes
             raise TokenFailure(f"took longer than {seconds:g} s (kafka.oauth.timeout)") from None
         except TokenFailure:
             os.killpg(process.pid, signal.SIGKILL)
@@ -204,7 +205,7 @@ def run(command: Sequence[str], seconds: float) -> bytes:
 
 
 def _shown(complained: bytes, said: bytes) -> str:
-    """Return the end of what a program *complained*, without secrets: not what it *said* either."""
+    """Return the end of a program's stderr, with secrets and the words of its stdout masked."""
     mask = Masker()
     text = said.decode(errors="replace")
     mask.learn([text.strip(), *re.findall(r'[^\s"{}:,]{8,}', text)])
@@ -214,7 +215,7 @@ def _shown(complained: bytes, said: bytes) -> str:
 
 
 def _read(process: subprocess.Popen[bytes], deadline: float, seconds: float) -> tuple[bytes, bytes]:
-    """Return what comes from both pipes of *process* until it closes them."""
+    """Return stdout and stderr of *process*, read until both are closed."""
     pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
     came = {pipe.fileno(): bytearray() for pipe in pipes}
     with selectors.DefaultSelector() as selector:
@@ -237,7 +238,7 @@ def _read(process: subprocess.Popen[bytes], deadline: float, seconds: float) -> 
 
 
 def tokens_of(config: Config) -> TokenSource | None:
-    """Return where the clients of *config* get their tokens from; None: not from a program."""
+    """Return the token source for the clients of *config*; None: no program is configured."""
     oauth = config.kafka.oauth
     if oauth.command is None:
         return None

@@ -1,7 +1,8 @@
-"""What an operator may change of the changelog while we work, and what becomes of it.
+"""Detects settings of the changelog topic that an operator changed while the process runs.
 
-A compacted topic refuses whatever has no key, and a lowered limit refuses whole batches. That is
-no verdict on the records in them: looked for one by one, each would cost a transaction.
+A compacted topic refuses records without a key, and a lowered size limit refuses whole batches.
+The records themselves are not at fault. A search for a bad record would cost one transaction for
+each record, so the process ends instead.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def refuse_changed(config: Config, admin: AdminClient, limit: int) -> None:
 
     Args:
         config: names the changelog.
-        admin: asks the brokers; who does not answer says nothing.
-        limit: the largest record that it took at the start.
+        admin: asks the brokers; without an answer, the process does not end.
+        limit: the largest record that the changelog accepted at the start.
 
     Raises:
-        ConfigError: nobody could work with the settings that it has now.
-        Temporary: the next start can.
+        ConfigError: `run` cannot work with the changelog's present settings.
+        Temporary: the next start can work with them.
     """
     settings: dict[str, str] = {}
     with suppress(LogError):
@@ -62,7 +63,7 @@ def refuse_changed(config: Config, admin: AdminClient, limit: int) -> None:
 
 
 class ChangelogWatch:
-    """Looks at the changelog's settings now and then, and never waits for an answer."""
+    """Checks the changelog's settings every `ASK_SECONDS`, and never waits for an answer."""
 
     def __init__(
         self, config: Config, admin: AdminClient, clock: Clock, observer: Observer
@@ -74,7 +75,7 @@ class ChangelogWatch:
         self._said: list[Problem] = []
 
     def look(self) -> None:
-        """Ask if it is time, and say what is wrong as soon as it is known."""
+        """Ask the brokers if it is time, and log problems as soon as the answer is there."""
         now = self._clock.monotonic()
         if self._answer is None and now >= self._ask_at:
             self._ask_at = now + ASK_SECONDS

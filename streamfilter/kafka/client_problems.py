@@ -1,8 +1,8 @@
-"""What librdkafka refuses of a client's properties, as a problem with its key and its cure.
+"""Turns librdkafka's refusal of a client's properties into a problem with its key and its cure.
 
-A client is refused when it is made, without a network, and librdkafka says one sentence. It names
-the property, names what is missing beside it, or speaks of the build. Here that sentence becomes
-what an operator writes into the configuration.
+librdkafka refuses properties when a client is created, without a network, with one sentence. The
+sentence names the property, a missing other property, or a feature that the build lacks. Here it
+becomes the configuration key and the value to set.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ _NAMES = """
     topic.metadata.refresh.interval.ms topic.metadata.refresh.sparse transaction.timeout.ms
 """
 NAMES = tuple(_NAMES.split())
-"""Properties that an operator may want, to find the one that was meant."""
+"""Properties that an operator may set, used to suggest the nearest name to a mistyped one."""
 
 Explain = Callable[[Config, str, re.Match[str]], Problem]
 
 
 def problem_of(config: Config, kind: str, said: str) -> Problem:
-    """Return what is wrong with the properties of a client that librdkafka refused.
+    """Return the problem in the properties of a client that librdkafka refused.
 
     Args:
-        config: whose properties they are.
-        kind: ``common``, ``consumer`` or ``producer``: which of its maps the client has.
+        config: the configuration with the properties.
+        kind: the client's map in it: ``common``, ``consumer`` or ``producer``.
         said: librdkafka's sentence.
     """
     said = _PREFIX.sub("", said.strip())
@@ -85,7 +85,7 @@ def problem_of(config: Config, kind: str, said: str) -> Problem:
 
 
 def _key(config: Config, kind: str, name: str) -> str:
-    """Return the path of the property *name*: where it is set, else where it is to be set."""
+    """Return the configuration path where the property *name* is set, or should be set."""
     own = kind != "common" and name in getattr(config.kafka, kind)
     return f"kafka.{kind if own else 'common'}.{name}"
 

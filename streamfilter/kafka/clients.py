@@ -1,9 +1,14 @@
-"""librdkafka's clients with the properties that the promises rest on.
+"""Creates librdkafka's clients, with the properties that exactly-once delivery depends on.
 
-Four kinds: the ownership consumer (in the group, holds the changelog's partitions paused), the
-data consumer (same group id, never subscribes), the private changelog reader, and the
-transactional producer. An operator's raw properties come first and ours on top; which ones an
-operator may not touch is `config.checks.REFUSED_PROPERTIES`.
+Besides the admin client there are four kinds:
+
+- the ownership consumer: a group member that holds the changelog's partitions paused;
+- the data consumer: it has the same group id and never subscribes;
+- the private changelog reader;
+- the transactional producer.
+
+Our properties override the operator's. `config.checks.REFUSED_PROPERTIES` lists those that an
+operator may not set.
 """
 
 from __future__ import annotations
@@ -30,19 +35,20 @@ logger = logging.getLogger("streamfilter.kafka")
 _librdkafka = logging.getLogger("streamfilter.librdkafka")
 unreachable.Listening.to(_librdkafka)
 
-RETRY_BACKOFF_MS = 5  # by default 100: what send_offsets would sleep after nearly every commit
-FETCH_BACKOFF_MS = 20  # by default 1000: a full local queue would then starve us for a second
+RETRY_BACKOFF_MS = 5  # default: 100, which send_offsets would sleep after nearly every commit
+FETCH_BACKOFF_MS = 20  # default: 1000, so a full local queue would stop fetching for a second
 FETCH_WAIT_MS = 50
-"""Of a changelog's reader, by default 500: the end of a partition is told with the answer after the
-last record's, and a transaction waits for it. A standby's costs its broker 20 requests a second."""
+"""Fetch wait of a changelog reader (default: 500). A partition's end is reported in the response
+after the last record's, and a transaction waits for it. A standby sends its broker 20 requests a
+second."""
 FETCH_BYTES_MAX = 2 * 1024 * 1024
-"""Of one answer, by default 50 MiB: over a path of 50 kB/s it would be given up after a minute, and
-asked for again, for ever. This one takes 42 s."""
+"""Maximum of one fetch response (default: 50 MiB). At 50 kB/s, 50 MiB would time out after a minute
+and be requested again forever; 2 MiB take 42 s."""
 QUEUE_KBYTES_MIN = 16 * 1024
 TASK_QUEUE_KBYTES_MIN = 1024
 CAREFUL: dict[str, Any] = {"max.in.flight.requests.per.connection": 1}
-"""Of a producer whose deliveries are watched: of two batches that are refused at once, nobody could
-tell which reports belong to which."""
+"""For a producer whose deliveries are watched: if brokers refused two batches at once, it would
+be unknown which reports belong to which batch."""
 COOPERATIVE = "cooperative-sticky"
 _CLASSIC_ONLY = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 _OF_THE_MEMBER = (*_CLASSIC_ONLY, "group.protocol", "group.instance.id", "group.remote.assignor")
@@ -55,21 +61,21 @@ class Sizes:
     """Bounds on what is produced, in bytes."""
 
     message: int
-    """Largest record the producer must take."""
+    """Largest record that the producer must accept."""
     batch: int
-    """Largest batch of records that every topic takes."""
+    """Largest batch of records that every topic accepts."""
 
 
 _refusals: deque[KafkaError] = deque(maxlen=1)
 
 
 def refusal() -> KafkaError | None:
-    """Return why a broker did not let us in, as last heard of; calls only say "timed out"."""
+    """Return the last authentication or TLS error; the failed calls only say "timed out"."""
     return _refusals[-1] if _refusals else None
 
 
 def _noticed(error: KafkaError) -> None:
-    """Log what librdkafka reports on the side; what matters comes back from the calls too."""
+    """Log librdkafka's error callback. Errors that matter are also returned by the calls."""
     if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
         _refusals.append(error)
     if error.code() != KafkaError._ALL_BROKERS_DOWN:  # it names none of them
@@ -100,13 +106,13 @@ def ownership_properties(config: Config) -> Properties:
     mine: Properties = {
         "group.id": config.kafka.group,
         "enable.auto.commit": False,
-        "auto.offset.reset": "latest",  # nothing of the changelog is read here
+        "auto.offset.reset": "latest",  # this client reads no changelog records
         "queued.min.messages": 1,
     }
     if theirs.get("group.protocol", "classic").lower() == "classic":
         mine["session.timeout.ms"] = session
         theirs.setdefault("heartbeat.interval.ms", str(max(100, min(3_000, session // 4))))
-        # With `range` a joining standby takes the healthy owner's task more often than not.
+        # With `range`, a joining standby usually takes the task of a healthy owner.
         theirs.setdefault("partition.assignment.strategy", COOPERATIVE)
     else:
         theirs = {name: value for name, value in theirs.items() if name not in _CLASSIC_ONLY}
@@ -118,7 +124,7 @@ def _reading_properties(config: Config, role: str) -> Properties:
     for name in _OF_THE_MEMBER:
         theirs.pop(name, None)
     theirs.setdefault("fetch.queue.backoff.ms", str(FETCH_BACKOFF_MS))
-    largest = int(theirs.get("message.max.bytes", 0))  # librdkafka wants answers to hold one
+    largest = int(theirs.get("message.max.bytes", 0))  # librdkafka: fetch.max.bytes at least this
     theirs.setdefault("fetch.max.bytes", str(max(FETCH_BYTES_MAX, largest)))
     return {
         **theirs,
@@ -126,19 +132,19 @@ def _reading_properties(config: Config, role: str) -> Properties:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "isolation.level": "read_committed",
-        "auto.offset.reset": "error",  # retention that passed us is a stop, not a silent jump
+        "auto.offset.reset": "error",  # stop if retention deleted unread records: no silent jump
     }
 
 
 def data_properties(config: Config, *, share: int = 1) -> Properties:
-    """Return the properties of the consumer that reads the input, one of *share* tasks'."""
+    """Return the properties of the input's consumer; *share* tasks divide the queue's memory."""
     queue = max(QUEUE_KBYTES_MIN, 2 * config.batch.bytes // 1024)
     queue = max(TASK_QUEUE_KBYTES_MIN, queue // share)
     return {
         "queued.max.messages.kbytes": queue,
         **_reading_properties(config, "data"),
         "group.id": config.kafka.group,
-        "enable.partition.eof": True,  # tells that markers were left behind
+        "enable.partition.eof": True,  # its offset counts transaction markers
     }
 
 
@@ -147,7 +153,7 @@ def reader_properties(config: Config) -> Properties:
     return {
         "fetch.wait.max.ms": FETCH_WAIT_MS,
         **_reading_properties(config, "restore"),
-        # Never joined or committed to; another name would need a right of its own.
+        # The group is never joined or committed to; another name would need another ACL.
         "group.id": config.kafka.group,
         "enable.partition.eof": True,
     }
@@ -162,8 +168,8 @@ def producer_properties(config: Config, *, transactional_id: str, sizes: Sizes) 
     theirs.setdefault("message.max.bytes", str(sizes.message))
     theirs.setdefault("batch.size", str(sizes.batch))
     theirs.setdefault("message.timeout.ms", str(timeout))
-    # librdkafka refuses a socket timeout above the transaction's; below it, a lost reply of
-    # EndTxn shows in time to replace the producer.
+    # librdkafka refuses a socket timeout above the transaction's. With a lower one, a lost EndTxn
+    # reply is noticed in time to replace the producer.
     theirs.setdefault("socket.timeout.ms", str(min(60_000, timeout)))
     return {
         **theirs,
@@ -175,12 +181,12 @@ def producer_properties(config: Config, *, transactional_id: str, sizes: Sizes) 
 
 
 def transactional_id(config: Config, task: int) -> str:
-    """Return the id that fences: one for each task of a group."""
+    """Return the task's transactional id: unique in the group, it fences the task's old owner."""
     return f"{config.kafka.group}.{task}"
 
 
 def admin_properties(config: Config) -> Properties:
-    """Return the properties of a client that asks."""
+    """Return the properties of an admin client."""
     base = _base(config, "admin")
     base.pop("allow.auto.create.topics")
     return {**config.kafka.properties("common"), **base}
@@ -192,27 +198,27 @@ def admin_client(config: Config, properties: Properties | None = None) -> AdminC
 
 
 def consumer(config: Config, properties: Properties) -> Consumer:
-    """Return a consumer; its log lines go to ours."""
+    """Return a consumer; its log lines go to our log."""
     return _made(config, "consumer", Consumer, properties)
 
 
 def producer(config: Config, properties: Properties) -> Producer:
-    """Return a producer; its log lines go to ours."""
+    """Return a producer; its log lines go to our log."""
     properties = {k: v for k, v in properties.items() if k != "allow.auto.create.topics"}
     return _made(config, "producer", Producer, properties)
 
 
 def plain_producer(config: Config, properties: Properties) -> Producer:
-    """Return a producer without transactions, and without what an operator tunes for them."""
+    """Return a producer without transactions, and without the operator's producer properties."""
     theirs = config.kafka.properties("common")
     return producer(config, {**theirs, **_base(config, "feed"), **properties})
 
 
 def _made(config: Config, kind: str, new: Callable[[Properties], C], properties: Properties) -> C:
-    """Return a new client: all clients of the service and its verbs are made here.
+    """Return a new client. All clients of the service and its commands are created here.
 
     Raises:
-        ConfigError: librdkafka refuses a property, or misses one.
+        ConfigError: librdkafka refuses a property, or a required one is missing.
         Temporary: `kafka.oauth.command` gives no token.
     """
     _refuse_without_token(config)
@@ -225,7 +231,7 @@ def _made(config: Config, kind: str, new: Callable[[Properties], C], properties:
 
 
 def _refuse_without_token(config: Config) -> None:
-    """Ask for a token first: a client would wait for one for ten seconds, and not say why."""
+    """Request a token first: a client would wait ten seconds for one, and not report the reason."""
     tokens = tokens_of(config)
     if tokens is None:
         return
@@ -242,7 +248,7 @@ def _refuse_without_token(config: Config) -> None:
 
 
 def validate_properties(config: Config) -> list[Problem]:
-    """Return what librdkafka refuses: every client is constructed once, without a network."""
+    """Return the properties that librdkafka refuses: each client is created once, offline."""
     sizes = Sizes(message=1_000_000, batch=1_000_000)
     producing = producer_properties(config, transactional_id="check", sizes=sizes)
     attempts: tuple[Callable[[], Consumer | Producer], ...] = (

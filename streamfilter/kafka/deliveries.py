@@ -1,13 +1,20 @@
-"""What became of the records of one transaction, as the client's delivery reports tell it.
+"""Collects the delivery reports of one transaction.
 
-Of most transactions only the last changelog record's report is asked for: its offset is the
-largest, and a callback a record costs as much as producing it. A *watched* transaction has one
-on every record, for then a broker has refused some of them, and which must be known.
+Most transactions request only the report of the last changelog record, whose offset is the
+largest. A callback for each record would cost as much as producing it. A *watched* transaction
+has one on every record: a broker has refused some of them, and the reports say which.
 
-A broker refuses whole batches. Of two or more bad records in a batch the reports name each, as
-INVALID_RECORD, and tell the others that another record was to blame (KIP-467). Of a single bad
-one they do not: all of the batch are then refused alike, with the batch's own code. So a watched
-producer has one batch under way at a time, and never two of them are blamed together.
+A broker refuses whole batches. If two or more records of a batch are bad, their reports say
+INVALID_RECORD. The other reports say that another record is to blame (KIP-467). If only one is
+bad, all records of the batch get the batch's error code. So a watched producer has one batch in
+flight at a time: two batches are never blamed together.
+
+Example: a broker refuses a batch of the transaction's records 4, 5 and 6.
+
+| their reports                                          | `numbers` | `each`                    |
+|--------------------------------------------------------|-----------|---------------------------|
+| INVALID_RECORD, INVALID_RECORD, another is to blame    | 4, 5      | True: both were refused   |
+| the batch's code, three times                          | 4, 5, 6   | False: at least one was   |
 """
 
 from __future__ import annotations
@@ -24,22 +31,22 @@ Report = Callable[[KafkaError | None, Message], None]
 
 
 class Deliveries:
-    """Notes of one transaction. A callback notes and never raises."""
+    """The delivery reports of one transaction. Its callbacks only take notes and never raise."""
 
     def __init__(self, *, watched: bool) -> None:
         self._watched = watched
         self._count = 0
         self._refused: list[int] = []
         self._spared = False
-        """True when reports tell the records that are to blame from those sent with them."""
+        """True if the reports distinguish the records to blame from others of their batch."""
         self._code = KafkaError.NO_ERROR
         self.asked = False
         """Whether the last changelog record was given to the client."""
         self.last: tuple[KafkaError | None, int | None] = (None, None)
-        """What became of it, and its offset if that was told."""
+        """Its delivery error, if any, and its offset if the broker reported one."""
 
     def report(self, *, last: bool = False) -> Report | None:
-        """Return the callback for the record produced next; None: nobody asks."""
+        """Return the callback for the next record to produce; None: no report is needed."""
         number, self._count = self._count, self._count + 1
         self.asked |= last
         if not self._watched:
@@ -61,16 +68,16 @@ class Deliveries:
             self._code = error.code()
 
     def blame_last(self, reason: str) -> Blame:
-        """Return the blame of the record that a report was asked for last."""
+        """Return the blame for the record of the latest `report` call."""
         return Blame((self._count - 1,), True, reason)
 
     @property
     def refused(self) -> bool:
-        """Return whether a broker is known to have refused some of them."""
+        """Return whether a report says that a broker refused a record."""
         return bool(self._refused)
 
     def blame(self, why: KafkaError | None) -> Blame | None:
-        """Return who is to blame, if *why* the transaction failed is known."""
+        """Return the records to blame; None if *why* the transaction failed is not known."""
         if why is None:
             return None
         named = self._spared or self._code != why.code()

@@ -1,12 +1,12 @@
-"""One table: what a `KafkaError` means for us.
+"""Maps each `KafkaError` to an exception of `ports`, in one table.
 
-librdkafka tells three things about an error of a transactional call: fatal, the transaction
-must be aborted, the call may be repeated. They are asked in this order, after the codes that
-name a fence or a refusal. Calls outside transactions (metadata, offsets, admin) carry no flags:
-there the codes of a broker that is away, or still choosing a leader, mean "again".
+librdkafka sets three flags on an error of a transactional call: fatal, abort required, retriable.
+They are checked in this order, after the codes of fencing, missing rights and refused records.
+Calls outside transactions (metadata, offsets, admin) set no flags. For those, the codes in `AGAIN`
+mean "retry": a broker is down, or a partition is electing its leader.
 
-A consumer's fatal error comes without its code, as `_FATAL` with a text that begins with the
-code's own words. Only one is for us: somebody else joined with our ``group.instance.id``.
+A consumer's fatal error has the code `_FATAL`, and a text that begins with the original code's
+text. Only one of them matters here: another member joined with our ``group.instance.id``.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ REFUSED = frozenset(
         KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,  # headers on a topic of an old format
     }
 )
-"""What a broker says of records, and will say again: a verdict on them, no trouble of ours. A batch
-that was damaged on its way (INVALID_MSG) is none: the same bytes may arrive whole."""
+"""Codes with which a broker refuses the records themselves: a retry gets the same answer. A batch
+damaged in transit (INVALID_MSG) is not one of them, for a retry may arrive intact."""
 INPUT_LOST = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,
@@ -108,7 +108,7 @@ def is_replaced_member(error: KafkaError) -> bool:
 
 
 def classify(error: KafkaError) -> type[LogError]:
-    """Return the class that says what may be done after *error*."""
+    """Return the exception class for *error*; the class says how to continue."""
     code = error.code()
     if code in FENCED:
         return ProducerFenced
@@ -128,7 +128,7 @@ def classify(error: KafkaError) -> type[LogError]:
 
 
 def translated(error: KafkaError, doing: str) -> LogError:
-    """Return *error* as one of ours; *doing* says what was tried, with the resource's name."""
+    """Return *error* as a `LogError`; *doing* names the action and the resource."""
     message = f"{doing}: {error.name()}: {error.str()}"
     if is_replaced_member(error):
         message += "; another process runs with the same group.instance.id: give each its own"
@@ -137,7 +137,7 @@ def translated(error: KafkaError, doing: str) -> LogError:
 
 @contextmanager
 def kafka_errors(doing: str) -> Iterator[None]:
-    """Turn what confluent_kafka raises inside the block into a `LogError`."""
+    """Turn exceptions of confluent_kafka inside the block into a `LogError`."""
     try:
         yield
     except KafkaException as error:
@@ -146,13 +146,13 @@ def kafka_errors(doing: str) -> Iterator[None]:
             raise translated(cause, doing) from error
         raise OutcomeUnknown(f"{doing}: {cause}") from error
     except (BufferError, SystemError) as error:
-        # SystemError: the binding's answer to a produce on a fenced producer.
+        # SystemError: raised by the binding for a produce on a fenced producer.
         raise OutcomeUnknown(f"{doing}: {error}") from error
 
 
 @contextmanager
 def stops() -> Iterator[None]:
-    """Turn a `LogError` inside the block into the end of the process."""
+    """Turn a `LogError` inside the block into a `Stop`, which ends the process."""
     try:
         yield
     except LogError as error:

@@ -1,7 +1,7 @@
-"""How many partitions our topics have: the most that any broker has told of.
+"""Counts the partitions of our topics: the largest number that any broker has reported.
 
-Brokers hear of new partitions one after the other, and a topic never loses any. So what is told
-later and is less is old. Whoever asks and whoever looks on (`watching.py`) tell it here.
+Brokers learn of new partitions one after the other, and a topic never loses any. So a later but
+smaller number is outdated. The tasks' starts and `watching.py` report their numbers here.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class Partitions:
 
     @property
     def layout(self) -> Layout:
-        """Return what is known."""
+        """Return the partition counts known so far."""
         counts = self._counts
         return Layout(counts[self._source], {name: counts[name] for name in self._outputs})
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many each topic has, as far as it is known."""
+        """Return the known partition count of each topic."""
         return dict(self._counts)
 
     def hear(self, topic: str, count: int) -> None:
-        """Take in that a broker tells of *count* partitions."""
+        """Note that a broker reports *count* partitions of *topic*."""
         self._counts[topic] = max(count, self._counts.get(topic, 0))
 
     def ask(self, admin: AdminClient) -> Layout:
-        """Ask the brokers, and return what is known then.
+        """Ask the brokers, and return the counts known then.
 
         Raises:
             LogError: they do not answer, or refuse.
@@ -56,6 +56,6 @@ class Partitions:
                 self.hear(topic, len(answer.result().partitions))
             except KafkaException as error:
                 trouble = translated(error.args[0], doing)
-                # One that is gone is the watch's to tell; a broker may not have heard of it yet.
+                # A broker may not know the topic yet. `TopicsWatch` reports one that is gone.
                 raise trouble if isinstance(trouble, Denied) else Retriable(str(trouble)) from error
         return self.layout

@@ -1,7 +1,7 @@
-"""One task's side of Kafka on librdkafka: `ports.Log`, and nothing decided here.
+"""Implements `ports.Log` for one task on librdkafka. It makes no decisions of its own.
 
-Every call has a finite timeout and raises one of the exceptions of `ports`. What becomes of the
-records is noted by `deliveries.py`.
+Every call has a finite timeout and raises one of the exceptions of `ports`. `deliveries.py`
+collects the delivery reports of the records.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ from streamfilter.model import Positions, Record
 
 QUEUE_FULL_SECONDS = 0.1
 OF_THE_WHOLE = REFUSED | {KafkaError._PURGE_QUEUE, KafkaError._INVALID_DIFFERENT_RECORD}
-"""What became of the last record for a reason that the whole transaction failed for."""
+"""Delivery errors of the last record that are the reason why the whole transaction failed."""
 INIT_SECONDS = 0.5
-"""One wait for a producer to be initialised: it goes on in the background while other tasks have
-their turn, so a short wait costs it nothing, and a long one would cost all others theirs."""
+"""One wait for `init_transactions`. It continues in the background, so a short wait loses nothing.
+A long wait would delay the other tasks of this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPartitions:
-    """Which partitions a task's log speaks of."""
+    """The partitions that a task's log reads and writes."""
 
     input_topic: str
     changelog: str
@@ -75,16 +75,16 @@ class LogPartitions:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """How to make the clients; a producer and a reader are made more than once."""
+    """Factories of the clients; producers and readers are created more than once."""
 
     admin: AdminClient
     data: Callable[[], Consumer]
     reader: Callable[[], Consumer]
     producer: Callable[[bool], Producer]
-    """Of one whose deliveries are watched if so told."""
+    """Makes a producer; True: with delivery reports for every record (a watched one)."""
     transaction_seconds: float
     layout: Callable[[], Layout]
-    """Asks how many partitions the topics have."""
+    """Asks the brokers for the partition counts of the topics."""
     refuse_changed_changelog: Callable[[], None]
     """Ends the process if the changelog's settings were changed."""
 
@@ -101,7 +101,7 @@ class KafkaLog:
         self._producer: Producer | None = None
         self._initialised = False
         self._waited = 0.0
-        """Seconds for this producer to be initialised."""
+        """Seconds that this producer has spent in `init_transactions`."""
         self._in_transaction = self._watched = False
         self._deliveries = Deliveries(watched=False)
         self._changelog_next = -1
@@ -111,9 +111,9 @@ class KafkaLog:
     def open_producer(self, *, watched: bool = False) -> None:
         """Replace the producer and fence every other with our transactional id (step 1).
 
-        Called again after `Retriable` it waits for the same producer: a new one would begin anew
-        with every wait, and with short waits never come to its end. What the broker gave it in the
-        meantime may be old by then. That is no harm: whoever came later has fenced it.
+        A call after `Retriable` waits for the same producer. A new one would start over with each
+        short wait and never finish. The epoch that the broker assigned may be outdated by then.
+        That is harmless: the later producer has fenced this one.
         """
         doing = "initialising transactions"
         with kafka_errors(doing):
@@ -123,12 +123,12 @@ class KafkaLog:
                 self._producer, self._watched = self._clients.producer(watched), watched
         try:
             with kafka_errors(doing):
-                self._producer.poll(0)  # it reports what became of its brokers
+                self._producer.poll(0)  # runs its callbacks: errors of brokers, statistics
                 self._waited += INIT_SECONDS
                 self._producer.init_transactions(min(INIT_SECONDS, self._seconds))
         except LogError as error:
             if not isinstance(error, Retriable):
-                self._waited = self._seconds  # the next call makes a new one
+                self._waited = self._seconds  # the next call creates a new producer
             raise
         self._initialised = True
 
@@ -145,7 +145,7 @@ class KafkaLog:
         return self._data.ask(lambda consumer: committed(consumer, wanted, doing))
 
     def input_ids(self) -> tuple[str, str]:
-        """Return which input the group's positions are of, and which is there (step 2)."""
+        """Return two topic ids of the input: the group's committed one, the actual one (step 2)."""
         place = self._place
         remembered = self._data.ask(
             lambda consumer: remembered_input(consumer, place.changelog, place.task)
@@ -160,7 +160,7 @@ class KafkaLog:
         return bounds
 
     def trim_changelog(self, before: int) -> bool:
-        """Let the changelog begin at the offset *before*; return whether it is known to."""
+        """Delete changelog records below offset *before*; return True once that is confirmed."""
         return self._cut.reached(before)
 
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
@@ -196,11 +196,11 @@ class KafkaLog:
         return records
 
     def reached(self) -> Positions:
-        """Return the next offset of each partition that `consume` has still to give."""
+        """Return, by partition, the next offset that `consume` will return."""
         return dict(self._reached)
 
     def _sound(self, message: Message) -> bool:
-        """Return True for a record; raise what an error event says unless it passes by itself."""
+        """Return True for a record; raise an error event unless it is retriable."""
         error = message.error()
         if error is None:
             return True
@@ -215,10 +215,10 @@ class KafkaLog:
         return False
 
     def _note_end(self, message: Message) -> None:
-        """Note that a partition has nothing more before an offset: behind markers, if any.
+        """Note the offset of a partition's end, which counts transaction markers too.
 
-        Not `Consumer.position`: for a while after an `assign` it still tells where the last
-        assignment stood (seen), and an error event moves it past a record that was not given.
+        `Consumer.position` is not used. Shortly after `assign` it can still return the previous
+        assignment's position. An error event moves it past a record that was not returned.
         """
         partition, offset = message.partition(), message.offset()
         if partition in self._reached and offset is not None:
@@ -246,23 +246,23 @@ class KafkaLog:
     def _produce(self, out: Outgoing, *, last: bool = False) -> None:
         producer, topic = self._open, out.topic
         report = self._deliveries.report(last=last)
-        timestamp = max(out.timestamp, 0)  # 0 is the client's word for the present
+        timestamp = max(out.timestamp, 0)  # 0: the client uses the current time
         headers: list[tuple[str, str | bytes | None]] = [*out.headers]
-        # By position, as the client's own stub has them: by name they take twice as long. The
-        # report is its `callback`: with that given, if only as None, `on_delivery` is not seen.
+        # Positional, in the order of the client's stub: keyword arguments take twice as long. The
+        # report is its `callback`. If that is passed, even as None, `on_delivery` is ignored.
         message = topic, out.value, out.key, out.partition, report, None, timestamp, headers or None
         try:
             producer.produce(*message)
             return
         except (BufferError, KafkaException, SystemError) as error:
-            met = type(error), error.args  # not the error: see `ports.without_frames`
-        # For the trouble only: once a record, a context costs as much as producing.
+            met = type(error), error.args  # the error would keep frames: `ports.without_frames`
+        # Only after an error: a context manager for each record costs as much as producing it.
         self._explained(f"producing to {topic}", lambda: self._produce_slowly(message, *met))
 
     def _produce_slowly(
         self, message: tuple[Any, ...], kind: type[Exception], why: tuple[Any, ...]
     ) -> None:
-        """Produce what the client did not take, for *why*, as soon as its queue has room."""
+        """Produce a message again, once the full queue has room; raise any other error *why*."""
         if kind is not BufferError:
             raise kind(*why)
         producer, topic = self._open, message[0]
@@ -274,11 +274,10 @@ class KafkaLog:
         raise Abortable(f"producing to {topic}: the local queue stayed full")
 
     def _explained(self, doing: str, call: Callable[[], None]) -> None:
-        """Do as `fence_explained`, and where the transaction had failed before: find out why.
+        """Do as `fence_explained`; if the transaction had already failed, raise the reason.
 
-        A refusal comes while we still produce. From then on the client takes no more records, and
-        says "Erroneous state", which tells neither whose fault it is nor that the transaction need
-        only be aborted.
+        A broker may refuse records while we still produce. The client then rejects further records
+        with "Erroneous state". That text names neither the reason nor that an abort is enough.
         """
         try:
             fence_explained(self._open, doing, call)
@@ -289,7 +288,7 @@ class KafkaLog:
             if not is_closed_transaction(error):
                 raise
             said = str(error)
-        self.flush()  # all is purged: it only serves the reports, and raises whom they blame
+        self.flush()  # the queue is purged: this only runs the reports, and raises their blame
         raise_why_purged(self._open, doing)
         raise OutcomeUnknown(said)
 
@@ -306,12 +305,12 @@ class KafkaLog:
         if error is not None and error.code() in OF_THE_WHOLE:
             raise_why_purged(self._open, f"producing to an output or {self._place.changelog}")
         if error is not None:
-            # Not the error's own class: a lost record always costs its transaction, and if the
-            # producer is fenced the abort will say so.
+            # Always Abortable, whatever the error's class: a lost record costs its transaction.
+            # If the producer is fenced, the abort reports it.
             raise Abortable(f"delivering to {self._place.changelog}: {error.str()}")
         if offset is None:
-            # A record whose reply was lost, and that the broker took for a repetition when it came
-            # again: it is there, and where, nobody says. Or no report came. The index must know.
+            # Either no report came, or the reply was lost and the broker took the retry for a
+            # duplicate. The record is stored at an unknown offset, and the index needs the offset.
             raise Abortable(f"{self._place.changelog} has our records, and did not tell where")
         self._changelog_next = offset + 1
         return offset
@@ -329,7 +328,7 @@ class KafkaLog:
         raise Abortable(f"{doing}: some were refused")
 
     def send_offsets(self, positions: Positions, member: Member) -> None:
-        """Make the next offsets a part of the transaction (step 11)."""
+        """Add the next offsets to the transaction (step 11)."""
         place, topic = self._place, self._place.input_topic
         offsets = [TopicPartition(topic, p, o) for p, o in positions.items()]
         offsets += marked_input(place.changelog, place.task, self._changelog_next, place.input_id)
@@ -354,7 +353,7 @@ class KafkaLog:
         self._in_transaction = False
 
     def unread(self, positions: Positions) -> bool:
-        """Return whether a consumer made for this gets a record at or after *positions*."""
+        """Return whether a new consumer receives a record at or after *positions*."""
         topic = self._place.input_topic
         spots = [TopicPartition(topic, p) for p in positions]
         ends = start_positions(self._clients.admin, spots, "latest")
@@ -363,15 +362,15 @@ class KafkaLog:
             return bool(behind) and gets_a_record(self._clients.reader, behind)
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
-        """Return which of *topics* are compacted now; none if nobody tells."""
+        """Return which of *topics* are compacted now; none if the brokers do not answer."""
         return compacted_among(self._clients.admin, topics)
 
     def ends(self) -> Positions:
-        """Return the end of each partition, from what was last fetched."""
+        """Return the end offset of each partition, as of the last fetch."""
         found: Positions = {}
         with suppress(KafkaException):
             if self._producer is not None:
-                self._producer.poll(0)  # an idle one too reports what became of its brokers
+                self._producer.poll(0)  # an idle producer too has callbacks to run
             for partition in self._reached:
                 spot = TopicPartition(self._place.input_topic, partition)
                 _, high = self._data.consumer.get_watermark_offsets(spot, cached=True)
@@ -390,9 +389,9 @@ class KafkaLog:
         if producer is None:
             return
         with suppress(KafkaException):
-            # What is queued belongs to a transaction that will never be committed. To close a
-            # producer with one open would abort it, however long no broker answers (seen: the loop
-            # hung). Dropped, it is gone at once; the next `init_transactions` ends what is open.
+            # Queued records belong to a transaction that will never be committed. `close` would
+            # abort an open transaction, and hang while no broker answers. So the producer is only
+            # dropped. The next `init_transactions` aborts the open transaction.
             producer.purge()
             if not self._in_transaction:
                 producer.close()

@@ -1,9 +1,9 @@
-"""Who owns a task: whoever the group gave its changelog partition.
+"""Task ownership: a process owns a task while the group assigns it the task's changelog partition.
 
-The consumer subscribes to the changelog topic and keeps what it is given paused: it is there
-for the assignment, not for the records. Callbacks run inside `poll` only, and only note what
-happened; the binding then assigns by itself, by whichever protocol the group agreed on. A
-callback must never raise, so there is nothing in them that could.
+The consumer subscribes to the changelog topic for its assignment only, and pauses all assigned
+partitions. Callbacks run inside `poll` only, and only take notes. The binding then assigns by
+itself, with the protocol that the group agreed on. A callback must never raise, so it contains no
+code that could.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def parse_member(metadata: bytes) -> Member:
     """Return the generation and member id in *metadata*.
 
     Raises:
-        ValueError: if these bytes have another layout (a librdkafka that we do not know).
+        ValueError: these bytes have another layout (an unknown version of librdkafka).
     """
     fixed = len(MAGIC) + 4
     fields = metadata[fixed:].split(b"\0")
@@ -38,7 +38,7 @@ def parse_member(metadata: bytes) -> Member:
 _HARMLESS = frozenset(
     {
         KafkaError._PARTITION_EOF,
-        KafkaError._MAX_POLL_EXCEEDED,  # on_lost came with the same poll
+        KafkaError._MAX_POLL_EXCEEDED,  # the same poll has called on_lost
         KafkaError._AUTO_OFFSET_RESET,
     }
 )
@@ -77,12 +77,12 @@ class GroupMembership:
         self._lost = True
 
     def poll(self, timeout: float) -> Moves:
-        """Serve the group; return what moved since the last call."""
+        """Serve the group; return the assignments and revocations since the last call."""
         self._serve(timeout)
         while self._gained or self._gone or self._lost:
             moves = Moves(frozenset(self._gained), frozenset(self._gone), self._lost)
             self._pause()
-            self._serve(0)  # a revoke is often followed by an assign at once
+            self._serve(0)  # an assign often follows a revoke at once
             if moves == Moves(frozenset(self._gained), frozenset(self._gone), self._lost):
                 self._gained, self._gone, self._lost = set(), set(), False
                 return moves
@@ -95,15 +95,15 @@ class GroupMembership:
         if error is None or error.code() in _HARMLESS:
             return
         trouble = translated(error, self._what)
-        # A changelog just created is unknown to some brokers for a moment (seen: a first start on
-        # a busy cluster ended with 78). One that is gone is `watching.TopicsWatch`'s to tell.
+        # For a moment, some brokers do not know a changelog that was just created. If one is
+        # deleted, `watching.TopicsWatch` reports it.
         if isinstance(trouble, Retriable | InputLost):
             logger.debug("%s", trouble)
             return
         raise trouble
 
     def _pause(self) -> None:
-        # It may be revoked again before we get here; then there is nothing to pause.
+        # A partition may have been revoked again by now; then there is nothing to pause.
         with suppress(KafkaException):
             self._consumer.pause(self._consumer.assignment())
 

@@ -1,4 +1,4 @@
-"""What `run` will need of the system, as far as topics and brokers say it."""
+"""System resources that `run` will need, computed from the topics and brokers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamfilter.process.limits import Need
 
 
 def need_of(config: Config) -> Need:
-    """Return what a process needs that owns all tasks of *config*.
+    """Return the needs of a process that owns all tasks of *config*.
 
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.

@@ -1,7 +1,7 @@
-"""Reading a service's topics back, as every reader should: committed records only.
+"""Reads the committed records of a service's topics, for `evaluate --topics`.
 
-For `evaluate --topics`: what the input holds, where the outputs have it, and, from the
-changelog's batch records, in which order it was judged.
+It returns the input's records, their places in the outputs, and the order in which they were
+judged. The order comes from the changelog's batch records.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from streamfilter.stops import BrokenInput, Temporary
 READ_RECORDS = 5_000
 POLL_SECONDS = 0.2
 SILENCE_SECONDS = 30.0
-"""Without a record or an end for this long, the broker is taken to be gone."""
+"""Without a record or a partition's end for this long, the broker counts as down."""
 
 UNJUDGED = 1 << 62
-"""Batch number of a record that no batch record covers: it comes last."""
+"""Batch number for a record that no batch record covers: such records come last."""
 
 
 def read_run(config: Config, reader: Reader) -> Run:
-    """Return what the topics of *config* hold, read committed, up to their present ends.
+    """Return the committed records of the topics of *config*, up to their present ends.
 
     Raises:
         Temporary: the broker does not answer.
-        BrokenInput: an output holds what no streamfilter wrote.
+        BrokenInput: an output holds a record that no streamfilter wrote.
     """
     order = _Order(config)
     given = [_given(record, reader, order, config) for record in _records(config, _input(config))]
@@ -55,7 +55,7 @@ def read_run(config: Config, reader: Reader) -> Run:
 
 
 def _notes(topic: str, given: Sequence[Given], order: _Order) -> Iterator[str]:
-    """Say what looks like a loss or a double, and is none."""
+    """Yield notes on numbers that look like lost or doubled records, but are not."""
     first: dict[int, int] = {}
     for each in given:
         first.setdefault(each.source.partition, each.source.offset)
@@ -86,9 +86,9 @@ def _given(record: Record, reader: Reader, order: _Order, config: Config) -> Giv
 
 
 def _forwarded(record: Record, shadow: bool) -> Placed:
-    """Return a record of the unique topic; in shadow mode its headers may call it a duplicate.
+    """Return a record of the unique topic; in shadow mode its headers may mark it as a duplicate.
 
-    Else it is as it came, and headers that look like ours are somebody else's.
+    In other modes the record is unchanged, and headers with our prefix came with the input.
     """
     if shadow and PREFIX + "match.id" in dict(record.headers):
         return _annotated(record)
@@ -96,7 +96,7 @@ def _forwarded(record: Record, shadow: bool) -> Placed:
 
 
 def _withheld(record: Record) -> Placed:
-    """Return a record of the duplicates topic, in whichever mode it was written."""
+    """Return a record of the duplicates topic, which was written in either mode."""
     if PREFIX + "verdict" in dict(record.headers):
         return _annotated(record)
     try:
@@ -127,7 +127,7 @@ def _rejected(record: Record) -> Placed:
 
 
 def _ours(record: Record) -> dict[str, str]:
-    """Return our headers of *record*; the last wins, for ours come after the original's."""
+    """Return our headers of *record*. The last of a name wins: ours follow the original's."""
     ours = ((n[len(PREFIX) :], v) for n, v in record.headers if n.startswith(PREFIX))
     return {name: (value or b"").decode() for name, value in ours}
 
@@ -138,12 +138,12 @@ def _source(headers: dict[str, str], name: str) -> Source:
 
 
 class _Order:
-    """The order of judgement, from the changelog's batch records."""
+    """The order in which records were judged, from the changelog's batch records."""
 
     def __init__(self, config: Config) -> None:
         self._starts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self.judged: dict[int, tuple[int, int]] = {}
-        """Partition → the first offset that was judged, and the one behind the last."""
+        """Partition → the first judged offset, and the one after the last."""
         for record in _records(config, config.changelog_topic):
             value = record.value or b""
             if changelog.kind_of(value) != changelog.BATCH:
@@ -185,10 +185,11 @@ def _partitions(client: Consumer, topic: str) -> set[int]:
 
 
 def _messages(client: Consumer, topic: str, left: set[int]) -> Iterator[Message]:
-    """Yield messages until every partition in *left* told its end."""
+    """Yield messages until every partition in *left* has reported its end."""
     silent = 0
     while left:
-        # It waits for so many messages, or its time: short, for the end is a message too.
+        # `consume` waits for that many messages or for its timeout, which is short: a partition's
+        # end counts as one message.
         messages = client.consume(READ_RECORDS, POLL_SECONDS)
         silent = 0 if messages else silent + 1
         if silent * POLL_SECONDS > SILENCE_SECONDS:

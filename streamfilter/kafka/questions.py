@@ -1,14 +1,13 @@
-"""Questions to the brokers and the clients whose first answer says too little.
+"""Asks brokers and clients for offsets, error reasons and the input's topic id.
 
-Offsets are asked of the admin client, for a consumer's own answer depends on what it may read.
-Why we are refused, librdkafka tells only in another place than the call that failed.
+Offsets come from the admin client, because a consumer's answer depends on its isolation level.
+librdkafka reports the reason of a refusal in a different call than the one that failed.
 
-And which input our positions are of: a topic that was recreated has the old name and another id.
-The id travels with the positions, as the text that Kafka keeps beside a committed offset. Beside
-the offset of the changelog's partition, which every transaction commits too: with a topic the
-brokers delete the group's offsets of it, so an id beside the input's own would be gone with it.
-It outlives the state directory, and a group that has none yet (of an older version, or reset by
-an operator) adopts the topic that is there.
+A topic that was deleted and created again has the old name and a new topic id. The group remembers
+the id, as the metadata text of a committed offset. Each transaction commits it with the offset of
+the changelog's partition. It is not kept with the input's offsets: brokers delete a topic's
+offsets together with the topic. The id outlives the state directory. A group without one (from an
+older version, or reset by an operator) adopts the topic that exists.
 """
 
 from __future__ import annotations
@@ -46,18 +45,18 @@ from streamfilter.model import Positions
 T = TypeVar("T")
 OffsetSpec: Any = _admin.OffsetSpec  # type: ignore[attr-defined]  # exported without types
 
-CALL_SECONDS = 5.0  # offsets, metadata, admin: a caller repeats what is retriable
+CALL_SECONDS = 5.0  # offsets, metadata, admin: a caller repeats the call after `Retriable`
 LEADERS_SECONDS = 1.0
 POLICY_SECONDS = 1.0
-"""Asked inside of a transaction that waits for its abort, and asked again by the next one."""
+"""Short, since a transaction waits for its abort meanwhile; the next transaction asks again."""
 _OLD_LEADERS = frozenset(
     {
-        KafkaError._NOENT,  # there was no leader when it looked
+        KafkaError._NOENT,  # there was no leader at its last look
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,  # the broker has not heard of a new partition
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # the broker does not know a new partition yet
     }
 )
 EVENTS_MAX = 10
@@ -69,7 +68,7 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes: brokers before 2.8
 
 
 def compacted_among(admin: AdminClient, topics: Iterable[str]) -> list[str]:
-    """Return which of *topics* are compacted now, as far as brokers tell it soon."""
+    """Return which of *topics* are compacted now; without an answer in time, not that topic."""
     found = []
     for name in topics:
         with suppress(LogError):
@@ -80,10 +79,10 @@ def compacted_among(admin: AdminClient, topics: Iterable[str]) -> list[str]:
 def list_offsets(
     admin: AdminClient, spots: Sequence[TopicPartition], spec: Any, level: IsolationLevel
 ) -> Positions:
-    """Return the offset that *spec* means for each of *spots*, all of one topic; -1: no such.
+    """Return the offset that *spec* means for each of *spots*, all of one topic; -1: none.
 
-    A broker that stops answering shows as an offset that is none, without an error (seen: a
-    changelog that "ends at -1001" was taken for truncated, and the process stopped with 78).
+    If a broker stops answering, librdkafka returns the invalid offset -1001 without an error. Used
+    as a changelog's end, it would make the changelog look truncated. So it raises `Retriable`.
 
     Raises:
         LogError: the brokers do not answer, or refuse.
@@ -101,12 +100,12 @@ def list_offsets(
             raise Retriable(f"{doing}: no broker answered")
         return found
     if isinstance(reason, KafkaError) and reason.code() in _OLD_LEADERS:
-        # It would ask the same way until its regular look, every five minutes (seen: a broker
-        # frozen for a quarter of a minute, and no task began for minutes after).
+        # Refresh the leaders now. The client would otherwise ask the old leader until its regular
+        # metadata refresh, every five minutes, and no task could start.
         with suppress(KafkaException):
             admin.list_topics(timeout=LEADERS_SECONDS)
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            # A topic that is gone is `watching.TopicsWatch`'s to tell.
+            # `watching.TopicsWatch` reports a topic that was deleted.
             raise Retriable(f"{doing}: {reason.str()}")
     with kafka_errors(doing):
         raise KafkaException(reason)
@@ -124,7 +123,7 @@ def bounds_of(admin: AdminClient, spot: TopicPartition) -> Watermarks:
 def start_positions(
     admin: AdminClient, spots: Sequence[TopicPartition], start: StartAt
 ) -> Positions:
-    """Return the offsets that *start* means: the first ones, the ends, or those of a time."""
+    """Return the offsets that *start* means: the first ones, the ends, or those at a time."""
     level = IsolationLevel.READ_COMMITTED
     if start == "earliest":
         return list_offsets(admin, spots, OffsetSpec.earliest(), level)
@@ -140,14 +139,14 @@ def committed(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) 
     """Return the stable offsets of the consumer's group; partitions without one are left out.
 
     Raises:
-        LogError: among them `Denied`, which the call itself shows as a timeout.
+        LogError: also `Denied`, for which librdkafka's call itself reports a timeout.
     """
     found = _committed(consumer, wanted, doing)
     return {each.partition: each.offset for each in found if each.offset >= 0}
 
 
 def committed_texts(consumer: Consumer, wanted: Sequence[TopicPartition], doing: str) -> list[str]:
-    """Return what was committed beside each of these offsets; without one the empty string.
+    """Return the metadata text committed with each of these offsets, or the empty string.
 
     Raises:
         LogError: as `committed`.
@@ -173,7 +172,7 @@ def _committed(
 
 
 def _raise_denied(consumer: Consumer, doing: str) -> None:
-    """Raise what a consumer that was refused its group's coordinator has to say."""
+    """Raise `Denied` if the consumer's error events say that it may not use its group."""
     errors = (message.error() for message in consumer.consume(EVENTS_MAX, 0.0))
     for trouble in (translated(error, doing) for error in errors if error is not None):
         if isinstance(trouble, Denied):
@@ -181,11 +180,10 @@ def _raise_denied(consumer: Consumer, doing: str) -> None:
 
 
 def fence_explained(producer: Producer, doing: str, call: Callable[[], T]) -> T:
-    """Return what *call* returns. Where callbacks ran, find the fence that one of them hid.
+    """Return what *call* returns; if a callback hid the reason of an error, find the reason.
 
-    The binding raises a fatal error inside of its own callback, and goes on to ours, which then
-    ends as SystemError without the reason (seen: a process that was fenced four times in a row
-    said "bug"). The producer still knows it.
+    The binding raises a fatal error, such as a fence, inside its own callback, and then runs ours.
+    That ends as SystemError without the reason. The producer still knows the reason.
     """
     try:
         with kafka_errors(doing):
@@ -199,24 +197,24 @@ def fence_explained(producer: Producer, doing: str, call: Callable[[], T]) -> T:
 
 
 def is_closed_transaction(error: OutcomeUnknown) -> bool:
-    """Return True if *error* is a producer's word that its transaction takes no more records."""
+    """Return True if *error* says that the producer's transaction accepts no more records."""
     cause = error.__cause__
     reason = cause.args[0] if isinstance(cause, KafkaException) else None
     return isinstance(reason, KafkaError) and reason.code() == KafkaError._STATE
 
 
 def raise_why_purged(producer: Producer, doing: str) -> None:
-    """Raise why the open transaction had failed before its records were purged from the queue.
+    """Raise the reason why the open transaction failed before its queued records were purged.
 
-    A transactional call that is not allowed now tells it, and changes nothing. Without it a
-    missing right would look like a loss, and be tried again and again.
+    A transactional call that is not allowed in this state returns the reason and changes nothing.
+    Without the reason, a missing right would look like lost records and be retried forever.
     """
     with kafka_errors(doing):
         producer.begin_transaction()
 
 
 def ask_for_id(admin: AdminClient, topic: str) -> str:
-    """Return the id of *topic*; `UNKNOWN_INPUT` where brokers do not tell.
+    """Return the id of *topic*; `UNKNOWN_INPUT` if the brokers do not report it.
 
     Raises:
         Retriable: they do not answer.
@@ -237,14 +235,14 @@ def ask_for_id(admin: AdminClient, topic: str) -> str:
 
 
 def marked_input(topic: str, partition: int, offset: int, input_id: str) -> list[TopicPartition]:
-    """Return what a transaction commits for the changelog; nothing while the id is unknown."""
+    """Return the changelog offset, with the input's id, to commit; none if the id is unknown."""
     if not input_id or offset < 0:
         return []
     return [TopicPartition(topic, partition, offset, INPUT_PREFIX + input_id)]
 
 
 def remembered_input(consumer: Consumer, topic: str, partition: int) -> str:
-    """Return the id that the group committed last, or `UNKNOWN_INPUT`."""
+    """Return the input's topic id that the group committed last, or `UNKNOWN_INPUT`."""
     doing = f"reading the group's offset of {topic}"
     (text,) = committed_texts(consumer, [TopicPartition(topic, partition)], doing)
     return text.removeprefix(INPUT_PREFIX) if text.startswith(INPUT_PREFIX) else UNKNOWN_INPUT

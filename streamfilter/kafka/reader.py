@@ -1,11 +1,14 @@
-"""Messages as records, and a private consumer of one changelog partition up to a fixed end.
+"""Converts messages to records, and reads one changelog partition up to a fixed end.
 
-A consumed message is a record byte for byte, whatever is in it.
+A record holds the bytes of its message unchanged.
 
-The changelog's end was asked for read uncommitted. If an open transaction of somebody else holds
-the last stable offset below it, the reader waits: stopping there would restore less than was
-committed. Markers and aborted records occupy offsets but are never delivered, so the end is
-recognised by the end-of-partition event, whose offset counts them.
+The fixed end is the uncommitted one. If another producer's open transaction holds the last stable
+offset below it, the reader waits. Stopping there would restore less than was committed. Markers
+and aborted records occupy offsets but are never delivered. So the end is recognised by the
+end-of-partition event, whose offset counts them.
+
+Example: records at the offsets 0 and 1, a commit marker at 2, the end 3. The consumer delivers 0
+and 1 and then the event with offset 3, so `position` is 3 and `done` is True.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from streamfilter.process.instance import instance
 
 
 def record_of(message: Message) -> Record:
-    """Return *message* as a record. A header name that is no UTF-8 is an error inside it."""
+    """Return *message* as a record; if a header's name is not UTF-8, `headers_error` says so."""
     headers, trouble = _headers(message)
     kind, timestamp = message.timestamp()
     topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -39,7 +42,7 @@ def record_of(message: Message) -> Record:
 
 
 def _headers(message: Message) -> tuple[Headers, str | None]:
-    """Read the headers, once: a second call after an error returns a name that is NULL."""
+    """Read the headers, only once: after an error, a second call returns a NULL name."""
     try:
         headers = message.headers()
     except (SystemError, UnicodeDecodeError):
@@ -75,12 +78,12 @@ class KafkaChangelogReader:
 
     @property
     def done(self) -> bool:
-        """Return True when everything before the end was read."""
+        """Return True if everything before the end has been read."""
         return self._position >= self._end
 
     @property
     def position(self) -> int:
-        """Return the offset read next."""
+        """Return the next offset to read."""
         return self._position
 
     def read(self, count: int, timeout: float) -> list[Entry]:
@@ -107,7 +110,7 @@ class KafkaChangelogReader:
             return
         trouble = translated(error, self._what)
         if isinstance(trouble, Retriable):
-            return  # the consumer goes on by itself
+            return  # the consumer recovers by itself
         raise trouble if isinstance(trouble, Denied) else OutcomeUnknown(str(trouble))
 
     def close(self) -> None:
@@ -117,12 +120,12 @@ class KafkaChangelogReader:
 
 
 def by_us() -> Headers:
-    """Return the headers of a changelog record that say that this process wrote it."""
+    """Return the header that names this process as the writer of a changelog record."""
     return ((BY, instance().encode()),)
 
 
 def _by(message: Message) -> str:
-    """Return who wrote *message*, as far as a header can be believed: it is shown, not used."""
+    """Return the process that wrote *message*. A header can be forged: only display the value."""
     headers, _ = _headers(message)
     for name, value in headers:  # most records have none
         if name == BY:
@@ -131,7 +134,7 @@ def _by(message: Message) -> str:
 
 
 def gets_a_record(new_consumer: Callable[[], Consumer], spots: list[TopicPartition]) -> bool:
-    """Return whether a record comes before the ends of all *spots*, or the time, are up."""
+    """Return whether a record arrives before the ends of all *spots*, within `UNREAD_SECONDS`."""
     consumer = new_consumer()
     try:
         consumer.assign(spots)
@@ -150,5 +153,5 @@ def _gets_a_record(consumer: Consumer, partitions: int) -> bool:
         if error is None:
             return True
         if error.code() == KafkaError._PARTITION_EOF:
-            partitions -= 1  # behind it stand markers or aborted records at most
+            partitions -= 1  # before this end there are only markers or aborted records
     return False

@@ -1,10 +1,10 @@
-"""A consumer that is made anew when it goes without an answer for too long.
+"""Replaces a consumer that has gone without an answer for too long.
 
-librdkafka may miss to connect again after its last connection was cut, for ever, while its brokers
-answer everybody else: a filter that owned a task began it, asked for the group's offsets every five
-seconds and got nothing for as long as it was watched (180 s), and nobody else could take over. Who
-has lost all addresses tells it (`watching.refuse_stranded`); this one told nothing. A new client
-asks at once.
+After its last connection was cut, a librdkafka client may never connect again, although the
+brokers answer other clients. A process in this state keeps its task and asks for the group's
+offsets in vain, so no other process can take over. A client that has lost all broker addresses
+reports that (`watching.refuse_stranded`). This client reports nothing, but a new one connects at
+once.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Renewed:
     """Holds a consumer, and replaces one that could not answer."""
 
     def __init__(self, new: Callable[[], Consumer], *, seconds: float) -> None:
-        """Make the first one; *seconds* without an answer are too long."""
+        """Create the first consumer; it is replaced after *seconds* without an answer."""
         self._new, self._seconds = new, seconds
         self.consumer = new()
         self._since: float | None = None
-        """When it was first asked in vain; None: it answered last."""
+        """Time of the first call without an answer; None: the last call was answered."""
 
     def ask(self, question: Callable[[Consumer], T]) -> T:
-        """Return what *question* gets from the consumer; what is assigned to it may be lost.
+        """Return what *question* gets from the consumer; a replacement loses the assignment.
 
         Raises:
-            Retriable: there was no answer. The next question may go to a new consumer.
+            Retriable: there was no answer. The next call may use a new consumer.
         """
         begun = time.monotonic()
         try:

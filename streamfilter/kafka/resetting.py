@@ -1,17 +1,17 @@
-"""Beginning anew: what a group has in Kafka is removed, in an order that a kill may cut anywhere.
+"""Implements `reset`: removes a group's state from Kafka, in an order that a kill may interrupt.
 
-The changelog goes first and the directory last, so that what a kill leaves is no state that `run`
-takes for another one:
+The changelog is deleted first and the directory last. So `run` never mistakes the state after a
+kill for a valid one:
 
-| removed so far              | what `run` says                                          |
+| removed so far              | result of `run`                                          |
 |-----------------------------|----------------------------------------------------------|
-| nothing                     | it goes on as before                                     |
+| nothing                     | it continues as before                                   |
 | the changelog (and outputs) | 78: the group has offsets, and the changelog is missing  |
 | the group's offsets, too    | 78: the index has applied what the changelog has not     |
-| the directory, too          | it begins anew                                           |
+| the directory, too          | it starts with empty state                               |
 
-Each step removes what is there, so a second `reset` does the rest. A process that comes up in
-between finds one of these states, and the group cannot be deleted while it has a member.
+Each step removes what still exists, so a second `reset` completes an interrupted one. A process
+that starts in between finds one of these states. Brokers refuse to delete a group with members.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ GONE_SECONDS, LOOK_AGAIN_SECONDS = 30.0, 0.2
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is to remove."""
+    """The group's state that `reset` would remove."""
 
     members: tuple[str, ...]
     """Processes of the group, by their hosts."""
     group: bool
     changelog: int | None
-    """Offsets of the changelog that hold something; None: there is no such topic."""
+    """Number of the changelog's offsets, from its first to its end; None: no such topic."""
     outputs: dict[str, int]
-    """The same, of each output."""
+    """Number of offsets by output topic."""
     waiting: int | None
-    """And of the input: what is read again."""
+    """Number of the input's offsets, which will be read again; None: no such topic."""
 
 
 def survey(config: Config, admin: AdminClient) -> Found:
-    """Return what the group has in Kafka.
+    """Return the group's state in Kafka.
 
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
@@ -72,10 +72,10 @@ def survey(config: Config, admin: AdminClient) -> Found:
 
 
 def refuse_compacted(config: Config, admin: AdminClient) -> None:
-    """Stop if an output cannot be emptied: brokers delete no records of what they only compact.
+    """Stop if an output cannot be emptied: its cleanup.policy is `compact` alone.
 
     Raises:
-        Stop: there is one; or the cluster does not answer, or refuses us.
+        Stop: there is such an output; or the cluster does not answer, or refuses us.
     """
     with asked_once():
         topics = describe(config, admin)
@@ -90,10 +90,10 @@ def refuse_compacted(config: Config, admin: AdminClient) -> None:
 
 
 def refuse_foreign(config: Config) -> None:
-    """Stop if the changelog to delete is another group's, or none: a slip of ``index.changelog``.
+    """Stop if ``index.changelog`` names another group's changelog, or a topic that is none.
 
     Raises:
-        Stop: it is; or the cluster does not answer, or refuses us.
+        Stop: it does; or the cluster does not answer, or refuses us.
     """
     name, group = config.changelog_topic, config.kafka.group
     for record in first_of(config, name):
@@ -105,7 +105,7 @@ def refuse_foreign(config: Config) -> None:
 
 
 def _owner_of(value: bytes) -> str:
-    """Return the group in a changelog's record, "" if the record does not say it."""
+    """Return the group that a changelog's record names, or "" if it names none."""
     try:
         return decode_header(value).group if kind_of(value) == HEADER else ""
     except FormatError:
@@ -113,7 +113,7 @@ def _owner_of(value: bytes) -> str:
 
 
 def _group(admin: AdminClient, group: str) -> tuple[tuple[str, ...], bool]:
-    """Return the members of *group*, and whether brokers know it."""
+    """Return the members of *group*, and whether the group exists."""
     with kafka_errors(f"asking for the group {group}"):
         answer = admin.describe_consumer_groups([group], request_timeout=CALL_SECONDS)[group]
         try:
@@ -135,7 +135,7 @@ def _held(admin: AdminClient, name: str, topics: Topics) -> int | None:
 
 
 def delete_changelog(config: Config, admin: AdminClient) -> None:
-    """Delete the changelog, and return when brokers no longer show it."""
+    """Delete the changelog, and return once the brokers no longer list it."""
     name = config.changelog_topic
     with asked_once(), kafka_errors(f"deleting topic {name}"):
         answer = admin.delete_topics([name], operation_timeout=CALL_SECONDS)[name]
@@ -173,7 +173,7 @@ def _empty(admin: AdminClient, name: str, partitions: int) -> None:
 
 
 def delete_group(config: Config, admin: AdminClient) -> None:
-    """Delete the group with its offsets; brokers refuse that while it has a member."""
+    """Delete the group with its offsets. Brokers refuse this while the group has a member."""
     group, doing = config.kafka.group, f"deleting the group {config.kafka.group}"
     alive = "a process of it has started meanwhile: stop it, and run this again"
     with asked_once(cure=alive), kafka_errors(doing):

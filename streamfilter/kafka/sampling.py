@@ -1,4 +1,4 @@
-"""The latest records of a topic, to look at: no group is joined, nothing is committed or made."""
+"""Reads the first or last records of a topic as a sample; it joins no group and changes nothing."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ READ_SECONDS = 10.0
 
 
 def would_pause(config: Config, records: int, broken: int) -> bool:
-    """Return whether a service that begins with so many *broken* of *records* soon pauses."""
+    """Return whether *broken* of *records* at the start would trip the dead-letter breaker."""
     breaker = Breaker(config.limits.dead_letter_share)
     breaker.add(records, broken)
     return breaker.tripped
 
 
 def names(config: Config) -> list[str]:
-    """Return the topics that the brokers show us, without their internal ones.
+    """Return the topics that the brokers show us, without internal ones.
 
     Raises:
         Stop: no broker answers, or they refuse us.
@@ -39,7 +39,7 @@ def names(config: Config) -> list[str]:
 
 
 def latest(config: Config, count: int) -> list[Record]:
-    """Return the input's last *count* records, or some more, from all its partitions.
+    """Return the input's last *count* records, or a few more, from all its partitions.
 
     Raises:
         Stop: the brokers refuse us, or do not answer, or show no such topic.
@@ -48,7 +48,7 @@ def latest(config: Config, count: int) -> list[Record]:
 
 
 def earliest(config: Config, count: int) -> list[Record]:
-    """Return the first *count* records that are left of the input, or some more.
+    """Return the first *count* records that the input still holds, or a few more.
 
     Raises:
         Stop: the brokers refuse us, or do not answer, or show no such topic.
@@ -83,7 +83,7 @@ def _sample(
 
 
 def no_topic(key: str, topic: str, known: Iterable[str]) -> Problem:
-    """Return that the brokers do not show a topic, with those that they do show."""
+    """Return the problem that the brokers show no such topic, with similar names as the cure."""
     names = sorted(name for name in known if not name.startswith("__"))
     cure = did_you_mean(topic, names, what="topics there")
     return Problem(key, f"the brokers show no topic {topic!r}", cure)
@@ -115,6 +115,6 @@ def _read(
 def _ends(
     consumer: Consumer, topic: str, partition: int, count: int, earliest: bool
 ) -> tuple[int, int]:
-    """Return where the *count* records begin that are read, and where they end."""
+    """Return the first offset of the *count* records to read, and the offset after the last."""
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), CALL_SECONDS)
     return (low, min(high, low + count)) if earliest else (max(low, high - count), high)

@@ -1,9 +1,9 @@
-"""From a configuration to a running service: the cluster is looked at here, once.
+"""Starts the service from a configuration, after one check of the cluster.
 
-`serve` is the whole of it. What it asks of the cluster before the first task begins: the
-topics, the right number of partitions, a changelog; all that is wrong is said at once. A broker
-names the kind of resource that it refuses, seldom the resource and never the operation. So whoever
-is refused is shown the whole list of rights, which is short.
+`serve` is the entry point. Before the first task starts, it checks the topics, their partition
+counts and the changelog, and reports all problems at once. If a broker refuses access, it names the
+kind of resource, seldom the resource and never the operation. So the error message lists all
+rights that the user needs.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ T = TypeVar("T")
 
 ASK_AGAIN_SECONDS = 0.5
 MISSING_SECONDS = 3.0
-"""A topic is looked for so long before it counts as missing: brokers hear late of a new one."""
+"""Seconds to look for a topic before it counts as missing: brokers learn late of a new one."""
 
 
 def needed(config: Config) -> list[str]:
-    """Return the least rights of the user that `run` works as, one a line."""
+    """Return the minimum rights of the user that `run` works as, one per line."""
     changelog, group = config.changelog_topic, config.kafka.group
     return [
         f"READ on topic {config.input.topic}",
@@ -58,7 +58,7 @@ def needed(config: Config) -> list[str]:
 
 @contextmanager
 def explained(config: Config) -> Iterator[None]:
-    """Add to a refusal inside the block what the user needs."""
+    """Add the needed rights to the message of a `Refused` inside the block."""
     try:
         yield
     except Refused as refused:
@@ -67,7 +67,7 @@ def explained(config: Config) -> Iterator[None]:
 
 
 def too_late(error: LogError) -> Stop:
-    """Return the end of a process that no broker answered in time, with the reason if known."""
+    """Return the `Stop` for brokers that did not answer in time, with the reason if known."""
     message = f"the cluster was not ready within kafka.start_timeout: {error}"
     return unanswered(error, message)
 
@@ -84,7 +84,7 @@ def serve(
     """Filter between the topics of *config* until *stopping*.
 
     Raises:
-        Stop: why the process must end, with the cure.
+        Stop: the process must end; the message has the reason and the cure.
     """
     metrics.describe(
         config.scheme(),
@@ -104,17 +104,17 @@ def serve(
         try:
             assembly.service(accept_positions).run(stopping)
         finally:
-            assembly.worker.close()  # who prepares a batch ahead may still ask the crew
+            assembly.worker.close()  # before the crew: a batch prepared ahead may still use it
             assembly.crew.close()
 
 
 class _StoppedEarly(Exception):
-    """We were told to stop before we had begun."""
+    """The process must stop before the service has started."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Waits for a cluster that does not answer yet, for ``kafka.start_timeout``."""
+    """Waits up to ``kafka.start_timeout`` for a cluster that does not answer yet."""
 
     config: Config
     health: Health
@@ -122,10 +122,10 @@ class _Start:
     clock: Clock = field(default_factory=SystemClock)
 
     def patiently(self, call: Callable[[], T]) -> T:
-        """Return what *call* returns, repeated as long as the cluster does not answer.
+        """Return what *call* returns; repeat it while the cluster does not answer.
 
         Raises:
-            Stop: it did not in time (`Temporary`), or it refuses us.
+            Stop: the cluster did not answer in time (`Temporary`), or it refuses us.
         """
         deadline = self.clock.monotonic() + self.config.kafka.start_timeout.total_seconds()
         while not self.stopping():
@@ -144,7 +144,7 @@ class _Start:
 def _assemble(
     config: Config, health: Health, metrics: Metrics, showcase: Showcase, start: _Start
 ) -> Assembly:
-    """Look at the cluster, say all that is wrong, and return what the service is made of."""
+    """Check the cluster, report all problems, and return the parts of the service."""
     seed = seed_at(config.index.seed_file)
     statistics = Statistics(metrics.kafka)
     admin = clients.admin_client(
@@ -188,9 +188,9 @@ def _assemble(
 
 
 def patient_look(config: Config, admin: AdminClient, clock: Clock) -> Callable[[], Topics]:
-    """Return how our topics are looked at: one that is missing, for a while, more than once.
+    """Return a function that describes our topics; for a short time, it retries a missing topic.
 
-    No look waits for longer than what is left of ``kafka.start_timeout``.
+    No call waits longer than the rest of ``kafka.start_timeout``.
     """
     patience = config.kafka.start_timeout.total_seconds()
     begun = clock.monotonic()

@@ -1,8 +1,8 @@
-"""The topics: what must exist, what `run` makes itself, and what is wrong with the rest.
+"""Checks and creates topics: those that must exist, and the changelog that `run` creates.
 
-`run` creates its changelog when it is missing (and the group has not worked yet), never inputs
-or outputs: a typing mistake must not make a topic. `check --connect` lists everything that is
-wrong, with cures, and `check --apply` creates missing outputs.
+`run` creates a missing changelog if the group has not worked yet. It never creates inputs or
+outputs: a mistyped name must not create a topic. `check --connect` lists all problems with their
+cures, and `check --apply` creates missing outputs.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exp
 NewTopic: Any = _admin.NewTopic  # type: ignore[attr-defined]
 
 SEEN_SECONDS, LOOK_AGAIN_SECONDS = 10.0, 0.2
-"""How long, and how often, a topic that was created just now is looked for."""
+"""Seconds to look for a topic that was just created, and seconds between two looks."""
 MESSAGE_BYTES = 1_048_588
-"""Kafka's default for ``max.message.bytes``, used where a broker does not tell."""
+"""Kafka's default for ``max.message.bytes``, used if a broker does not report it."""
 
 MESSAGE_LIMIT = "max.message.bytes"
 
 CHANGELOG_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""What the changelog must have: the broker may never delete from it, only we do."""
+"""Required settings of the changelog: brokers may never delete from it; only this process does."""
 CHANGELOG_BYTES_MIN = 4_096
-"""With less, hardly a text's record would fit, and each would be a dead letter."""
+"""Below this, hardly any text's record would fit, and each would become a dead letter."""
 TIME_TYPE, LOG_APPEND = "message.timestamp.type", "LogAppendTime"
 TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 BROKERS_TIME = {TIME_TYPE: LOG_APPEND}
-"""What it is created with besides: brokers refuse records that are an hour ahead of their clock,
-and then every transaction of a host whose clock runs ahead would be aborted."""
+"""An extra setting of a new changelog. Brokers refuse records an hour ahead of their clock: each
+transaction of a host whose clock runs ahead would be aborted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What the cluster says about one topic."""
+    """One topic's partition count and settings, as the cluster reports them."""
 
     partitions: int
     settings: Mapping[str, str]
 
     @property
     def message_bytes(self) -> int:
-        """Return the largest batch of records that it takes."""
+        """Return the size of the largest batch of records that the topic accepts."""
         return int(self.settings.get(MESSAGE_LIMIT, MESSAGE_BYTES))
 
     @property
     def compacted(self) -> bool:
-        """Return whether only the latest record of each key stays."""
+        """Return whether the topic keeps only the latest record of each key."""
         return is_compacted(self.settings)
 
 
@@ -72,7 +72,7 @@ def is_compacted(settings: Mapping[str, str]) -> bool:
 
 
 def outputs_of(config: Config) -> list[str]:
-    """Return the topics that records leave for, each once."""
+    """Return the output topics, each once."""
     return list(dict.fromkeys(config.output.topics.values()))
 
 
@@ -94,7 +94,7 @@ def describe(
 
 
 def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
-    """Return what `describe` does, for a verb that is run once: it waits as `run` does.
+    """Return what `describe` returns, for a one-shot command: it waits as long as `run` does.
 
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
@@ -103,10 +103,10 @@ def described(config: Config, admin: AdminClient) -> dict[str, Topic]:
 
 
 def _partitions(topic: str, metadata: Any) -> int:
-    """Return how many partitions a topic has; 0: there is none, or we may not know of it.
+    """Return how many partitions a topic has; 0: no such topic, or no right to see it.
 
     Raises:
-        Retriable: brokers know of it and cannot tell yet: just created, or without a leader.
+        Retriable: the topic exists, but is new or has no leader, so the count is not known yet.
     """
     doing = f"asking the brokers for topic {topic}"
     if metadata.error is not None:
@@ -120,17 +120,17 @@ def _partitions(topic: str, metadata: Any) -> int:
 
 
 def settings_of(admin: AdminClient, topic: str, seconds: float = CALL_SECONDS) -> dict[str, str]:
-    """Return a topic's settings; empty where the broker does not tell (no right, or a mock).
+    """Return a topic's settings; empty if the broker does not report them (no right, or a mock).
 
     Raises:
-        Retriable: it may tell later.
+        Retriable: it may report them later.
     """
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         futures = admin.describe_configs([resource], request_timeout=seconds)
         entries = futures[resource].result()
     except KafkaException as error:
-        # A default in the place of a limit that a busy broker did not tell would be a wrong one.
+        # If a busy broker did not report a limit, assuming the default could be wrong.
         trouble = translated(error.args[0], f"asking for the settings of {topic}")
         if isinstance(trouble, Retriable):
             raise trouble from error
@@ -144,9 +144,9 @@ def tasks_of(config: Config, topics: Topics) -> int:
 
 
 def largest_output(config: Config, topics: Topics) -> int:
-    """Return the largest record that any output takes, and no less than Kafka's default.
+    """Return the largest record size that any output accepts, at least Kafka's default.
 
-    The changelog should take as much: of a record with fields it holds all that is compared.
+    The changelog should accept as much: for a record with fields it stores all compared values.
     """
     found = [topics[name].message_bytes for name in outputs_of(config) if name in topics]
     return max([MESSAGE_BYTES, *found])
@@ -179,10 +179,10 @@ def _create(admin: AdminClient, topic: Any) -> None:
 
 
 def see_changelog(config: Config, admin: AdminClient) -> None:
-    """Return when brokers tell of the changelog and its leaders: a new topic takes a moment.
+    """Return if the brokers know the changelog and its leaders: a new topic takes a moment.
 
     Raises:
-        Retriable: they do not yet.
+        Retriable: they do not know them yet.
     """
     name = config.changelog_topic
     with kafka_errors(f"asking the brokers for topic {name}"):
@@ -194,7 +194,7 @@ def see_changelog(config: Config, admin: AdminClient) -> None:
 
 
 def problems_of(config: Config, topics: Topics) -> list[Problem]:
-    """Return what keeps `run` from starting; a changelog that is missing does not."""
+    """Return the problems that keep `run` from starting. A missing changelog is not one."""
     source = config.input.topic if config.input.topic in topics else None
     problems = [
         Problem(role, f"topic {topic!r} does not exist", _cure_of_missing(role, topic, source))
@@ -222,7 +222,7 @@ def _cure_of_missing(role: str, topic: str, source: str | None) -> str:
 
 
 def problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list[Problem]:
-    """Return what of the changelog's settings nobody could work with."""
+    """Return the changelog's settings with which `run` cannot work."""
     name, key = config.changelog_topic, "index.changelog"
     problems = [
         Problem(
@@ -252,12 +252,12 @@ def problems_of_changelog(config: Config, changelog: Topic, tasks: int) -> list[
 
 
 def widening(topic: str, partitions: int) -> str:
-    """Return the command that gives *topic* so many *partitions*."""
+    """Return the command that sets the partition count of *topic* to *partitions*."""
     return f"kafka-topics.sh --alter --topic {topic} --partitions {partitions}"
 
 
 def warnings_of(config: Config, topics: Topics) -> list[Problem]:
-    """Return what works, but not as a reader of the manual may expect."""
+    """Return settings that work, but not as a reader of the manual may expect."""
     warnings = _warnings_of_changelog(config, topics)
     source = topics.get(config.input.topic)
     for role, topic in config.topics.items():
@@ -277,7 +277,7 @@ def warnings_of(config: Config, topics: Topics) -> list[Problem]:
 
 
 def _warnings_of_refusals(role: str, name: str, topic: Topic, source: Topic) -> list[Problem]:
-    """Return what makes brokers refuse records of the input on their way out."""
+    """Return the settings of an output for which brokers refuse records of the input."""
     found: list[tuple[str, str, str]] = []
     if topic.compacted:
         why = "it refuses records without a key, and keeps only the latest of each key"
@@ -338,11 +338,11 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
 
 
 def inspect(config: Config, *, made: Collection[str] = ()) -> list[Problem]:
-    """Return everything wrong with the topics, warnings last.
+    """Return all problems of the topics, warnings last.
 
     Args:
-        config: names them.
-        made: those that were created just now.
+        config: names the topics.
+        made: topics that were just created.
 
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
@@ -352,7 +352,7 @@ def inspect(config: Config, *, made: Collection[str] = ()) -> list[Problem]:
 
 
 def _seen(config: Config, admin: AdminClient, made: Collection[str]) -> dict[str, Topic]:
-    """Return our topics once brokers tell of those that were *made*: they hear late of them."""
+    """Return our topics once brokers list those just *made*: a new topic takes a moment."""
     deadline = time.monotonic() + SEEN_SECONDS
     while made and time.monotonic() < deadline:
         with stops(), suppress(Retriable):  # a new topic has no leader yet

@@ -1,8 +1,8 @@
-"""Cutting off the beginning of a partition. The brokers are asked, and never waited for.
+"""Deletes the beginning of a partition (DeleteRecords), without waiting for the brokers.
 
-A broker answers only once every replica that is not down has cut as well: while one of them
-catches up each request times out, though the leader has cut long since. Who waited for the answer
-would stand still for as long.
+A broker answers only once every replica that is up has deleted the records too. While a replica
+catches up, each request times out, although the leader has deleted them. A caller that waited for
+the answer would be blocked as long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AclOperation: Any = _admin.AclOperation  # type: ignore[attr-defined]  # exporte
 
 
 def changelog_bounds(config: Config, admin: AdminClient, tasks: int) -> list[Watermarks]:
-    """Return where each partition of the changelog begins and ends.
+    """Return the first offset and the end of each changelog partition.
 
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
@@ -39,7 +39,10 @@ def changelog_bounds(config: Config, admin: AdminClient, tasks: int) -> list[Wat
 
 
 def warnings_of_rights(config: Config, admin: AdminClient) -> list[Problem]:
-    """Return that the changelog could not be cut off, if brokers tell us what we may do with it."""
+    """Return a warning if the right to delete changelog records is missing.
+
+    If the brokers do not report our rights, there is no warning.
+    """
     name = config.changelog_topic
     with asked_once(), kafka_errors(f"asking for the rights to topic {name}"):
         answers = admin.describe_topics(
@@ -56,7 +59,7 @@ def warnings_of_rights(config: Config, admin: AdminClient) -> list[Problem]:
 
 
 class FirstOffset:
-    """Where one partition begins: asked every few seconds, and never waited for."""
+    """The first offset of a partition, requested every `ASK_SECONDS` without waiting."""
 
     def __init__(self, admin: AdminClient, topic: str, partition: int) -> None:
         self._admin, self._spot = admin, TopicPartition(topic, partition)
@@ -64,7 +67,7 @@ class FirstOffset:
         self._answer: Future[Any] | None = None
 
     def known(self) -> int:
-        """Return the first offset as it was told last; -1: not yet."""
+        """Return the first offset of the last answer; -1: no answer yet."""
         if self._answer is None and time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + ASK_SECONDS
             (self._answer,) = self._admin.list_offsets(
@@ -78,16 +81,16 @@ class FirstOffset:
 
 
 class Cut:
-    """Lets one partition begin later."""
+    """Deletes the first records of one partition."""
 
     def __init__(self, admin: AdminClient, topic: str, partition: int) -> None:
         self._admin, self._topic, self._partition = admin, topic, partition
         self._asked: tuple[int, Future[Any]] | None = None
 
     def reached(self, before: int) -> bool:
-        """Return whether the partition is known to begin at *before*; ask for it if it is not.
+        """Return True if a broker confirmed the deletion up to *before*; if not, request it.
 
-        One request is out at a time: while an earlier one is, its answer comes first.
+        Only one request is open at a time: the answer to an earlier one comes first.
 
         Raises:
             LogError: the brokers did not answer the last request, or refused it.

@@ -1,8 +1,8 @@
-"""Why no broker answers: the address, the cause and the cure.
+"""Explains why no broker answers: the address, the cause and the cure.
 
-A call that fails says "transport failure" or "timed out". What was the matter, librdkafka tells on
-the side, in its callback for errors or, of a connection that the other end closed, in its log
-only. So both are heard here, and the last of it is said where a start or a check gives up.
+A failed call only says "transport failure" or "timed out". librdkafka reports the cause in its
+error callback. If the other end closed the connection, the cause is in librdkafka's log only. So
+this module collects both, and a start or a check that gives up shows the latest cause.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HELD_MAX = 100
 _SOURCE = re.compile(r"^\w+ \[[^]]*\] \[thrd:.*?\]: ")
 _WHEN = re.compile(r" \(after \d+ms in state (\w+)(?:, \d+ identical error\(s\) suppressed)?\)")
 _WHO = re.compile(r"^(?:\w+: )?(?:\w+://)?(?:\w+Coordinator: )?\S+?(?:/-?\w+)?: ")
-"""Which of a client's connections to a broker it was."""
+"""The part of a line that names the client's connection to a broker."""
 GROUP_SECONDS = 60.0
 GROUPS_MAX = 100
 CURES = (
@@ -43,7 +43,7 @@ CURES = (
         "it hangs up on plaintext: does it want TLS (kafka.common.security.protocol)?",
     ),
 )
-"""By what librdkafka says."""
+"""(words of librdkafka's message, cure)."""
 CURE = "check the address, the network, and that the broker runs"
 PATIENCE = "the brokers answer, but are not ready: bring all up, or raise kafka.start_timeout"
 
@@ -51,20 +51,23 @@ _heard: deque[str] = deque(maxlen=HEARD_MAX)
 
 
 def hear(text: str) -> None:
-    """Remember what librdkafka said of a broker."""
+    """Remember librdkafka's message about a broker."""
     _heard.append(timeless(text))
 
 
 def timeless(text: str) -> str:
-    """Return *text* without what differs each time that the same is said."""
+    """Return *text* without its duration and repeat count, so that equal messages compare equal."""
     return _WHEN.sub(r" (in state \1)", text)
 
 
 class LineGroups:
-    """Lets one line of librdkafka's through a minute, of those that say the same of a broker.
+    """Lets one of librdkafka's equal log lines through per minute.
 
-    A process has five clients and more, each with several connections to each broker, and each
-    says every second or two that it was refused: 2,300 lines came of an outage of 25 s.
+    A process has five clients or more, each with several connections to each broker. During an
+    outage, each connection logs its failure every second or two.
+
+    Example: three clients log "connection refused" at 0, 1 and 61 s. The lines of 0 and 61 s are
+    written, and the second of them says that one was suppressed.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -72,7 +75,7 @@ class LineGroups:
         self._seen: dict[str, tuple[float, int]] = {}
 
     def passes(self, record: logging.LogRecord) -> bool:
-        """Return whether *record* is written; then it says how many before it were not."""
+        """Return whether to write *record*, and set on it how many were suppressed before it."""
         said = _WHO.sub("", _SOURCE.sub("", record.getMessage()), count=1)
         now = self._clock()
         begun, held = self._seen.pop(said, (-GROUP_SECONDS, 0))
@@ -86,11 +89,11 @@ class LineGroups:
 
 
 class Listening(logging.Filter):
-    """Hears failures in librdkafka's own log lines; cuts from them how long each took."""
+    """Collects failures from librdkafka's log lines, and removes their durations."""
 
     @classmethod
     def to(cls, logger: logging.Logger) -> None:
-        """Hear all of *logger*'s lines; written are those that the process's level lets through."""
+        """Listen to all lines of *logger*; the process's log level decides which are written."""
         logger.setLevel(logging.DEBUG)
         logger.addFilter(cls())
 
@@ -99,10 +102,10 @@ class Listening(logging.Filter):
         self._groups = LineGroups()
 
     _held: deque[logging.LogRecord] | None = None
-    """Lines that wait for the end of whoever asks once; None: nobody does."""
+    """Lines held back until the block of `only` ends; None: there is no such block."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Decide as the logger would, had it no level of its own."""
+        """Return whether to write *record*, by the level of the root logger."""
         record.msg, record.args = timeless(record.getMessage()), ()
         if record.msg.startswith(("FAIL ", "ERROR ")):
             hear(_SOURCE.sub("", record.msg))
@@ -115,9 +118,10 @@ class Listening(logging.Filter):
     @classmethod
     @contextmanager
     def only(cls) -> Iterator[None]:
-        """Write the lines of the block if it ends well: how it fails says all that matters of them.
+        """Hold back the log lines of the block, and write them only if it succeeds.
 
-        A person who mistyped an address would have to look for the answer below a dozen of them.
+        If it fails, its error contains the cause. A dozen log lines above it would hide the cause
+        from an operator who mistyped an address.
         """
         held: deque[logging.LogRecord] = deque(maxlen=HELD_MAX)
         cls._held = held
@@ -130,21 +134,21 @@ class Listening(logging.Filter):
 
 
 def cause() -> str:
-    """Return what explains most of what was heard last; empty if nothing was.
+    """Return the longest of the last messages, or the empty string.
 
-    Of one failure librdkafka says more than once, and the longest says why.
+    librdkafka logs several messages for one failure, and the longest one states the cause.
     """
     return max(_heard, key=len, default="")
 
 
 def cure() -> str:
-    """Return what to do about the cause."""
+    """Return the cure for the cause."""
     reason = cause()
     return next((cure for words, cure in CURES if words in reason), CURE if reason else PATIENCE)
 
 
 class Reach:
-    """Says in one sentence since when no broker is reached; empty while one is."""
+    """Describes in one sentence since when no broker can be reached; empty while one can."""
 
     def __init__(self, config: Config, away_since: Callable[[], int]) -> None:
         """Begin; *away_since* is `Statistics.away_since`."""
@@ -152,7 +156,7 @@ class Reach:
         self._since, self._said = 0, ""
 
     def detail(self) -> str:
-        """Return the sentence, the same as long as it is the same outage."""
+        """Return the sentence. It stays the same during one outage."""
         since = self._away_since()
         if since != self._since:
             at = datetime.fromtimestamp(since, UTC).isoformat(timespec="seconds")
@@ -165,7 +169,7 @@ class Reach:
 
 
 def explained(config: Config) -> str:
-    """Return whom we asked, and why they do not answer."""
+    """Return the addresses of the brokers, and why they do not answer."""
     brokers = config.kafka.properties("common").get("bootstrap.servers", "")
     reason = cause() or "no connection failed, and no answer came"
     return f"kafka.common.bootstrap.servers is {brokers}: {reason}"

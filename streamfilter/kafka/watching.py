@@ -1,16 +1,16 @@
-"""Are our topics still those that we began with? Asked now and then, and never waited for.
+"""Detects topics that are deleted, recreated or widened while the process runs.
 
-What librdkafka tells of a topic that vanished is little and late: a consumer of it is silent, a
-transaction into it aborts again and again, and new partitions are a line in a log. New partitions
-are counted (`layout.py`), and the tasks begin again with them: only an index for each partition
-(`index.scope: partition`) needs a person first. So the
-brokers are asked. The answers are looked at when they are there, so that brokers that do not
-answer cost the loop nothing.
+librdkafka reports a deleted topic late or not at all. A consumer of it is silent, a transaction
+into it aborts repeatedly, and new partitions are only a log line. So this module asks the brokers
+every `ASK_SECONDS`. It reads an answer once it is there, and so never blocks the loop.
 
-And have our clients still somebody to ask? That they tell by themselves (`refuse_stranded`).
+New partitions are counted (`layout.py`), and the tasks restart with them. With an index for each
+partition (`index.scope: partition`), an operator must act first, and the process ends.
 
-Only topics are asked about: librdkafka ends the process (`eonce->refcnt > 0`, its issue 4605) when
-a question to a group's coordinator meets a connection that is just being cut.
+`refuse_stranded` ends the process if a client has lost the addresses of all brokers.
+
+Only topics are requested, never groups. librdkafka aborts the process (`eonce->refcnt > 0`, its
+issue 4605) if the connection to a group's coordinator is cut during a request.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from streamfilter.stops import ExitCode, Stop, Temporary
 ASK_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 MISSING_MAX = 2
-"""Answers in a row without a topic before it counts as gone: a broker that has just come back,
-or has not yet heard of a new topic, may answer once that it knows nothing."""
+"""Consecutive answers without a topic before it counts as deleted. A broker that has just
+restarted, or does not know a new topic yet, may once answer that there is none."""
 
 
 class TopicsWatch:
-    """Ends the process when a topic is gone or was recreated; counts the partitions."""
+    """Ends the process if a topic was deleted or recreated; counts the partitions."""
 
     def __init__(
         self, config: Config, admin: AdminClient, partitions: Partitions, clock: Clock
     ) -> None:
-        """Begin to watch.
+        """Start to watch.
 
         Args:
             config: names the topics.
             admin: asks the brokers.
-            partitions: hears of new ones.
-            clock: says when to ask again.
+            partitions: gets the counts of new partitions.
+            clock: decides when to ask again.
         """
         self._roles, self._partitions = config.topics, partitions
         self._input, self._changelog = config.input.topic, config.changelog_topic
@@ -59,28 +59,28 @@ class TopicsWatch:
         self._answers: Mapping[str, Future[Any]] = {}
         self._ids: dict[str, str] = {}
         self._announced = partitions.counts
-        """Of partitions, as they were said last: a start of a task hears of new ones, too."""
+        """Partition counts as logged last; a task's start may add newer ones to *partitions*."""
         self._missing: dict[str, int] = {}
 
     def expect(self, topic: str, topic_id: str) -> None:
-        """Take *topic* for another one as soon as its id is not *topic_id*."""
+        """Treat *topic* as recreated if its id is not *topic_id*."""
         if topic_id:
             self._ids[topic] = topic_id
 
     def look(self) -> None:
-        """Ask if it is time, and look at the answers if they have come.
+        """Ask the brokers if it is time, and read the answers if they have arrived.
 
         Raises:
-            Stop: somebody took a topic away, or changed it so that we cannot go on.
+            Stop: a topic was deleted, recreated, or changed so that we cannot go on.
         """
         if self._answers:
             if all(answer.done() for answer in self._answers.values()):
                 self._read()
         elif self._clock.monotonic() >= self._ask_at:
             self._ask_at = self._clock.monotonic() + ASK_SECONDS
-            self._admin.poll(0)  # what it has to report, librdkafka keeps until somebody polls
+            self._admin.poll(0)  # librdkafka keeps its events until the next poll
             wanted = TopicCollection(sorted(set(self._roles.values())))
-            # Describing never creates, whatever the brokers allow.
+            # `describe_topics` never creates a topic, even if the brokers allow it.
             self._answers = self._admin.describe_topics(wanted, request_timeout=ANSWER_SECONDS)
 
     def _read(self) -> None:
@@ -115,7 +115,7 @@ class TopicsWatch:
             )
         count = len(found.partitions)
         self._partitions.hear(topic, count)
-        new = count - self._announced.setdefault(topic, count)  # a changelog was made since
+        new = count - self._announced.setdefault(topic, count)  # new: a changelog created since
         if new <= 0:
             return
         self._announced[topic] = count
@@ -130,7 +130,7 @@ class TopicsWatch:
         logger.warning("%s: %s", role, self._said(topic, count, new))
 
     def _said(self, topic: str, count: int, new: int) -> str:
-        """Return what becomes of *new* partitions."""
+        """Return the log text about *new* partitions."""
         has = f"topic {topic!r} has {count} partitions now, {new} of them new"
         if topic == self._changelog:
             return f"{has}; they stay unused: there are no further tasks"
@@ -140,10 +140,10 @@ class TopicsWatch:
 
 
 def refuse_stranded(statistics: Statistics) -> None:
-    """End the process if a client of it will never reach a broker again.
+    """End the process if one of its clients can never reach a broker again.
 
     Raises:
-        Temporary: the next start has new ones.
+        Temporary: there is one; the next start creates new clients.
     """
     if stranded := statistics.stranded():
         raise Temporary(

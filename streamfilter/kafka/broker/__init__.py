@@ -1,9 +1,9 @@
-"""Brokers of our own: a real Apache Kafka for tests and measurements, an embedded one to show.
+"""Local brokers: a real Apache Kafka for tests and measurements, an embedded one for demos.
 
-`RealKafka` (real.py) starts Apache Kafka from Maven Central's jars on the machine's Java; what
-proves a promise runs against it. `EmbeddedBroker` (embedded.py) is the mock cluster inside
-librdkafka: nothing to install, good enough to watch a stream flow, and proof of nothing.
-`RealRegistry` (registry.py) is a schema registry from Maven Central, beside the first of them.
+`RealKafka` (real.py) runs Apache Kafka from Maven Central's jars with the machine's Java. Tests of
+guarantees run against it. `EmbeddedBroker` (embedded.py) is the mock cluster inside librdkafka. It
+needs no installation and suffices for a demo, but it proves no guarantee. `RealRegistry`
+(registry.py) is a schema registry from Maven Central, for use with `RealKafka`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Broker(Protocol):
-    """What both can do: where clients find it, and topics."""
+    """The interface of both brokers: the clients' address, and creation of topics."""
 
     @property
     def bootstrap(self) -> str:

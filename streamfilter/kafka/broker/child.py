@@ -1,8 +1,8 @@
-"""A process of ours that never outlives us, however we end.
+"""Starts a child process that never outlives its parent, even if the parent is killed.
 
-A guard (a shell that waits on a pipe) holds the reading end of a pipe whose writing end only we
-have. When that closes, because we returned, crashed or were killed, the guard kills the child.
-Linux's parent-death signal would follow the thread that forked instead of the process.
+A guard (a shell) waits on the reading end of a pipe, and only the parent has the writing end. When
+the parent returns, crashes or is killed, the writing end closes and the guard kills the child.
+Linux's parent-death signal is not used: it follows the thread that forked, not the process.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ STOP_TIMEOUT_SECONDS = 30
 
 
 class Child:
-    """A running command; what it prints is appended to a log file.
+    """A running command. Its output is appended to a log file.
 
-    It gets our environment, or *environment* in its place.
+    It gets our environment, or *environment* instead.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Child:
                 stdout=output,
                 stderr=output,
                 env=environment,
-                start_new_session=True,  # a Ctrl-C is ours to handle, not the child's
+                start_new_session=True,  # the parent handles Ctrl-C, not the child
             )
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", 'read -r _ || kill -9 "$0" 2>/dev/null', str(self._process.pid)],
@@ -43,26 +43,26 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Return the process id, also of a process that has ended."""
+        """Return the process id, even if the process has ended."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit code (negative: killed by that signal), None while it runs or pauses."""
+        """Return the exit code (negative: killed by that signal); None: it runs or is paused."""
         code = self._process.poll()
         if code is not None:
             self._dismiss_guard()
         return code
 
     def stop(self, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> int:
-        """Ask it to end (SIGTERM), wait, kill it if it does not; return the exit code."""
+        """Send SIGTERM, wait, and kill it if it does not end; return the exit code."""
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.wait(timeout_seconds)
         return self.kill()
 
     def kill(self) -> int:
-        """End it as a power cut would (SIGKILL), and wait. A paused one too."""
+        """Kill it (SIGKILL), like a power cut, and wait. A paused process is killed too."""
         self._signal(signal.SIGKILL)
         return self.wait(STOP_TIMEOUT_SECONDS)
 
@@ -77,11 +77,11 @@ class Child:
         return code
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): its connections stay open and nothing answers."""
+        """Freeze it (SIGSTOP): its connections stay open, but it does not answer."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused process run on."""
+        """Resume a paused process (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -89,7 +89,7 @@ class Child:
             self._process.send_signal(number)
 
     def _dismiss_guard(self) -> None:
-        """Let the guard leave without killing: the id may soon be somebody else's."""
+        """End the guard without a kill: another process may get the same id soon."""
         if self._guard.stdin and not self._guard.stdin.closed:
             with contextlib.suppress(BrokenPipeError):
                 self._guard.communicate(b"\n")

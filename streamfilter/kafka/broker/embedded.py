@@ -1,10 +1,14 @@
-"""The mock cluster inside librdkafka as a broker in our own process: to watch, not to prove.
+"""Runs librdkafka's mock cluster in this process, as a broker for demos only.
 
-It needs nothing installed and speaks enough of the protocol for consumer groups and
-transactional producers, also of other processes. What it lacks: it drops the offsets that a
-transaction sends, shows open and aborted data to every reader, never fences anybody, keeps
-5 MiB per partition, and forgets all at the end. So a demo can run on it in one go; a
-promise about crashes cannot be tested on it.
+It needs no installation. It supports consumer groups and transactional producers, also from other
+processes. Its limits:
+
+- it drops the offsets that a transaction sends;
+- it shows open and aborted records to every reader;
+- it never fences a producer;
+- it keeps 5 MiB per partition, and nothing after the process ends.
+
+So a demo can run on it once, but crash guarantees cannot be tested on it.
 """
 
 from __future__ import annotations
@@ -17,14 +21,14 @@ from confluent_kafka import cimpl
 PRODUCER = 0
 BROKER_ID = 1
 ERROR_TEXT_BYTES = 512
-FIRST_REBALANCE_DELAY_MILLISECONDS = 100  # 3 s by default: a long silence in a short demo
+FIRST_REBALANCE_DELAY_MILLISECONDS = 100  # default: 3 s, a long pause in a short demo
 
 
 def _library() -> ctypes.CDLL:
-    """Return the librdkafka that confluent_kafka itself runs on.
+    """Return the librdkafka that confluent_kafka uses.
 
-    Looking a symbol up in the extension module also searches the libraries it is linked to, so
-    this finds the wheel's bundled copy and a system-wide one alike.
+    A symbol lookup in the extension module also searches the libraries linked to it. So it finds
+    both the wheel's bundled copy and a system-wide one.
     """
     library = ctypes.CDLL(cimpl.__file__)
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
@@ -55,15 +59,15 @@ class EmbeddedBroker:
         settings = library.rd_kafka_conf_new()
         for name, value in ((b"test.mock.num.brokers", b"1"), (b"log_level", b"3")):
             library.rd_kafka_conf_set(settings, name, value, error, len(error))
-        # It owns the cluster and is otherwise unused.
+        # This client owns the cluster and is otherwise unused.
         self._client = library.rd_kafka_new(PRODUCER, settings, error, len(error))
         if not self._client:
             raise RuntimeError(f"librdkafka refused a mock cluster: {error.value.decode()}")
         self._cluster = library.rd_kafka_handle_mock_cluster(self._client)
         if hasattr(library, "rd_kafka_mock_set_controller_id"):
-            # Its metadata names controller 0, which does not exist: an admin client that wants
-            # the controller, if only to hear that a request is unsupported, waits in vain.
-            # Residue: librdkafka 2.14 cannot be told, and there the demo starts a minute later.
+            # By default its metadata names controller 0, which does not exist. An admin client
+            # would wait for that controller in vain, even for an unsupported request. librdkafka
+            # 2.14 lacks this function, and there the demo starts a minute later.
             library.rd_kafka_mock_set_controller_id(self._cluster, BROKER_ID)
         library.rd_kafka_mock_group_initial_rebalance_delay_ms(
             self._cluster, FIRST_REBALANCE_DELAY_MILLISECONDS
@@ -77,8 +81,8 @@ class EmbeddedBroker:
     def create_topics(self, partitions: Mapping[str, int]) -> None:
         """Create each topic with its number of partitions.
 
-        Not by an AdminClient: the mock has no CreateTopics, and a topic that merely appears by
-        being asked for has four partitions.
+        The mock does not support an AdminClient's CreateTopics, and a topic that is created
+        automatically has four partitions.
         """
         for topic, count in partitions.items():
             code = self._library.rd_kafka_mock_topic_create(self._cluster, topic.encode(), count, 1)

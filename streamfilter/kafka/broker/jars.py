@@ -1,8 +1,8 @@
-"""Where Java is, and where its programs are: fetched once by Maven into a cache of the user.
+"""Finds Java, and the jars of its programs, which Maven downloads once into the user's cache.
 
-A program's cache is a directory named after its pom, and it is there whole or not at all: it is
-filled beside its place and renamed into it, so two processes may fill it at once and either may
-win.
+Each program has a cache directory named after its pom. It is filled under a temporary name and
+then renamed, so it is never incomplete. Two processes may fill it at the same time, and the first
+rename wins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib import resources
 from pathlib import Path
 
 JAVA_MINIMUM = 17
-"""What Kafka 4's brokers are compiled for."""
+"""The Java version that Kafka 4's brokers require."""
 
 FETCH_TIMEOUT_SECONDS = 600
 MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.7.1"
@@ -26,15 +26,15 @@ MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.7.1"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a pom of ours depends on, and nothing else."""
+    """A Java program: the dependencies of one of our poms."""
 
     name: str
     pom: str
-    """A file beside this one; its first property says the version."""
+    """A file in this folder; its first property is the version."""
     goal: str
-    """Of Maven's plug-in: how what was fetched comes into a directory."""
+    """The goal of Maven's dependency plug-in that puts the dependencies into a directory."""
     part: str
-    """A file that is there if all is."""
+    """Pattern of a file that exists if the download is complete."""
 
 
 KAFKA = Program("Apache Kafka", "pom.xml", "copy-dependencies", "kafka_*.jar")
@@ -42,14 +42,14 @@ REGISTRY = Program("Apicurio Registry", "registry.xml", "unpack-dependencies", "
 
 
 class BrokerUnavailableError(RuntimeError):
-    """A real broker cannot be had on this machine; the message names the cure."""
+    """No real broker can run on this machine; the message names the cure."""
 
 
 def find_java() -> Path:
-    """Return a Java of version 17 or later: JAVA_HOME's, PATH's, or the `java` extra's.
+    """Return a Java of version 17 or later, from JAVA_HOME, PATH, or the `java` extra.
 
     Raises:
-        BrokerUnavailableError: none was found, or only older ones.
+        BrokerUnavailableError: no Java was found, or only older ones.
     """
     too_old = []
     for java in _java_candidates():
@@ -81,7 +81,7 @@ def _java_candidates() -> list[Path]:
 
 
 def java_version(java: Path) -> int:
-    """Return the feature version of *java* (8, 11, 17, …), or 0 if it does not tell."""
+    """Return the feature version of *java* (8, 11, 17, …), or 0 if it prints none."""
     try:
         answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
@@ -93,7 +93,7 @@ def java_version(java: Path) -> int:
 
 
 def cache_directory() -> Path:
-    """Return the directory for what is fetched once: outside of any work tree."""
+    """Return the cache directory for downloads, outside of any work tree."""
     if chosen := os.environ.get("STREAMFILTER_CACHE"):
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -101,19 +101,19 @@ def cache_directory() -> Path:
 
 
 def kafka_jars() -> Path:
-    """Return the directory of the broker's jars, fetching them the first time (43 MB, seconds).
+    """Return the directory of the broker's jars; the first call downloads 43 MB, in seconds.
 
     Raises:
-        BrokerUnavailableError: Maven is missing, or could not fetch them.
+        BrokerUnavailableError: Maven is missing, or could not download them.
     """
     return _fetched(KAFKA)
 
 
 def registry_jars() -> Path:
-    """Return the directory of the schema registry, fetching it the first time (140 MB).
+    """Return the directory of the schema registry; the first call downloads 140 MB.
 
     Raises:
-        BrokerUnavailableError: Maven is missing, or could not fetch it.
+        BrokerUnavailableError: Maven is missing, or could not download it.
     """
     return _fetched(REGISTRY)
 
@@ -129,7 +129,7 @@ def _fetched(program: Program) -> Path:
 def _cache_name(pom: str) -> str:
     pinned = re.search(r"<(\w+)\.version>([^<]+)<", pom)
     assert pinned, "a pom pins the version of its program"
-    # The digest makes a changed pin (of the logging back end, say) a new directory.
+    # The digest gives a changed pom, such as another logging back end, a new directory.
     digest = hashlib.blake2b(pom.encode(), digest_size=4).hexdigest()
     return f"{pinned[1]}-{pinned[2]}-{digest}"
 
@@ -142,7 +142,7 @@ def _fill(place: Path, program: Program, pom: str) -> None:
         try:
             Path(working, "lib").rename(place)
         except OSError:
-            if not place.is_dir():  # otherwise somebody else was first, with the same jars
+            if not place.is_dir():  # otherwise another process was first, with the same jars
                 raise
 
 

@@ -1,6 +1,6 @@
-"""One Kafka node as a process: formatted, started, stopped, killed, paused, brought back.
+"""Runs one Kafka node as a process: format, start, stop, kill, pause, restart.
 
-A node keeps its ports and its data for life, so what restarts is the same broker.
+A node keeps its ports and its data, so it restarts as the same broker.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from streamfilter.kafka.broker.owned import Restarted
 FORMAT_TIMEOUT_SECONDS = 240
 HEAP = ("-Xms512m", "-Xmx512m")
 
-# Below Linux's ephemeral range (from 32768): no client's outgoing connection can take a port
-# while its node is down.
+# Below Linux's ephemeral range (from 32768): no outgoing connection can take a node's port while
+# the node is down.
 PORTS = range(20_000, 32_000)
 
 
@@ -35,7 +35,7 @@ def is_free(port: int) -> bool:
 
 
 RESERVED_MAX = 256
-"""Ports that one process keeps from others; each is a descriptor."""
+"""Maximum of ports that one process reserves; each needs a file descriptor."""
 
 _reserved: deque[socket.socket] = deque()
 
@@ -43,8 +43,8 @@ _reserved: deque[socket.socket] = deque()
 def free_ports(count: int) -> list[int]:
     """Return *count* different loopback ports on which nothing listens now.
 
-    On Linux no other process is given them while this one lives: who is down between a kill and a
-    restart has nothing that listens, and would find its port taken.
+    On Linux, `free_ports` in another process does not return them while this process runs. A node
+    does not listen between a kill and a restart, and could otherwise lose its port.
     """
     ports: set[int] = set()
     while len(ports) < count:
@@ -55,7 +55,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _reserve(port: int) -> bool:
-    """Take a name that only one process can have, until it ends however it ends."""
+    """Bind a name that only one process can have; the kernel frees it when the process ends."""
     if sys.platform != "linux":
         return True
     held = socket.socket(socket.AF_UNIX)
@@ -78,12 +78,12 @@ class Ports:
     proxied: int
     """A second listener for clients; it advertises ``proxy``."""
     proxy: int
-    """Where a test's TCP proxy listens, forwarding to ``proxied``. Nothing listens by default."""
+    """Port of a test's TCP proxy, which forwards to ``proxied``. By default nothing listens."""
     controller: int
 
 
 class Node(Restarted):
-    """One broker. Not started by constructing it."""
+    """One broker. The constructor does not start it."""
 
     def __init__(self, number: int, ports: Ports, directory: Path, *, java: Path, jars: Path):
         super().__init__(f"Kafka node {number}", directory / "broker.log")
@@ -105,7 +105,7 @@ class Node(Restarted):
         logging = (resources.files(__package__) / "log4j2.xml").read_text(encoding="utf-8")
         (self.directory / "log4j2.xml").write_text(logging, encoding="utf-8")
         command = [*self._java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
-        # With "=": one random id in 64 begins with a dash, and would be taken for an option.
+        # With "=": one random id in 64 begins with a dash and would be parsed as an option.
         command += [f"--cluster-id={cluster_id}", "--config", str(self._settings)]
         with self.log.open("ab") as log:
             subprocess.run(

@@ -1,6 +1,7 @@
-"""What we start and own: a cluster, a registry, the processes of a demo, and what they are made of.
+"""Base classes for a cluster, a registry and the processes of a demo.
 
-`Owned` runs inside of a `with`. `Restarted` is a process that ends and comes back meanwhile.
+`Owned` starts and ends with a `with` block. `Restarted` is a process that can end and start again
+inside the block.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ LOG_LINES_SHOWN = 30
 
 
 class Restarted:
-    """A command of ours that ends and is started again, with one log for all its lives."""
+    """A command that can end and be started again, with one log for all its runs."""
 
     def __init__(self, name: str, log: Path) -> None:
-        """Prepare it; nothing runs yet. A person knows it by its *name*."""
+        """Prepare it; nothing runs yet. Error messages use *name*."""
         self.name, self.log = name, log
         self._child: Child | None = None
 
@@ -32,27 +33,27 @@ class Restarted:
         return self._child.pid if running and self._child else None
 
     def run(self, command: Sequence[str]) -> None:
-        """Start *command* as its process, and return at once."""
+        """Start *command*, and return at once."""
         assert self.pid is None, f"{self.name} is running"
         self._child = Child(command, log=self.log)
 
     def stop(self) -> None:
-        """End it as an operator would (SIGTERM), and wait; killed if it does not end."""
+        """Send SIGTERM, as an operator would, and wait; kill it if it does not end."""
         if self._child is not None:
             self._child.stop()
 
     def kill(self) -> None:
-        """End it as a power cut would (SIGKILL), and wait. A paused one too."""
+        """Kill it (SIGKILL), like a power cut, and wait. A paused process is killed too."""
         if self._child is not None:
             self._child.kill()
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): its connections stay open and nothing answers."""
+        """Freeze it (SIGSTOP): its connections stay open, but it does not answer."""
         if self._child is not None:
             self._child.pause()
 
     def resume(self) -> None:
-        """Let a paused one run on."""
+        """Resume a paused process (SIGCONT)."""
         if self._child is not None:
             self._child.resume()
 
@@ -60,8 +61,8 @@ class Restarted:
         """Return when it is *ready*.
 
         Raises:
-            BrokerUnavailableError: it died, or was not ready at the *deadline* (of the monotonic
-                clock); with its log's end.
+            BrokerUnavailableError: it died, or was not ready at the *deadline* (monotonic clock).
+                The message contains the end of its log.
         """
         while not ready():
             if self.pid is None:
@@ -78,7 +79,7 @@ class Restarted:
 
 
 class Owned(ABC):
-    """What is started by a `with`, and closed however that ends."""
+    """Starts at the beginning of a `with` block, and closes at its end, also after an error."""
 
     @abstractmethod
     def start(self) -> None:
@@ -86,7 +87,7 @@ class Owned(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End it, and keep nothing; also of what did not start."""
+        """End it and delete its data, even if it was started only in part."""
 
     def __enter__(self) -> Self:
         try:

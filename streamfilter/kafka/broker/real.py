@@ -1,10 +1,10 @@
-"""A real Apache Kafka on this machine: one KRaft node or three, on free loopback ports.
+"""Runs a real Apache Kafka on this machine: one KRaft node or three, on free loopback ports.
 
     with RealKafka() as kafka:
         Producer({"bootstrap.servers": kafka.bootstrap})
 
-What proves a promise of streamfilter runs against this. A node is up in about five seconds and
-holds 0.2 to 0.45 GB; everything it wrote is deleted at the end.
+Tests of streamfilter's guarantees run against it. A node starts in about five seconds and uses
+0.2 to 0.45 GB of memory. Its data is deleted at the end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CREATE_TIMEOUT_SECONDS = 30
 
 
 class RealKafka(Owned):
-    """A cluster of Apache Kafka nodes (combined broker and controller) that we own."""
+    """A cluster of Apache Kafka nodes, each a broker and a controller in one process."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class RealKafka(Owned):
 
         Args:
             nodes: 1, or 3 (replication factor 3, two in sync).
-            properties: broker settings that overrule server.properties, with the same
+            properties: broker settings that override server.properties, with the same
                 placeholders (``$proxied_port``).
-            port: where clients find the first node; a free one by default.
+            port: the first node's port for clients; a free one by default.
 
         Raises:
             BrokerUnavailableError: no Java or no Maven; the message names the cure.
@@ -96,16 +96,17 @@ class RealKafka(Owned):
             future.result(CREATE_TIMEOUT_SECONDS)
 
     def close(self) -> None:
-        """Kill the nodes and delete their data: a clean stop would keep nothing of use."""
+        """Kill the nodes and delete their data; so a clean stop would have no benefit."""
         for node in self.nodes:
             node.kill()
         self._temporary.cleanup()
 
     def wait_until_ready(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> None:
-        """Return when metadata names every node that runs: an open port alone proves nothing.
+        """Return when the metadata lists every running node: an open port alone is not enough.
 
         Raises:
-            BrokerUnavailableError: a node died or did not answer in time; with its log's end.
+            BrokerUnavailableError: a node died or did not answer in time. The message contains the
+                end of its log.
         """
         deadline = time.monotonic() + timeout_seconds
         expected = {node.number for node in self.nodes if node.pid}
@@ -135,14 +136,14 @@ def _knows(node: Node, expected: set[int]) -> bool:
 
 
 def _accepts(node: Node) -> bool:
-    """Return whether the port is open: asked first, for librdkafka logs each refusal."""
+    """Return whether the port is open. Checked first, because librdkafka logs each refusal."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", node.ports.client)) == 0
 
 
 def _known_to(node: Node) -> set[int]:
-    """Return the ids of the brokers that *node* knows and that are alive; empty: no answer."""
+    """Return the ids of the live brokers that *node* knows; empty: no answer."""
     admin = AdminClient({"bootstrap.servers": node.address, "log_level": 0})
     with contextlib.suppress(KafkaException):
         return set(admin.list_topics(timeout=2).brokers)

@@ -1,11 +1,11 @@
-"""A real schema registry on this machine: Apicurio's, on a free loopback port.
+"""Runs a real schema registry, Apicurio's, on a free loopback port of this machine.
 
     with RealRegistry() as registry:
         id_ = registry.register("articles-value", "AVRO", schema)
 
-It speaks Confluent's API. What it was told is kept in files until the end, so that a registry that
-was killed and comes back knows it still; its own way is to forget. It starts within seconds (7 of
-processor time) and holds 0.3 GB.
+It has Confluent's API. Its schemas are kept in files until `close`, so they survive a kill and a
+restart; by default Apicurio keeps them in memory. It starts within seconds, needs 7 s of processor
+time for that, and uses 0.3 GB of memory.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ API = "/apis/ccompat/v7"
 
 
 class RealRegistry(Owned, Restarted):
-    """A registry that we own. It runs between `start` and `kill`, and may be started again."""
+    """A registry that runs between `start` and `kill`, and may be started again."""
 
     def __init__(self, *, port: int | None = None) -> None:
         """Prepare a registry; nothing runs yet.
 
         Args:
-            port: where it answers; a free one by default.
+            port: its port; a free one by default.
 
         Raises:
             BrokerUnavailableError: no Java or no Maven; the message names the cure.
@@ -49,21 +49,22 @@ class RealRegistry(Owned, Restarted):
 
     @property
     def url(self) -> str:
-        """Return what `input.registry.url` says."""
+        """Return the value for `input.registry.url`."""
         return f"http://127.0.0.1:{self.port}{API}"
 
     def start(self) -> None:
         """Start it, and return when it answers.
 
         Raises:
-            BrokerUnavailableError: it died, or did not answer in time; with its log's end.
+            BrokerUnavailableError: it died, or did not answer in time. The message contains the end
+                of its log.
         """
         database = f"jdbc:h2:file:{self._directory / 'schemas'};WRITE_DELAY=0"
         properties = {
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": str(self.port),
             "quarkus.datasource.jdbc.url": database,
-            # Its own 5 s are too few for a busy machine to open a file.
+            # Its default of 5 s is too short for a busy machine to open a file.
             "quarkus.datasource.jdbc.acquisition-timeout": str(ANSWER_TIMEOUT_SECONDS),
         }
         options = [*OPTIONS, *(f"-D{name}={value}" for name, value in properties.items())]
@@ -79,7 +80,7 @@ class RealRegistry(Owned, Restarted):
         return registry.register(subject, kind, text, references)
 
     def close(self) -> None:
-        """Kill it, and delete what it was told."""
+        """Kill it, and delete its schemas."""
         self.kill()
         self._temporary.cleanup()
 

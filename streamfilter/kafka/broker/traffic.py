@@ -1,7 +1,7 @@
-"""The two ends of a pipeline on a local broker: a feed that fills a topic, a tail that reads some.
+"""Writes and reads topics on a local broker: `Feed` fills one topic, `Tail` reads some.
 
-In one partition a topic, by default: what is fed first stands first, so the n-th record has
-offset n.
+By default `Feed` fills partition 0 only, and `Tail` reads no other. So the records keep their
+order, and the n-th record, counted from 0, has offset n.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _taken(send: Callable[[], None]) -> bool:
 
 
 class TrafficError(RuntimeError):
-    """The local broker did not take or give what it should."""
+    """The local broker did not accept or return the expected records."""
 
 
 class Feed:
@@ -41,9 +41,9 @@ class Feed:
         """Prepare to fill *topic*.
 
         Args:
-            producer: one with the properties `FEEDING`, or ``bootstrap.servers`` for one.
+            producer: a producer with the properties `FEEDING`, or ``bootstrap.servers`` for one.
             topic: its name.
-            partition: None lets the key decide.
+            partition: None: the key decides.
         """
         self._topic = topic
         self._partition = PARTITION_UA if partition is None else partition
@@ -60,7 +60,7 @@ class Feed:
         partition: int | None = None,
         headers: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Send one record, into that *partition* if one is named; it is on its way after this."""
+        """Queue one record, for that *partition* if one is given; it is sent in the background."""
         send = partial(
             self._producer.produce,
             self._topic,
@@ -70,14 +70,14 @@ class Feed:
             headers=dict(headers or {}),
             on_delivery=self._delivered,
         )
-        while not _taken(send):  # what waits goes, or fails after a while
+        while not _taken(send):  # queued records are sent, or fail after a while
             self._producer.poll(FULL_SECONDS)
             self._check(0)
         self._producer.poll(0)
         self._check(0)
 
     def partitions(self) -> int:
-        """Return how many the topic has, without making it.
+        """Return the topic's number of partitions, without creating it.
 
         Raises:
             TrafficError: no broker answers, or there is no such topic.
@@ -93,10 +93,10 @@ class Feed:
         return len(topics[self._topic].partitions)
 
     def flush(self) -> None:
-        """Return when the broker has everything.
+        """Return when the broker has all records.
 
         Raises:
-            TrafficError: it does not have everything.
+            TrafficError: some were not delivered.
         """
         self._check(self._producer.flush(FLUSH_TIMEOUT_SECONDS))
 
@@ -127,10 +127,10 @@ class Tail:
         self._consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
 
     def take(self, timeout_seconds: float) -> list[Record]:
-        """Return what has come, after at most *timeout_seconds*.
+        """Return the records that have arrived, after at most *timeout_seconds*.
 
         Raises:
-            TrafficError: a record is gone that was never read.
+            TrafficError: the broker deleted records before they were read.
         """
         messages = self._consumer.consume(TAKEN_AT_ONCE, timeout_seconds)
         for error in filter(None, (message.error() for message in messages)):
@@ -139,7 +139,7 @@ class Tail:
         return [record_of(message) for message in messages if message.error() is None]
 
     def close(self) -> None:
-        """Release the connection."""
+        """Close the consumer."""
         self._consumer.close()
 
     def __enter__(self) -> Tail:
