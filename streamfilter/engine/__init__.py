@@ -1,4 +1,4 @@
-"""The transaction engine: what moves batches, exactly once.
+"""The transaction engine moves batches, exactly once.
 
-It speaks to ports and imports no client library.
+It uses only the ports (`ports.py`) and imports no client library.
 """

@@ -1,8 +1,8 @@
-"""The audit's share of the engine's one thread: so much of the time, and no more.
+"""Limits the audit to its share of the engine's one thread.
 
-Comparing a sample with a large index takes minutes to hours of work. It is done in slices of some
-milliseconds, after a batch and while nothing comes in, as long as all slices together stay below
-the share of the time that was given to them. Verdicts never wait for what it finds.
+Comparing a sample with a large index takes minutes to hours of work. It is done in slices of a few
+milliseconds, after a batch and while no record arrives. All slices together stay within the
+audit's share of the time. Verdicts never wait for its results.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from streamfilter.matching.pipeline import Judgement
 from streamfilter.similarity.sketch import Sketches
 
 CREDIT_SECONDS = 0.05
-"""Time that may be saved up: the longest that a batch is held back by it, but for one slice."""
+"""Most time that may be saved up. It is the longest delay of a batch, except for one slice."""
 SLICE_SECONDS_MIN = 0.0005
-"""What a slice costs at least: a clock that stands still does not make the turn endless."""
+"""Least time that a slice counts, so that the loop ends even if the clock stands still."""
 
 
 class Auditing:
-    """Gives one task's audit its time.
+    """Runs the slices of one task's audit.
 
-    A slice begins when the time that the last one took has been saved up, not on credit: who begins
-    with any credit left is one slice above the share after each batch, and the dearest slice ends a
-    round.
+    A slice begins only when the saved time covers the duration of the previous slice. If a slice
+    began with any saved time, each batch would exceed the share by one slice. The slice that ends
+    a round takes the longest.
     """
 
     def __init__(
@@ -38,20 +38,20 @@ class Auditing:
         self._slice = SLICE_SECONDS_MIN
 
     def moved(self, moved: Moved) -> None:
-        """Choose among a batch that is new and has been written; compare, if there is time."""
+        """Sample from a batch that is new and written; compare, if there is time."""
         judgement, sketches = moved.decided.judgement, moved.decided.prepared.sketches
         if judgement is not None and sketches is not None:
             self.choose(sketches, judgement, first_ordinal=moved.first_ordinal)
         self.look()
 
     def choose(self, sketches: Sketches, judgement: Judgement, *, first_ordinal: int) -> None:
-        """Choose among a batch that is new and has been written."""
+        """Sample from a batch that is new and written."""
         begun = self._clock.monotonic()
         self._audit.batch(sketches, judgement, first_ordinal=first_ordinal)
         self._credit -= self._clock.monotonic() - begun
 
     def look(self) -> None:
-        """Compare slices while there is time for them; tell of the rounds that this completes."""
+        """Compare slices while there is time for them; report every round that is completed."""
         now = self._clock.monotonic()
         self._credit = min(CREDIT_SECONDS, self._credit + self._share * (now - self._seen))
         while self._credit >= self._slice and self._audit.waiting:

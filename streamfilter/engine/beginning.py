@@ -1,4 +1,4 @@
-"""Step 4, as pure decisions: do the group's offsets, the changelog and the index fit together?
+"""Step 4: checks that the group's offsets, the changelog and the index fit together.
 
 | committed offsets | changelog     | what it means                                           |
 |-------------------|---------------|---------------------------------------------------------|
@@ -8,8 +8,8 @@
 | behind it         | not empty     | an operator rewound the group: read again from there    |
 | ahead of it       | not empty     | skipped, or the changelog lost its end: stop            |
 
-Every refusal names the ways out. `--accept-positions` is the operator's word that the positions
-are as they should be.
+These are pure decisions. Every refusal names the ways out. With `--accept-positions` the operator
+confirms that the positions are right.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streamfilter.stops import ExitCode, Stop
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the messages speak of."""
+    """The names that the messages use."""
 
     group: str
     topic: str
@@ -36,23 +36,23 @@ class Names:
 
 
 class Refusal(Stop):
-    """Going on would lose records or misjudge them; a person must choose the way out."""
+    """Going on would lose or misjudge records; a person must choose a way out."""
 
     exit_code = ExitCode.CONFIG
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where a task goes on."""
+    """The positions at which a task goes on."""
 
     positions: Positions
     known: Positions
     loudly: list[str] = field(default_factory=list)
-    """What the operator should hear."""
+    """Warnings for the operator."""
 
 
 def refuse_lost_changelog(names: Names, committed: Positions) -> None:
-    """Stop if the group has worked and the changelog holds nothing."""
+    """Stop if the group has committed offsets and the changelog is empty."""
     if committed:
         raise Refusal(
             f"the group {names.group} has committed offsets of {names.topic}, but the changelog "
@@ -64,7 +64,7 @@ def refuse_lost_changelog(names: Names, committed: Positions) -> None:
 
 
 def refuse_future(names: Names, progress: Progress, bounds: Watermarks, *, empty: bool) -> None:
-    """Stop if the index has applied what the changelog does not hold."""
+    """Stop if the index has applied a record that the changelog does not hold."""
     offset = progress.changelog_offset
     if offset >= bounds.end or (empty and offset >= 0):
         raise Refusal(
@@ -77,7 +77,7 @@ def refuse_future(names: Names, progress: Progress, bounds: Watermarks, *, empty
 
 
 def refuse_lost_beginning(names: Names, start: int) -> Refusal:
-    """Return the refusal of a changelog whose beginning was deleted, without an index to go on."""
+    """Return the refusal of a changelog without its beginning, if no index can go on."""
     return Refusal(
         f"{names.changelog} begins at {start}: somebody deleted its beginning, and the index in "
         f"{names.where} is not one that could go on without it.\n"
@@ -87,7 +87,7 @@ def refuse_lost_beginning(names: Names, start: int) -> Refusal:
 
 
 def is_behind_start(progress: Progress, bounds: Watermarks) -> bool:
-    """Return True if the changelog no longer holds what the index would need next."""
+    """Return True if the changelog does not hold the next record that the index needs."""
     return 0 <= progress.changelog_offset < bounds.start - 1
 
 
@@ -102,7 +102,7 @@ def refuse_foreign(names: Names) -> Refusal:
 
 
 def refuse_other_group(names: Names, group: str) -> Refusal:
-    """Return the refusal of a changelog that another group began."""
+    """Return the refusal of a changelog that belongs to another group."""
     return Refusal(
         f"the changelog {names.changelog} belongs to the group {group!r}, and kafka.group is "
         f"{names.group!r}: of two groups that write one changelog neither index could be trusted "
@@ -113,7 +113,7 @@ def refuse_other_group(names: Names, group: str) -> Refusal:
 
 
 def refuse_other_writer(names: Names, offset: int) -> Refusal:
-    """Return the refusal of a changelog that somebody else writes while we do."""
+    """Return the refusal of a changelog that a foreign writer writes at the same time."""
     return Refusal(
         f"{names.changelog} at offset {offset} holds a record that no process of the group "
         f"{names.group!r} wrote: somebody else writes this changelog, and nothing further is "
@@ -127,7 +127,7 @@ def refuse_other_writer(names: Names, offset: int) -> Refusal:
 
 
 def refuse_other_record(names: Names, offset: int) -> Refusal:
-    """Return the refusal of an index whose last record is not the changelog's."""
+    """Return the refusal of an index whose last record differs from the changelog's."""
     return Refusal(
         f"{names.changelog} at offset {offset} holds another record than the one that the index "
         f"in {names.where} has applied: the changelog was recreated, or the directory comes "
@@ -157,7 +157,7 @@ def reconcile(
     """Return where to go on, given the group's offsets and the changelog's positions.
 
     Raises:
-        Refusal: they cannot both be right, and the operator did not accept them.
+        Refusal: they contradict each other, and the operator did not accept them.
     """
     loudly: list[str] = []
     known = _with_new_partitions(names, known, committed, partitions, accept, loudly)
@@ -198,7 +198,7 @@ def _with_new_partitions(
     accept: bool,
     loudly: list[str],
 ) -> Positions:
-    """Return *known* for exactly *partitions*: those that were added count from their beginning."""
+    """Return *known* for exactly *partitions*; added partitions begin at offset 0."""
     if gone := sorted(known.keys() - set(partitions)):
         raise Refusal(
             f"the changelog {names.changelog} speaks of partitions {gone} of {names.topic}, which "
@@ -209,7 +209,7 @@ def _with_new_partitions(
     added = sorted(set(partitions) - known.keys())
     judged = {p: committed[p] for p in added if committed.get(p, 0) > 0}
     if judged and not accept:
-        # A transaction that moves a position says so in the changelog, too.
+        # A transaction that commits a position also writes it to the changelog.
         raise Refusal(
             f"the group {names.group} has committed offsets of {names.topic} for partitions "
             f"{judged} that the changelog {names.changelog} does not know: index.scope was "
@@ -224,10 +224,10 @@ def _with_new_partitions(
 
 
 def refuse_other_input(names: Names, remembered: str, present: str, *, accept: bool) -> list[str]:
-    """Return what to say loudly; stop if the input is another topic than the positions are of.
+    """Return warnings; stop if the positions belong to an earlier topic of the same name.
 
     Raises:
-        Refusal: it was recreated, and the operator did not accept its positions.
+        Refusal: the input was recreated, and the operator did not accept its positions.
     """
     if not remembered or not present or remembered == present:
         return []
@@ -248,10 +248,10 @@ def refuse_other_input(names: Names, remembered: str, present: str, *, accept: b
 def refuse_lost_input(
     names: Names, positions: Positions, earliest: Positions, latest: Positions, *, accept: bool
 ) -> Positions:
-    """Return *positions* if the input holds them, moved to its start only if accepted.
+    """Return *positions* if the input holds them; lost ones move to its start, if accepted.
 
     Raises:
-        Refusal: the input was recreated, or retention passed us.
+        Refusal: the input was recreated, or retention removed records that were not judged.
     """
     if short := {p: (o, latest[p]) for p, o in positions.items() if o > latest[p]}:
         raise Refusal(

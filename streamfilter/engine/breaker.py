@@ -1,8 +1,8 @@
-"""The breaker: when too much of what comes in cannot be read, something else is wrong.
+"""The dead-letter breaker: stops the input if too many of the latest records cannot be read.
 
-A wrong `input.format`, or a producer that changed its schema, would empty the topic into the
-dead letters. So the service stops taking records, says so, and waits for a person: the records
-are still in the input.
+A wrong `input.format`, or a producer with a changed schema, would move the whole topic to the
+dead-letter topic. So the service takes no more records, reports it, and waits for a person. The
+records are still in the input.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 
 WINDOW_RECORDS = 1_000
-"""The share is taken over at least so many of the latest records (in whole batches)."""
+"""The share is computed over at least so many of the latest records, in whole batches."""
 RECORDS_MIN = 100
-"""Below so many records in all, a share says little: one bad record of one is 100 %."""
+"""The breaker never trips below so many records: one bad record of one would be 100 %."""
 
 
 class Breaker:
@@ -27,7 +27,7 @@ class Breaker:
         self.tripped = False
 
     def add(self, records: int, rejected: int, example: str = "") -> None:
-        """Count one committed batch; *example* says of one rejected record where and why."""
+        """Count one committed batch; *example* names a rejected record and the reason."""
         self._example = example or self._example
         self._batches.append((records, rejected))
         self._records += records
@@ -41,7 +41,7 @@ class Breaker:
 
     @property
     def reason(self) -> str:
-        """Return what is to be said to a person."""
+        """Return the message for the operator."""
         return (
             f"{self._rejected} of the last {self._records} records could not be read "
             f"(limits.dead_letter_share is {self._share:g})"

@@ -1,15 +1,22 @@
-"""The changelog's records as bytes: what an index is rebuilt from.
+"""The changelog's records as bytes. An index can be rebuilt from them.
 
-Every record begins with a version byte and a type byte. `Header` opens a changelog and says
-whose it is: which index's, and which group's. It is repeated as the first record of a transaction
-that begins a window, and says which: so a changelog may be cut off there. Where its batches go on,
-the batch record of the same transaction says. `documents` carry what the index stores of a
-document, in the index's own bytes, after its ordinal; band keys are recomputed. `FORGET` names
-earlier documents that the batch's tombstones forget: they leave before its own are added. A
-`BatchRecord` ends every transaction, also one in which nothing was unique: without it nobody could
-tell which batch judged an offset first. It names its writer, for numbers that follow each other
-name nobody, and says what was forgotten when the batch was judged: a replay decides nothing.
-Integers are little-endian. Nothing here knows a clock: times in a record were decided before.
+Every record begins with a version byte and a type byte. Integers are little-endian.
+
+- `Header` opens a changelog, and names its index and its group. It is repeated as the first
+  record of a transaction that begins a window, with that window. So a changelog may be trimmed
+  there. The batch record of the same transaction holds the numbers to go on with.
+- `DOCUMENT` holds an ordinal, and the bytes that the index stores for that document. Band keys
+  are not stored; the replay computes them again.
+- `FORGET` names earlier documents that the batch's tombstones remove. A replay removes them before
+  it adds the batch's own documents.
+- `BatchRecord` ends every transaction, even one without a unique document. It says which batch
+  judged an offset first. It names its writer, because consecutive numbers alone do not. It also
+  says what was forgotten at that time, so a replay decides nothing.
+
+This module reads no clock: the times in a record are decided before.
+
+Example: a batch judges three input records, two of them unique. Its transaction writes three
+records here: `DOCUMENT`, `DOCUMENT`, `BATCH`.
 """
 
 from __future__ import annotations
@@ -37,61 +44,62 @@ from streamfilter.similarity.sketch import Sketches
 
 VERSION = 1
 NAMED = 2
-"""Version of a batch that names its writer; one of `VERSION` names nobody."""
+"""Version of a batch that names its writer; one of `VERSION` has no writer."""
 AGED = 3
-"""Version of a batch of an index that forgets: it says from which ordinal on it remembers. Its
-highest timestamp is the stream time. Who knows only the versions before refuses it: a window's
-header alone, which is of `VERSION`, would be read past."""
+"""Version of a batch whose index forgets: it holds the first ordinal that is remembered. Its
+highest timestamp is the stream time. Older versions of streamfilter refuse it. A window's header
+has `VERSION`, so without this they would skip the window."""
 DATED = 4
-"""Version of a batch of `AGED` with documents: it says of each when it came and what was forgotten
-then (`index.ages`). Its horizon is the one after the batch; that of `AGED` is the one before."""
+"""Version of an `AGED` batch with documents. For each document it holds the time of arrival and the
+horizon at that time (`index.ages`). Its own horizon is the one after the batch; an `AGED` batch
+holds the one before."""
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 GROUP, BUCKET_CAP, WINDOW = "group", "bucket_cap", "window"
-"""Names of the header's fields beside those of the identity."""
+"""Names of the header's fields, in addition to the identity's fields."""
 KINDS = (HEADER, DOCUMENT, BATCH, FORGET)
 NUMBER_MAX = (1 << 63) - 1
-"""Highest number of a batch or an ordinal: columns that judge by them are signed."""
+"""Highest number of a batch or an ordinal: they are compared in signed 64-bit columns."""
 
 WRITER_BYTES = 16
 FORGET_ORDINALS_MAX = 1_000
-"""Of one record: whatever topic it is, it takes 8 KB."""
+"""Most ordinals in one record: 8 KB, which every topic accepts."""
 
 _PREFIX = struct.Struct("<BB")
 FIXED_BYTES = 128
-"""What any document's record has at most beside its id, signature, tokens and payload."""
+"""Upper bound of a document's record without its id, signature, tokens and payload."""
 _ORDINAL = struct.Struct("<Q")
 _BATCH = struct.Struct("<QQQqI")
 _SPAN = struct.Struct("<Iqq")
 _HORIZON = struct.Struct("<Q")
-"""Behind the spans of a batch of version `AGED`; the ages of `DATED` follow it."""
+"""Follows the spans in a batch of version `AGED`; in `DATED` the ages follow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The record that opens a changelog: whose it is, and what it takes to restore it."""
+    """The record that opens a changelog: its owner, and the settings that a restore needs."""
 
     identity: bytes
-    """What `Identity.encode` gives; the record's other fields may stand among its own."""
+    """The output of `Identity.encode`. After a decode it holds the record's other fields too."""
     group: str = ""
-    """Who writes it. Empty: a version that did not say so."""
+    """The consumer group that writes the changelog. Empty: an old version did not store it."""
     bucket_cap: int = 0
-    """Of the index: with another one a restore would write other buckets. 0: as above."""
+    """The index's setting: another value would restore other buckets. 0: not stored."""
     window: Window | None = None
-    """The one that begins with this record's transaction; its offset is that of the record. None:
-    the first of all."""
+    """The window that begins with this record's transaction, at this record's offset. None: the
+    first window."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """The last record of each transaction: which offsets it judged, and with which numbers."""
+    """The last record of each transaction: the offsets it judged, and their numbers."""
 
     mark: BatchMark
-    """With one span for every input partition of the task, empty ones too. Its stream time is told
-    by `highest_timestamp`, of an index that forgets; otherwise it has none, and no horizon."""
+    """It has one span for every input partition of the task, even if empty. If the index forgets,
+    its stream time is `highest_timestamp`. Otherwise it has no stream time and no horizon."""
     highest_timestamp: int
     """The highest record timestamp the task has seen, clamped when it was recorded; -1: none."""
     writer: bytes = b""
-    """Whose batch it is: `writer_of` the group and its index. Empty: a version that did not say."""
+    """The writer: `writer_of` the index and the group. Empty: an old version did not store it."""
 
     @property
     def positions(self) -> Positions:
@@ -100,13 +108,13 @@ class BatchRecord:
 
     @property
     def stored_mark(self) -> BatchMark:
-        """Return the mark as the index keeps it: only spans that hold an offset."""
+        """Return the mark as the index stores it: without empty spans."""
         mark = self.mark
         spans = tuple(span for span in mark.spans if span.start < span.end)
         return replace(mark, spans=spans)
 
     def progress(self, offset: int, value: bytes) -> Progress:
-        """Return what an index remembers after this batch, whose record *value* is at *offset*."""
+        """Return an index's progress after this batch, whose record *value* is at *offset*."""
         return Progress(
             changelog_offset=offset,
             record_hash=record_hash(value),
@@ -119,15 +127,15 @@ class BatchRecord:
 
 
 def writer_of(index_id: str, group: str) -> bytes:
-    """Return the name that a group's batches bear in its index's changelog."""
+    """Return the writer's name in a group's batches: a hash of the index id and the group."""
     return hashlib.blake2b(f"{index_id} {group}".encode(), digest_size=WRITER_BYTES).digest()
 
 
 def record_hash(value: bytes) -> bytes:
-    """Return what the index remembers of the last record it applied.
+    """Return the hash by which the index recognises the last record it applied.
 
-    Of a batch that names its writer it is one that a version from before the names does not find:
-    that would go on in an index of ours, and write batches that nobody here may believe.
+    For a batch that names its writer, the hash differs from the one that older versions compute.
+    So they refuse this index. Otherwise they would add batches without a writer to it.
     """
     person = b"" if value[:1] == bytes([VERSION]) else b"named"
     return hashlib.blake2b(value, digest_size=16, person=person).digest()
@@ -137,7 +145,7 @@ def kind_of(value: bytes) -> int:
     """Return the type byte of a record.
 
     Raises:
-        FormatError: it is no changelog record, or of a version or type we do not know.
+        FormatError: it is no changelog record, or its version or type is unknown.
     """
     if len(value) < _PREFIX.size:
         raise FormatError("a changelog record is too short to say what it is")
@@ -162,7 +170,7 @@ def _body(value: bytes, kind: int) -> bytes:
 def encode_header(header: Header) -> bytes:
     """Return the record that opens a changelog, or a window.
 
-    What is ours stands among the identity's fields: who does not know it reads past it.
+    Our own fields are added to the identity's fields; older versions ignore them.
     """
     ours: dict[str, object] = {GROUP: header.group, BUCKET_CAP: header.bucket_cap}
     if (window := header.window) is not None:
@@ -173,10 +181,10 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(value: bytes) -> Header:
-    """Return what a header record says; its identity is the whole of its fields.
+    """Return the header in a record; its identity is the JSON of all fields.
 
     Raises:
-        FormatError: it is none, or says what cannot be.
+        FormatError: it is no header, or a field has an impossible value.
     """
     body = _body(value, HEADER)
     try:
@@ -209,7 +217,7 @@ def encode_changelog_documents(documents: Documents) -> list[bytes]:
 
 
 def _numbered(documents: Documents, bodies: Sequence[bytes]) -> list[bytes]:
-    """Return the changelog's records of *documents*, of which the index stores the *bodies*."""
+    """Return the changelog's records of *documents*, given their stored bytes, the *bodies*."""
     prefix = _PREFIX.pack(VERSION, DOCUMENT)
     ordinals = documents.ordinals.tolist()
     return [
@@ -219,7 +227,7 @@ def _numbered(documents: Documents, bodies: Sequence[bytes]) -> list[bytes]:
 
 
 def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
-    """Return about how large the record of each document is; never less than it is."""
+    """Return an upper bound of the record size of each document, in bytes."""
     contents = sketches.contents
     sizes = FIXED_BYTES + contents.slots + 4 * contents.samples.sizes
     total = [size + 4 * len(id_) for size, id_ in zip(sizes.tolist(), ids, strict=True)]
@@ -229,10 +237,10 @@ def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
 
 
 def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Documents:
-    """Return the documents in *values*; the opposite of `encode_changelog_documents`.
+    """Return the documents in *values*; the inverse of `encode_changelog_documents`.
 
     Raises:
-        FormatError: one is truncated, or no document of a scheme with *slots* slots.
+        FormatError: one is truncated, or does not fit a scheme with *slots* slots.
     """
     bodies = [_body(value, DOCUMENT) for value in values]
     if any(len(body) < _ORDINAL.size for body in bodies):
@@ -245,7 +253,7 @@ def decode_changelog_documents(values: Sequence[bytes], *, slots: int) -> Docume
 
 
 def encode_forgotten(ordinals: I64) -> list[bytes]:
-    """Return records that name the documents of the rising *ordinals*."""
+    """Return `FORGET` records that name the documents of the rising *ordinals*."""
     prefix = _PREFIX.pack(VERSION, FORGET)
     starts = range(0, len(ordinals), FORGET_ORDINALS_MAX)
     return [
@@ -255,10 +263,10 @@ def encode_forgotten(ordinals: I64) -> list[bytes]:
 
 
 def decode_forgotten(value: bytes) -> I64:
-    """Return whom a record names that `encode_forgotten` wrote.
+    """Return the ordinals in a record of `encode_forgotten`.
 
     Raises:
-        FormatError: it is truncated, names nobody, or not in rising order.
+        FormatError: it is truncated or empty, or its ordinals do not rise.
     """
     body = _body(value, FORGET)
     if not body or len(body) % _ORDINAL.size:
@@ -289,7 +297,7 @@ def encode_batch(batch: BatchRecord) -> bytes:
 
 
 def decode_batch(value: bytes) -> BatchRecord:
-    """Return what `encode_batch` wrote.
+    """Return the batch in a record of `encode_batch`.
 
     Raises:
         FormatError: it is truncated, too long, or contradicts itself.
@@ -322,7 +330,7 @@ def decode_batch(value: bytes) -> BatchRecord:
 
 
 def _check_ages(mark: BatchMark) -> None:
-    """Refuse a batch whose documents saw what was forgotten, or came after it ended."""
+    """Refuse a batch whose documents have a horizon or a time above the batch's own."""
     if (ages := ages_of(mark)) is None:
         if mark.ages:
             raise FormatError("a batch's changelog record dates no documents")
@@ -332,18 +340,18 @@ def _check_ages(mark: BatchMark) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one transaction changes for good: records of the changelog, and an index's write.
+    """The changes of one transaction: as changelog records, and as a write to the index.
 
-    Both say the same, so that a replay of the one gives what the other gave.
+    Both hold the same changes: a replay of the records gives the same index as the write.
     """
 
     batch: BatchRecord
     header: Header | None
-    """Begins the changelog, or a window."""
+    """A header, if the transaction begins the changelog or a window."""
     additions: Additions | None
     removals: Removals | None
     values: Sequence[bytes]
-    """The records, in the order of a replay: the batch's last."""
+    """The records, in the order of a replay; the batch record is the last one."""
 
     @classmethod
     def encoded(
@@ -353,7 +361,7 @@ class Update:
         additions: Additions | None = None,
         removals: Removals | None = None,
     ) -> Update:
-        """Return what *batch* changes that adds (`format.recorded`) and removes so much."""
+        """Return the update of a *batch* with its *additions* (`format.recorded`) and removals."""
         begin = [encode_header(header)] if header else []
         documents: list[bytes] = []
         if additions is not None:
@@ -365,9 +373,9 @@ class Update:
 
     @property
     def places(self) -> list[tuple[int, int] | None]:
-        """Return partition and offset of the input record that each value is made of.
+        """Return, for each value, partition and offset of the input record it was made from.
 
-        None: it is made of the whole batch.
+        None: it belongs to the whole batch.
         """
         begin: list[tuple[int, int] | None] = [None] if self.header else []
         if self.additions is not None:
@@ -376,9 +384,10 @@ class Update:
         return begin + [None] * (len(self.values) - len(begin))
 
     def changes(self, offset: int) -> Changes:
-        """Return what step 13 writes when the values end at *offset*.
+        """Return the write of step 13, if the last value is at *offset*.
 
-        They stand one behind the other: what else was between them would not be committed.
+        The values have consecutive offsets: with a foreign record in between, `Succession`
+        would not let the transaction commit.
         """
         opens = self.header.window if self.header else None
         if opens is not None:

@@ -1,11 +1,12 @@
-"""Incoming records: read, held against where they would go, sketched.
+"""Incoming records: read, checked against their destinations, sketched.
 
-All of it is a function of the records, and of what is known of refused ones, so that a worker can
-prepare the next batch while this one is committed (`intake.Ahead`). Nothing here touches the
-index or the log.
+The result depends only on the records and the known refused records. So a worker can prepare the
+next batch while this one is committed (`intake.Ahead`). This module does not use the index or the
+log.
 
-Sizes are looked at before the judgement: a document that enters the index and is not forwarded,
-or not remembered, would withhold others.
+Sizes are checked before the judgement. A document in the index that could not be forwarded would
+withhold its duplicates, and all copies would be lost. One that could not be written to the
+changelog would be missing after a restore.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from streamfilter.similarity.sketch import Drawn, Sketcher
 SHADOW_ALLOWANCE = 4 * 1024
 """Room for our headers on a unique record in shadow mode: two ids of 1,024 bytes and names."""
 READ_SECONDS = 5.0
-"""After so long of reading, a batch ends with the record that was read last: the others are the
-next one. What is read is sketched in a time that is bounded by the bytes of a batch."""
+"""After so long, a batch ends with the last record read; the others are the next batch. The time to
+sketch the batch is bounded by its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """Makes records ready to be judged."""
+    """Prepares records for the judgement."""
 
     reader: Reader
     to: Destinations
@@ -41,12 +42,12 @@ class Incoming:
     refusals: Refusals = field(default_factory=Refusals)
 
     def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
-        """Read and sketch *records*; what cannot be read, forwarded or remembered is Malformed.
+        """Read and sketch *records*; one that cannot be read, forwarded or stored is Malformed.
 
-        It may be the first ones only: those that can be read in time, and whose schemas are known.
+        The result may hold only the first records: those read in time, with known schemas.
 
         Raises:
-            SchemasAway: the schema of the first one cannot be had now.
+            SchemasAway: the schema of the first record is not available now.
         """
         watch, until = Stopwatch(clock), clock.monotonic() + READ_SECONDS
         readings, drawn = self.reader.read_elsewhere(
@@ -54,13 +55,13 @@ class Incoming:
         )
         records = records[: len(readings)]
         readings = self.forwardable(records, readings)
-        watch.lap("read" if drawn is None else "sketch")  # elsewhere both are one, and mostly this
+        watch.lap("read" if drawn is None else "sketch")  # other processes do both, mostly sketch
         prepared = self._fitting(records, readings, sketcher, drawn)
         watch.lap("sketch")
         return replace(prepared, seconds=watch.seconds)
 
     def forwardable(self, records: Sequence[Record], readings: Sequence[Reading]) -> list[Reading]:
-        """Return what each record is; also one that no topic would take is Malformed."""
+        """Return the *readings*; a record that no topic would accept becomes Malformed."""
         readings = [*map(self._forwardable, records, readings)]
         if refused := self.refusals.known:
             for row, record in enumerate(records):
@@ -71,7 +72,7 @@ class Incoming:
     def _forwardable(self, record: Record, reading: Reading) -> Reading:
         """Return *reading*, or why *record* could not be forwarded as unique.
 
-        What brokers refuse beyond this, they say (`refusals.py`).
+        Brokers report their other refusals at delivery (`refusals.py`).
         """
         if isinstance(reading, Malformed):
             return reading
@@ -97,9 +98,9 @@ class Incoming:
         sketcher: Sketcher,
         drawn: Drawn | None,
     ) -> Prepared:
-        """Sketch the documents; one that the changelog cannot take becomes Malformed.
+        """Sketch the documents; one too large for the changelog becomes Malformed.
 
-        Of a text it holds a sample, but of a record with fields all that is compared.
+        The changelog stores a sample of a text, but all compared values of a record with fields.
         """
         first = prepare(records, readings, sketcher, drawn=drawn)
         if first.sketches is None:
@@ -123,7 +124,7 @@ class Incoming:
 
 
 def _refused(reading: Reading, why: str) -> Malformed:
-    """Return the verdict on a record that a topic refuses; if it was its letter, tell both."""
+    """Return the verdict on a refused record; for a refused dead letter it has both reasons."""
     if isinstance(reading, Malformed) and reading.code is not ErrorCode.REFUSED:
         why = f"{reading.code.value}: {reading.message}; its letter: {why}"
     return Malformed(ErrorCode.REFUSED, why, stage="forward")

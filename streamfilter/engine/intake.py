@@ -1,9 +1,12 @@
-"""Micro-batches out of `Log.consume`: bounded in records, bytes and time; in order of judgement.
+"""Micro-batches from `Log.consume`: bounded in records, bytes and time; in order of judgement.
 
-A batch is closed by whatever bound it reaches first. Until then its records wait here, as they
-would inside the client, and every call returns soon: a fuller batch is no reason to be deaf to
-the group or to a signal. How many bytes a call brings is known afterwards only, so each asks
-for what the average record of late would fill; what is too much waits for the next batch.
+A batch is closed by the first bound that it reaches. Until then its records wait here. Every call
+returns soon, so that the loop can answer the group and signals. The bytes of a call are known only
+afterwards. So each call asks for as many records as fit, by the recent average size. Surplus
+records wait for the next batch.
+
+Example: a batch may have 1,000 bytes, and the average record has 400. The first call asks for two
+records. If they have 500 and 600 bytes, the batch holds the first, and the second one waits.
 """
 
 from __future__ import annotations
@@ -18,17 +21,17 @@ from streamfilter.matching.batch import Prepared
 from streamfilter.model import Positions, Record
 
 RECORD_BYTES = 200
-"""What a record occupies in memory beside its key, its value and its headers."""
+"""Memory of a record without its key, its value and its headers."""
 HEADER_BYTES = 150
-"""What a header occupies beside its name and value: a pair, a string, bytes."""
+"""Memory of a header without its name and value: a pair, a string, bytes."""
 WAIT_SECONDS_MAX = 0.1
-"""The longest that one call waits for records."""
+"""Longest wait of one call for records."""
 WAIT_SECONDS_MIN = 0.001
-"""A wait that shrinks towards nothing would spin before the latency is over."""
+"""Shortest wait of one call: shorter waits would spin until the latency is over."""
 
 
 def bytes_of(record: Record) -> int:
-    """Return roughly what *record* holds in memory."""
+    """Return the approximate memory of *record*."""
     total = RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
     for name, content in record.headers:
         total += HEADER_BYTES + len(name) + len(content or b"")
@@ -46,7 +49,7 @@ class Taken:
 
     records: Sequence[Record] = ()
     reached: Positions = field(default_factory=dict)
-    """Where the next one begins: behind these records, and behind the markers after them."""
+    """Start of the next batch: after these records, and after the markers that follow them."""
 
 
 class Intake:
@@ -64,17 +67,17 @@ class Intake:
     ) -> None:
         """Close a batch at *documents* records, *size* bytes, or *latency* seconds of waiting.
 
-        *share* says how much of the first two a batch may have now.
+        *share* returns the part of the first two limits that a batch may have now, 0 to 1.
         """
         self._log, self._clock = log, clock
         self._full_documents, self._full_size, self._latency = documents, size, latency
         self._share = share
         self._waiting: deque[tuple[Record, int]] = deque()
-        """With their bytes."""
+        """Waiting records with their bytes."""
         self._held = 0
-        """Bytes of what waits."""
+        """Bytes of the waiting records."""
         self._since = self._drained = clock.monotonic()
-        """When the first of what waits may have come, and when the log last had no more."""
+        """Earliest arrival of the first waiting record, and the last time the log had no more."""
         self._average = float(RECORD_BYTES)
 
     def next(self, timeout: float) -> Taken:
@@ -86,13 +89,13 @@ class Intake:
         return Taken(self._take() if closed else (), self._reached())
 
     def full(self) -> Taken:
-        """Return the next batch if a full one has come already; never waits."""
+        """Return the next batch if it is full already; never wait."""
         if not self._is_full():
             self._fetch(0.0)
         return Taken(self._take() if self._is_full() else (), self._reached())
 
     def _reached(self) -> Positions:
-        """Return where what was not taken yet begins: records wait here, or the log has them."""
+        """Return the first offsets that were not taken yet, from the waiting records or the log."""
         reached = self._log.reached()
         for record, _ in reversed(self._waiting):
             reached[record.source.partition] = record.source.offset
@@ -107,7 +110,7 @@ class Intake:
         return max(1, int(self._full_size * self._share()))
 
     def share_of(self, records: Sequence[Record]) -> float:
-        """Return how much of a full batch *records* are."""
+        """Return how full a batch of *records* is, 0 to 1."""
         size = sum(map(bytes_of, records))
         return min(1.0, max(len(records) / self._full_documents, size / self._full_size))
 
@@ -119,7 +122,7 @@ class Intake:
             self._since = self._drained
             if timeout > self._latency and not self._await_first(timeout):
                 return
-        # What came while a batch was committed has waited already, and is not kept waiting again.
+        # Records that arrived during a commit have waited already, and do not wait again.
         left = self._since + self._latency - self._clock.monotonic()
         shortest = min(WAIT_SECONDS_MIN, self._latency)
         room = int((self._size - self._held) / self._average)
@@ -127,7 +130,7 @@ class Intake:
         self._ask(count, min(timeout, max(shortest, left)))
 
     def _await_first(self, timeout: float) -> bool:
-        """Wait for a record longer than a latency lasts: an idle log would be asked without end."""
+        """Wait for a record longer than the latency, so that an idle log does not cause a spin."""
         begun = self._clock.monotonic()
         came = self._ask(1, timeout)
         now = self._clock.monotonic()
@@ -145,7 +148,7 @@ class Intake:
             size = sum(sizes)
             self._waiting.extend(zip(records, sizes, strict=True))
             self._held += size
-            # The latest records weigh as much as all before: sizes change in bursts.
+            # The latest call weighs as much as all before it, because sizes change in bursts.
             self._average = max(size / len(records), (self._average + size / len(records)) / 2)
         return bool(records)
 
@@ -168,32 +171,32 @@ Prepare = Callable[[Sequence[Record]], Prepared]
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A batch or a part of it, and what gives its `Prepared` as soon as it is done."""
+    """A batch or a part of it, and the function that returns its `Prepared`."""
 
     taken: Taken
     result: Callable[[], Prepared]
 
 
 class Ahead:
-    """Hands out batches, the next one prepared if it could be taken early.
+    """Returns batches, and prepares the next one early if it is full.
 
-    Waiting for the broker leaves the processor idle, and reading and sketching need nothing but
-    the records. So, before a transaction begins, the next batch is taken if it is full by then,
-    and a worker prepares it while the transaction is sent, committed and applied. Judging still
-    waits for its turn: it reads the index that the batch before it has written.
+    Waiting for the broker leaves the processor idle, and reading and sketching need only the
+    records. So a full next batch is taken before a transaction begins. A worker prepares it while
+    the transaction is sent, committed and applied. The judgement still comes after that, because
+    it reads the index that the previous batch has written.
 
-    Nothing can go stale. A `Prepared` is a function of its records; records that were taken ahead
-    are only records that wait here instead of in the intake, and they die with the task's loop
-    like those. The log is touched by the engine's thread alone.
+    A prepared batch cannot become stale: a `Prepared` depends only on its records. Records taken
+    ahead wait here instead of in the intake, and are dropped with the task's loop as well. Only
+    the engine's thread uses the log.
     """
 
     def __init__(self, intake: Intake, worker: Worker, prepare: Prepare) -> None:
-        """Begin with nothing taken.
+        """Begin without a batch.
 
         Args:
-            intake: where batches come from.
-            worker: does one thing after the other, so *prepare* is never in two threads at once.
-            prepare: a function of the records and of nothing else.
+            intake: the source of the batches.
+            worker: makes one call after the other, so *prepare* never runs in two threads at once.
+            prepare: a function of the records only.
         """
         self._intake, self._worker, self._prepare = intake, worker, prepare
         self._current: _Begun | None = None
@@ -211,8 +214,8 @@ class Ahead:
     def look(self) -> None:
         """Take the next batch if it is full already, and let the worker prepare it.
 
-        Trouble with the log is raised by `next`, as if it had been met there: the batch that is
-        about to be committed has no part in it.
+        An error of the log is raised later, by `next`: it does not concern the batch that is about
+        to be committed.
         """
         if self._next is not None or self._trouble is not None:
             return
@@ -225,18 +228,18 @@ class Ahead:
             self._next = self._begin(taken)
 
     def prepared(self, records: Sequence[Record]) -> Prepared:
-        """Return *records* prepared, or the first of them; of the last batch handed out.
+        """Return *records* of the current batch prepared, or only the first of them.
 
         Raises:
-            NotReady: the worker has not done it yet; ask again.
-            SchemasAway: nobody says how to read one of them; ask again.
+            NotReady: the worker has not finished yet; ask again.
+            SchemasAway: the schema of the first one is not available; ask again.
         """
         if self._current is None or self._current.taken.records != records:
             self._current = self._begin(Taken(records))
         try:
             return self._current.result()
         except SchemasAway:
-            self._current = None  # to be prepared anew
+            self._current = None  # the next call prepares it again
             raise
 
     def _begin(self, taken: Taken) -> _Begun:

@@ -1,6 +1,6 @@
-"""What the machine gives the engine: time, a thread beside its own, and a call it can leave behind.
+"""The clock, the worker thread, and calls with a time limit.
 
-A simulator brings a clock and a worker of its own; nothing else of the engine starts a thread or
+A simulator replaces the clock and the worker. No other module of the engine starts a thread or
 reads a clock.
 """
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 BEAT_SECONDS = 1.0
 GRACE_SECONDS = 3.0
-"""How much longer than its own timeout a call may take: it is late before it is lost."""
+"""Extra time of a call beyond its own timeout: it may be late without being lost."""
 
 
 class SystemClock:
@@ -34,30 +34,30 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def sleep(self, seconds: float) -> None:
-        """Do nothing for *seconds*."""
+        """Sleep for *seconds*."""
         time.sleep(seconds)
 
 
 class Inline:
-    """No thread: what is begun is done when it is asked for, and only once."""
+    """A worker without a thread: it makes the call when its result is needed, and only once."""
 
     def begin(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Return *call*, to be made when it is needed."""
+        """Return *call* with a cache: the first use makes the call."""
         return cache(call)
 
 
 class ThreadWorker:
     """`streamfilter.engine.ports.Worker` with a thread of its own, which all tasks share.
 
-    It is not waited for longer than `BEAT_SECONDS` at a time: whatever it does, and for whichever
-    task, the loop polls its group and shows that it turns.
+    The loop waits for it at most `BEAT_SECONDS` at a time. So a slow call of any task does not
+    keep the loop from polling its group and sending its heartbeat.
     """
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="ahead")
 
     def begin(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Begin *call*; what is returned waits for it, and returns or raises what it did."""
+        """Begin *call*; return a function that waits for it and gives its result or exception."""
         future = self._pool.submit(call)
 
         def result() -> T:
@@ -69,22 +69,22 @@ class ThreadWorker:
         return result
 
     def close(self) -> None:
-        """End the thread; what was not begun never is."""
+        """End the thread; calls that have not started are cancelled."""
         self._pool.shutdown(cancel_futures=True)
 
 
 def bounded(call: Callable[[], None], *, seconds: float, doing: str) -> None:
-    """Make *call* in a thread, and wait for it for *seconds* and a grace.
+    """Make *call* in a thread, and wait for it for *seconds* and `GRACE_SECONDS`.
 
     librdkafka never checks the timeout of the request to the group's coordinator
-    (librdkafka#5456): `send_offsets_to_transaction` waited for ever after a coordinator was lost,
-    and the loop with it, while the group's heartbeats went on and nobody could take over. Who is
-    left behind belongs to a producer that is replaced, and so fenced: whatever it still does is
-    refused.
+    (librdkafka#5456). After the loss of a coordinator `send_offsets_to_transaction` can wait for
+    ever, and the loop with it. The group's heartbeats go on, so no other process takes over. A
+    thread left behind belongs to a producer that is replaced and fenced: brokers refuse its later
+    requests.
 
     Raises:
-        OutcomeUnknown: it did not return; the thread is left to itself.
-        Exception: whatever *call* raises.
+        OutcomeUnknown: it did not return in time; its thread is left running.
+        Exception: the exception of *call*.
     """
     raised: list[BaseException] = []
 

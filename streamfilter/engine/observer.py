@@ -1,7 +1,7 @@
-"""What the engine tells the outside: one call per event, for metrics, health and the log.
+"""Reports the engine's events to metrics, health and the log: one call per event.
 
-The engine's decisions never depend on anything here. Everything is told after the commit, so
-that a scrape counts a batch whole or not at all.
+The engine's decisions never depend on this module. A batch is reported after its commit, so that a
+scrape counts it whole or not at all.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from streamfilter.process.health import Health, State
 logger = logging.getLogger("streamfilter.run")
 
 START_SECONDS = 5.0
-"""What a start waits for within so long is part of it, as a coordinator that is just loading."""
+"""Waits of a start are logged only after so long: a coordinator that is loading is normal."""
 WARN_EVERY_SECONDS = 60.0
-"""A pause whose details change is logged again after so long."""
+"""Shortest time between two log lines of one pause whose details change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +46,29 @@ class Moved:
     decided: Decided
     leaving: Sequence[Outgoing]
     changelog: Sequence[bytes]
-    """Its records in the changelog."""
+    """The batch's records in the changelog."""
     stages: Mapping[str, float]
     """Seconds by stage (`catalogue.STAGES`)."""
     first_ordinal: int
-    """Of its first document."""
+    """Ordinal of the batch's first document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an index occupies, and what it tells of itself."""
+    """The disk usage of an index, and its own figures."""
 
     index: int
     """Bytes on disk."""
     free: int
-    """Bytes left on its file system."""
+    """Free bytes on its file system."""
     oldest: int = -1
-    """Timestamp of the first document that is remembered, in milliseconds; -1: unknown."""
+    """Timestamp of the first remembered document, in milliseconds; -1: unknown."""
     properties: Mapping[str, float] = field(default_factory=dict)
     """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
 
 
 class Observer:
-    """Feeds one process's metrics and health."""
+    """Updates the metrics and health of one process."""
 
     def __init__(
         self,
@@ -92,21 +92,21 @@ class Observer:
         self._partitions = 0
         self._warned = 0.0
         self._begun, self._said = clock.monotonic(), True
-        """Since when we start, and whether the present state was logged."""
+        """The time at which the start began, and whether the present state was logged."""
         self._behind = True
-        """Whether the end of the input was not reached since work last began."""
+        """True until the end of the input is reached, each time that work begins."""
         self._indexes: dict[Index, Held] = {}
         self._usages: dict[Index, Usage] = {}
         self._changelogs: dict[str, tuple[int, int]] = {}
-        """Where each begins, and how many records before what is needed it holds still."""
+        """By changelog: its first offset, and the number of records that are not needed."""
         self._faults: dict[str, set[str]] = {}
-        """Changelogs that each fault is known of."""
+        """By fault: the changelogs that have it."""
         self.statistics = statistics or Statistics(metrics.kafka)
         self.spent = metrics.spent
-        """Says what the engine's thread did since the last call (`catalogue.ACTIVITIES`)."""
+        """Counts the time since its last call under an activity (`catalogue.ACTIVITIES`)."""
 
     def moved(self, moved: Moved, applied: Applied) -> None:
-        """Count a batch, after its commit and its write."""
+        """Count a batch, after its commit and its write to the index."""
         judgement, records = moved.decided.judgement, moved.decided.prepared.records
         latest = {each.source.partition: each.timestamp for each in records}
         self._stamps |= {str(partition): stamp for partition, stamp in latest.items()}
@@ -129,7 +129,7 @@ class Observer:
         )
 
     def audited(self, found: Round) -> None:
-        """Count what a round of the audit has found."""
+        """Count the findings of a round of the audit."""
         self._metrics.audited(found)
 
     def _by_destination(self, moved: Moved) -> dict[str, int]:
@@ -149,9 +149,9 @@ class Observer:
         lag: Positions | None,
         topic: str,
     ) -> None:
-        """Show how far a task has come; without a new *lag* the last one stays.
+        """Show a task's positions; without a new *lag* the last one stays.
 
-        While no broker is reached there is none: what the client knows of ends is old.
+        While no broker is reachable no lag is shown, because the client's end offsets are old.
         """
         self._positions |= {f"{topic}/{p}": offset for p, offset in positions.items()}
         if self._health.status.state is not State.UNREACHABLE:
@@ -165,10 +165,10 @@ class Observer:
         self.spent("report")
 
     def _waiting_since(self, otherwise: int) -> float | None:
-        """Return the Unix time of the last record before the oldest that waits, if it is known.
+        """Return the Unix time of the last record before the oldest waiting one, if it is known.
 
-        The record that waits is younger than the last one before it, so this is at most too
-        early. Before the first batch of a process it is the index's latest timestamp.
+        A waiting record is younger than the one before it, so this time can only be too early.
+        Before the first batch of a process it is the index's latest timestamp.
         """
         behind = [where.rpartition("/")[2] for where, count in self._lag.items() if count]
         stamps = [self._stamps.get(partition, otherwise) for partition in behind]
@@ -186,7 +186,7 @@ class Observer:
         self._show_held()
 
     def closed(self, index: Index) -> None:
-        """Forget an index that is about to be closed."""
+        """Remove an index that is about to be closed."""
         self._usages.pop(index, None)
         if self._indexes.pop(index, None) is not None:
             self._show_held()
@@ -197,7 +197,7 @@ class Observer:
         self._health.report(documents=held.documents)
 
     def occupying(self, index: Index, usage: Usage) -> None:
-        """Show the disk space that an index takes, and what is left."""
+        """Show the disk space that an index takes, and the free space."""
         self._hold(index)
         self._usages[index] = usage
         usages = list(self._usages.values())
@@ -214,9 +214,9 @@ class Observer:
         )
 
     def trimmed(self, changelog: str, start: int | None, needed: int = 0) -> None:
-        """Show where a task's changelog begins, and from where on its index needs it.
+        """Show the *start* of a task's changelog, and the first offset that its index needs.
 
-        Without a *start* it is no longer ours.
+        Without a *start* the changelog is removed, because another process may own it now.
         """
         if start is None:
             self._changelogs.pop(changelog, None)
@@ -226,7 +226,7 @@ class Observer:
         self._metrics.changelog(*(map(sum, zip(*known, strict=True)) if known else (nan, nan)))
 
     def changelog_fault(self, fault: str, changelog: str, *, there: bool) -> None:
-        """Show that a *changelog* could not restore its index (`catalogue.CHANGELOG_FAULTS`)."""
+        """Show whether a *changelog* cannot restore its index (`catalogue.CHANGELOG_FAULTS`)."""
         known = self._faults.setdefault(fault, set())
         (known.add if there else known.discard)(changelog)
         self._metrics.changelog_faults(fault, len(known))
@@ -242,7 +242,7 @@ class Observer:
         )
 
     def left(self, partitions: Sequence[int], topic: str) -> None:
-        """Forget what a task that is gone had shown."""
+        """Remove the positions and the lag of a task that is gone."""
         for partition in partitions:
             self._positions.pop(f"{topic}/{partition}", None)
             self._lag.pop(f"{topic}/{partition}", None)
@@ -255,23 +255,23 @@ class Observer:
         self._metrics.transaction(outcome, seconds, now=now)
 
     def alive(self) -> None:
-        """Say that a call has returned, whatever it said: the loop is not stuck in it."""
+        """Send a heartbeat: a call has returned or raised, so the loop is not stuck in it."""
         self._health.beat()
 
     def stuck(self, task: str, reason: str) -> None:
-        """Say why a task moves nothing although there is something to move; '' when it does."""
+        """Show why a task moves no record although records wait; '' when it moves them."""
         self._stuck[task] = f"{task}: {reason}" if reason else ""
         self._health.stall(next(filter(None, self._stuck.values()), ""))
 
     def rebalanced(self, moves: Moves) -> None:
-        """Count what the group did."""
+        """Count a rebalance of the group."""
         if moves.gone:
             self._metrics.rebalance("lost" if moves.lost else "revoked")
         if moves.gained:
             self._metrics.rebalance("assigned")
 
     def owning(self, tasks: Sequence[str], partitions: int) -> None:
-        """Show which tasks are ours."""
+        """Show the tasks of this process."""
         if tasks and tuple(tasks) != self._health.status.tasks:
             logger.info("initialising %d tasks for %d partitions", len(tasks), partitions)
         self._health.report(tasks=tuple(tasks), owners={})
@@ -284,22 +284,22 @@ class Observer:
         self._health.report(restore_remaining=remaining)
 
     def tailing(self, index: Index, remaining: int) -> None:
-        """Show how far a standby's index is, and how much of the changelog it has still to read."""
+        """Show a standby's index, and how much of the changelog it still has to read."""
         self.restoring(remaining)
         self._hold(index)
 
     def followed(self, task: str, by: str) -> None:
-        """Show *by* whom the *task* is worked on that we stand by for, once it is known."""
+        """Show the process that owns a standby's *task*, once it is known: *by*."""
         owners = self._health.status.owners
         if by and owners.get(task) != by:
             self._health.report(owners={**owners, task: by})
 
     def identified(self, index_id: str, scheme: str) -> None:
-        """Show whose index is open."""
+        """Show the id and the scheme of the open index."""
         self._health.report(index_id=index_id, scheme=scheme)
 
     def enter(self, state: State, detail: str = "") -> None:
-        """Say what the process is doing now; a change is logged."""
+        """Show the state of the process; log a change."""
         before, now = self._health.status, self._clock.monotonic()
         if state is not State.STARTING or before.state is not State.STARTING:
             self._begun = now
@@ -314,7 +314,7 @@ class Observer:
             if state is State.UNREACHABLE:
                 self._forget_lag()
         if state in _TROUBLE and before.state is state and now - self._warned < WARN_EVERY_SECONDS:
-            return  # RocksDB names another file in each error of the same full disk
+            return  # the details change: RocksDB names another file in each error of a full disk
         self._warned = now
         self._said = worth
         self._behind = self._behind or (state is State.RUNNING and before.state is not state)
@@ -323,40 +323,40 @@ class Observer:
         logger.log(level, "%s%s", state, f": {detail}" if detail else "", extra=self._counts())
 
     def _forget_lag(self) -> None:
-        """Show that nobody knows the lag, nor which process works."""
+        """Show that the lag and the tasks' owners are unknown."""
         self._lag.clear()
         self._health.report(lag={}, owners={})
         self._metrics.lag(nan, None)
 
     def _counts(self) -> dict[str, int]:
-        """Return what a line about the state says in figures, as far as it is known."""
+        """Return the figures for a log line about the state, if they are known."""
         lag = {"lag_records": sum(self._lag.values())} if self._lag else {}
         return {"index_documents": self._health.status.documents, **lag}
 
     def _see_caught_up(self) -> None:
-        """Say once for each time that work begins that the end of the input is reached."""
+        """Log that the end of the input is reached, once for each time that work begins."""
         running = self._health.status.state is State.RUNNING
         if self._behind and running and not any(self._lag.values()):
             self._behind = False
             logger.info("caught up with the input", extra=self._counts())
 
     def _show_partitions(self, state: State) -> None:
-        # A start that is paused has not asked yet how many there are: one stands for all of them.
+        # A paused start does not know the number of partitions yet, so it shows at least one.
         paused = {_PAUSES[state]: max(1, self._partitions)} if state in _PAUSES else {}
         self._metrics.partitions(self._partitions, **paused)
 
     def loudly(self, message: str) -> None:
-        """Say what an operator must know, though the work goes on."""
+        """Log a warning for the operator; the work goes on."""
         logger.warning("%s", message)
 
     def note(self, message: str) -> None:
-        """Say what helps to understand a log."""
+        """Log an event that helps to understand the log."""
         logger.info("%s", message)
 
 
 _TROUBLE = frozenset({State.UNREACHABLE, State.FENCED, State.PAUSED_DISK,
                       State.PAUSED_DEAD_LETTERS, State.PAUSED_SCHEMAS})  # fmt: skip
-"""What a person may have to act upon: logged as a warning."""
+"""States in which a person may have to act: logged as a warning."""
 _PAUSES = {
     State.PAUSED_DISK: "disk",
     State.PAUSED_DEAD_LETTERS: "dead_letters",

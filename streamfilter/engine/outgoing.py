@@ -1,13 +1,14 @@
-"""Forwarding: from a record and its verdict to the record that leaves. Knows nothing of the index.
+"""Forwarding: makes the output record from an input record and its verdict. It uses no index.
 
-A unique record leaves byte for byte. A duplicate leaves as it was with headers that carry the
-evidence, or as an envelope, or as a reference. What cannot be read leaves for the dead-letter
-topic with its reason. What no topic would take was found before it was judged (`incoming.py`):
-one record that is too large would fail its transaction again and again.
+A unique record is forwarded byte for byte. A duplicate is forwarded with the evidence in headers,
+or as an envelope, or as a reference. An unreadable record goes to the dead-letter topic with the
+reason. A record that no topic would accept was found before the judgement (`incoming.py`).
+Otherwise one record that is too large would fail its transaction again and again.
 
-A record may come with headers that look like ours: from another filter's output, or forged. On
-everything that we write upon they are renamed, so that every `__streamfilter.` name there which
-is not below `__streamfilter.input.` is ours. Unique records stay as they came, and none is.
+An input record may have headers that look like ours: from another filter's output, or forged. On
+every record that gets our headers they are renamed, to begin with `__streamfilter.input.`. There,
+every other `__streamfilter.` header is ours. A unique record keeps its headers, and has none of
+ours.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from streamfilter.stops import ExitCode, Stop
 
 PREFIX = "__streamfilter."
 THEIRS = PREFIX + "input."
-"""What headers that look like ours are renamed to begin with."""
+"""New prefix of input headers that look like ours."""
 BATCH_OVERHEAD = 128  # a record batch's own header (61 bytes) and the first record's fields
 HEADER_OVERHEAD = 10  # two varint lengths of at most five bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """Where records go, and what each place takes."""
+    """The output topics, with their limits."""
 
     unique: str
     duplicates: str
@@ -52,22 +53,22 @@ class Destinations:
     limits: Mapping[str, int]
     """Largest record of each output topic, in bytes."""
     compacted: set[str] = field(default_factory=set)
-    """Topics that refuse a record without a key. It grows when one becomes so while we work."""
+    """Topics that refuse a record without a key. The set grows if a topic becomes compacted."""
     changelog_limit: int | None = None
     """Largest record of the changelog, in bytes; None: larger than any document."""
 
     def letters(self, code: ErrorCode) -> str | None:
-        """Return where a dead letter with this *code* goes; None: nowhere."""
+        """Return the topic for a dead letter with this *code*; None: there is none."""
         return self.dead_letter
 
     def role_of(self, topic: str) -> str:
-        """Return what *topic* is for, as metrics call it (`catalogue.DESTINATIONS`)."""
+        """Return the role of *topic*, as metrics name it (`catalogue.DESTINATIONS`)."""
         return {self.unique: "unique", self.duplicates: "duplicates"}.get(topic, "dead_letter")
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How verdicts are written on records."""
+    """The format of verdicts on output records."""
 
     shadow: bool
     duplicates_mode: str
@@ -77,27 +78,27 @@ class Style:
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Return the bytes a record may take as a batch of its own, uncompressed: an upper bound."""
+    """Return an upper bound of a record's bytes, alone in an uncompressed batch."""
     total = BATCH_OVERHEAD + len(key or b"") + len(value or b"")
     for name, content in headers:
-        # A character is at most four bytes of UTF-8; names are short, so no need to encode.
+        # A character has at most four bytes in UTF-8; names are short, so this bound will do.
         total += HEADER_OVERHEAD + 4 * len(name) + len(content or b"")
     return total
 
 
 class Forwarder:
-    """Writes verdicts on records."""
+    """Makes the output records of a batch."""
 
     def __init__(self, destinations: Destinations, style: Style) -> None:
         self._to, self._style = destinations, style
         self._scheme = style.scheme.encode()
 
     def place_by(self, layout: Layout) -> None:
-        """Use all partitions of *layout* from here on."""
+        """Use all partitions of *layout* from now on."""
         self._to = replace(self._to, inputs=layout.inputs, outputs=layout.outputs)
 
     def written(self, decided: Decided) -> list[Outgoing]:
-        """Return the records that leave for a batch, in the order of judgement."""
+        """Return the output records of a batch, in the order of judgement."""
         records, ids = decided.prepared.records, decided.prepared.ids
         leaving: list[Outgoing | None] = []
         for row, (record, outcome) in enumerate(zip(records, decided.outcomes, strict=True)):
@@ -108,7 +109,7 @@ class Forwarder:
         return [each for each in leaving if each is not None]
 
     def unjudged(self, record: Record, reading: Unjudged | Malformed) -> Outgoing | None:
-        """Return what leaves for a record that is no document; None if it is dropped."""
+        """Return the output for a record that is no document; None if it is dropped."""
         if isinstance(reading, Malformed):
             return self._rejected(record, reading)
         if self._style.shadow:
@@ -117,7 +118,7 @@ class Forwarder:
         return self._forward(record) if reading.verdict is Verdict.PASSTHROUGH else None
 
     def judged(self, record: Record, document_id: str, decision: Decision) -> Outgoing | None:
-        """Return what leaves for a judged document; None if it is dropped."""
+        """Return the output for a judged document; None if it is dropped."""
         shadow = self._style.shadow
         if not shadow and decision.verdict not in DUPLICATES:
             return None if decision.verdict is Verdict.DROPPED else self._forward(record)
@@ -146,20 +147,20 @@ class Forwarder:
         return self._to_topic(self._to.unique, record, record.value, headers)
 
     def _annotated(self, record: Record, document_id: str, decision: Decision) -> Outgoing:
-        """Return the original with the evidence as headers, or what of it fits."""
+        """Return the original with the evidence as headers; if that is too large, with less."""
         shadow = self._style.shadow
         topic = self._to.unique if shadow else self._to.duplicates
         ours = _evidence_headers(record, document_id, decision, self._scheme)
         full = self._to_topic(topic, record, record.value, theirs_of(record) + ours)
         if self._fits(full):
             return full
-        if shadow:  # the record itself always fits: `incoming` kept room for the rest
+        if shadow:  # this always fits: `incoming` reserves `SHADOW_ALLOWANCE`
             short = tuple(each for each in ours if each[0] != PREFIX + "matches")
             return self._to_topic(topic, record, record.value, theirs_of(record) + short)
         return self._reduced(record, self._evidence(record, document_id, decision))
 
     def _reduced(self, record: Record, evidence: envelope.Json) -> Outgoing:
-        """Return the evidence alone, with as much of the record's headers and key as fits."""
+        """Return the evidence without the value; headers, then the key, only if they fit."""
         topic, value = self._to.duplicates, envelope.encode(evidence)
         full = self._to_topic(topic, record, value, theirs_of(record))
         if self._fits(full):
@@ -168,7 +169,7 @@ class Forwarder:
         return bare if self._fits(bare) else self._without_key(bare, record)
 
     def _rejected(self, record: Record, malformed: Malformed) -> Outgoing:
-        """Return the dead letter: original bytes if they fit, else a reference without value."""
+        """Return the dead letter: original bytes if they fit, else a reference without a value."""
         topic = self._to.letters(malformed.code)
         if topic is None:
             raise Stop(
@@ -189,7 +190,7 @@ class Forwarder:
         )
         theirs = theirs_of(record)
         if malformed.code is ErrorCode.REFUSED:
-            # What one topic refuses, this one may refuse too: it gets a letter of the present.
+            # This topic may refuse the same timestamp, so the letter gets the present time.
             ours += _headers([("error.timestamp", record.timestamp)])
             record = replace(record, timestamp=-1)
         letter = self._to_topic(topic, record, record.value, theirs + ours)
@@ -206,18 +207,18 @@ class Forwarder:
         self, topic: str, record: Record, value: bytes | None, headers: Headers
     ) -> Outgoing:
         partition = partition_for(record, inputs=self._to.inputs, outputs=self._to.outputs[topic])
-        # Unique ones never come without a key where it is wanted: `incoming` rejects them.
+        # A unique record has a key if the topic needs one: `incoming` rejects it otherwise.
         key = self._key_of_ours(topic, record) if record.key is None else record.key
         return Outgoing(topic, partition, key, value, headers, record.timestamp, record.source)
 
     def _without_key(self, out: Outgoing, record: Record) -> Outgoing:
-        """Return *out* without its key: only a key of nearly the topic's limit leads here."""
+        """Return *out* without its original key, which alone is nearly as large as the limit."""
         return replace(out, key=self._key_of_ours(out.topic, record))
 
     def _key_of_ours(self, topic: str, record: Record) -> bytes | None:
-        """Return a key that no other record has, so that it is not compacted away, if any must be.
+        """Return a unique key for a compacted topic, else None.
 
-        A compacted topic takes no record without one.
+        A compacted topic refuses records without a key, and a unique key is never compacted away.
         """
         source = record.source
         if topic not in self._to.compacted:
@@ -229,7 +230,7 @@ class Forwarder:
 
 
 def theirs_of(record: Record) -> Headers:
-    """Return the record's own headers, with none that could be taken for ours."""
+    """Return the record's own headers, after renaming those that look like ours."""
     if not any(name.startswith(PREFIX) for name, _ in record.headers):
         return record.headers
     return tuple(
@@ -241,10 +242,10 @@ def theirs_of(record: Record) -> Headers:
 def _evidence_headers(
     record: Record, document_id: str, decision: Decision, scheme: bytes
 ) -> Headers:
-    """Return the headers that tell the evidence: what `envelope.evidence` has, in bytes.
+    """Return the evidence as headers: the values of `envelope.evidence`, in bytes.
 
-    Written out name by name, without the envelope's values in between: of a duplicate this is
-    most of what forwarding costs.
+    The headers are written out one by one, without an envelope: this is most of the time that
+    forwarding a duplicate takes.
     """
     best, source = decision.match, record.source
     found = envelope.matches(decision)
@@ -274,12 +275,12 @@ def _evidence_headers(
 
 
 _TRUNCATED = (PREFIX + "matches_truncated", b"true")
-"""Only where it is so."""
+"""Added only if the list of matches was truncated."""
 _SCHEMA = (PREFIX + "schema", b"%d" % envelope.SCHEMA)
 _VERDICTS = {each: (PREFIX + "verdict", each.encode()) for each in Verdict}
 
 
-@lru_cache(maxsize=envelope.SHARES, typed=True)  # 1 and 1.0 are equal, and told otherwise
+@lru_cache(maxsize=envelope.SHARES, typed=True)  # 1 and 1.0 are equal, but written differently
 def _number(value: float) -> bytes:
     return b"%r" % value
 
@@ -307,13 +308,13 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(record: Record, *, inputs: int, outputs: int) -> int:
-    """Return the output partition of *record*: as the input's, if there are as many partitions.
+    """Return the output partition of *record*: the input's, if both topics have the same number.
 
-    So whatever was together stays together. Otherwise by key with murmur2, Java's default, and not
-    librdkafka's own CRC32: a Java producer and we must agree where a key lives.
+    So records of one partition stay together. Otherwise the key decides, with murmur2. That is
+    Java's default, not librdkafka's CRC32, so that Java producers choose the same partition.
 
-    A record without a key is spread by its source position, so that a replay sends it to the
-    same place (Java would choose at random).
+    A record without a key is spread by its source position. So a replay sends it to the same
+    partition (Java would choose at random).
     """
     if inputs == outputs:
         return record.source.partition

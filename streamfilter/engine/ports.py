@@ -1,10 +1,10 @@
-"""What the engine asks of the world: a membership, a log and a clock; a store is `tasks.store`'s.
+"""The engine's ports: membership, log, worker and clock. The index store's is in `tasks.store`.
 
-The engine, and the tasks that it moves batches for, are one thread of plain calls on these
-protocols. They never sleep, start a thread or read a clock but through them, so that a
-simulator can stand behind them and crash, delay, fence and rebalance between any two calls.
-`kafka/` is the real thing. Trouble comes as one of the exceptions below; what a caller may
-do next depends on the class alone, never on a library's error code.
+The engine and its tasks are one thread of plain calls on these protocols. They sleep, start
+threads and read clocks only through them. So a simulator can replace them, and can crash, delay,
+fence and rebalance between any two calls. `kafka/` is the implementation for Kafka. Errors are
+the exceptions below. The caller's next action depends only on the class, never on a library's
+error code.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ E = TypeVar("E", bound=Exception)
 
 
 class LogError(Exception):
-    """Trouble with Kafka; the subclass says what may be done about it."""
+    """An error of Kafka; the subclass says what the caller may do next."""
 
 
 class Retriable(LogError):
-    """Nothing is decided yet: make the very same call again."""
+    """The outcome is not decided yet: repeat the same call."""
 
 
 class Abortable(LogError):
@@ -34,10 +34,10 @@ class Abortable(LogError):
 
 
 class RecordsRefused(Abortable):
-    """A broker refuses records for good: to send them again would change nothing."""
+    """A broker refuses records for good: sending them again does not help."""
 
     def __init__(self, message: str, blame: Blame | None = None) -> None:
-        """Say so; without *blame*, deliveries were not watched."""
+        """Keep the *blame*; None: deliveries were not watched."""
         super().__init__(message)
         self.blame = blame
 
@@ -45,20 +45,20 @@ class RecordsRefused(Abortable):
 class ProducerFenced(LogError):
     """The broker has a newer owner of our transactional id, or timed our transaction out.
 
-    The producer is dead for good; nothing of the open transaction will ever be visible.
+    The producer cannot be used again. No record of the open transaction will ever be visible.
     """
 
 
 class OutcomeUnknown(LogError):
-    """The producer cannot go on, and what became of the transaction only the broker knows."""
+    """The producer cannot go on, and only the broker knows if the transaction was committed."""
 
 
 class Denied(LogError):
-    """The broker knows us and refuses: an ACL or a credential is missing."""
+    """The broker denies the request: an ACL or a credential is missing."""
 
 
 class InputLost(LogError):
-    """The input does not hold what was asked for: retention passed it, or it was recreated."""
+    """The input does not hold the requested offset: retention removed it, or it was recreated."""
 
 
 def without_frames(error: E) -> E:
@@ -74,7 +74,7 @@ def without_frames(error: E) -> E:
 
 
 def as_stop(error: LogError) -> Stop:
-    """Return *error* as the end of the process, for where nobody can go on from it."""
+    """Return the `Stop` that ends the process for *error*, where no caller can recover."""
     if isinstance(error, Retriable):
         return Temporary(f"{error}; the broker may be away: try again later")
     if isinstance(error, Denied):
@@ -88,28 +88,28 @@ def as_stop(error: LogError) -> Stop:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """What delivery reports say of records that a broker refused."""
+    """The records that a broker refused, according to delivery reports."""
 
     numbers: tuple[int, ...]
-    """Of the records blamed: how many were produced in the transaction before each."""
+    """Numbers of the blamed records, in the order of producing; the transaction's first is 0."""
     each: bool
-    """True: every one of them was refused. False: one of them at least, and the others are
-    blamed for having been sent with it."""
+    """True: every one of them was refused. False: at least one was refused, and the others were
+    in the same request."""
     reason: str
     for_time: bool = False
-    """True: for their timestamps."""
+    """True: the timestamps were refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What happened to the tasks of this process since the last poll of the membership."""
+    """Changes of this process's tasks after the previous poll of the membership."""
 
     gained: frozenset[int] = frozenset()
-    """Tasks assigned (also again): each starts over with step 1."""
+    """Tasks assigned, perhaps again: each starts over with step 1."""
     gone: frozenset[int] = frozenset()
-    """Tasks revoked or lost: whatever they hold is to be dropped."""
+    """Tasks revoked or lost: their state in this process must be dropped."""
     lost: bool = False
-    """True if the group threw us out, so that somebody else may already work."""
+    """True if the group expelled this process, so that another may already own the tasks."""
 
     def __bool__(self) -> bool:
         return bool(self.gained or self.gone or self.lost)
@@ -122,16 +122,16 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Our place in the group at this moment, as the transaction will present it."""
+    """Our current place in the group, as the transaction sends it."""
 
     generation: int
     member_id: str
     token: bytes
-    """What `Log.send_offsets` wants, unread by the engine."""
+    """Opaque to the engine: an argument of `Log.send_offsets`."""
 
 
 class Membership(Protocol):
-    """Who owns which task: the group's assignment of the changelog's partitions."""
+    """The owners of the tasks: the group's assignment of the changelog's partitions."""
 
     def poll(self, timeout: float) -> Moves:
         """Serve the group for at most *timeout* seconds; return what moved."""
@@ -163,7 +163,7 @@ class Watermarks:
 
     start: int
     end: int
-    """Read uncommitted: a bound that no open transaction can shorten."""
+    """Read uncommitted, so that an open transaction does not lower it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +173,14 @@ class Entry:
     offset: int
     value: bytes
     by: str = ""
-    """The process that wrote it, where the record tells."""
+    """The process that wrote it, if the record says so."""
 
 
 class ChangelogReader(Protocol):
     """Reads committed changelog records from one offset to another."""
 
     def read(self, count: int, timeout: float) -> Sequence[Entry]:
-        """Return up to *count* records; none may mean that an open transaction is in the way."""
+        """Return up to *count* records; none may mean that an open transaction holds them back."""
 
     @property
     def done(self) -> bool:
@@ -196,7 +196,7 @@ class ChangelogReader(Protocol):
 
 @noun()
 class Outgoing:
-    """One record to produce; the partition is always decided by us."""
+    """One record to produce; the engine always chooses its partition."""
 
     topic: str
     partition: int
@@ -206,7 +206,7 @@ class Outgoing:
     timestamp: int = -1
     """Milliseconds since the epoch; -1: the present."""
     source: Source | None = None
-    """Of the input record that it is made of; not a part of what leaves."""
+    """The input record that it was made from; it is not sent."""
 
 
 StartAt = datetime | str
@@ -219,10 +219,10 @@ class Log(Protocol):
     def open_producer(self, *, watched: bool = False) -> None:
         """Replace the producer, fence every predecessor and end its transaction (step 1).
 
-        It waits shortly. After `Retriable` the next call goes on with what this one began, and
-        until one returns there is no producer to be used.
+        It waits only shortly. After `Retriable` the next call continues this one. There is no
+        usable producer until a call returns.
 
-        *watched*: it looks at every single delivery, and `flush` says which were refused.
+        *watched*: the producer checks every delivery, and `flush` reports the refused records.
         """
 
     def layout(self) -> Layout:
@@ -240,16 +240,17 @@ class Log(Protocol):
     def trim_changelog(self, before: int) -> bool:
         """Let the changelog begin at the offset *before*, unless it begins later.
 
-        Return whether it is known to. It waits for nobody: until then, it is asked again.
+        Return True once the brokers have confirmed it. The call does not wait: repeat it until
+        then.
 
         Raises:
             Denied: the right to delete records is missing.
         """
 
     def changelog_start(self) -> int:
-        """Return where the changelog begins, as far as brokers told since the bounds; else -1.
+        """Return the changelog's first offset, if brokers reported it after the bounds; else -1.
 
-        They are asked now and then, and never waited for.
+        The brokers are asked from time to time, and the call never waits for them.
         """
 
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
@@ -259,23 +260,23 @@ class Log(Protocol):
         """Return a reader of the committed records with start <= offset < end (step 5)."""
 
     def assign(self, positions: Positions) -> None:
-        """Make `consume` begin at *positions*, dropping whatever it had fetched (step 6)."""
+        """Make `consume` begin at *positions*, and drop all fetched records (step 6)."""
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         """Return up to *count* records, each partition's in rising order (step 7)."""
 
     def refuse_changed_changelog(self) -> None:
-        """End the process if the changelog's settings are why it refuses records.
+        """End the process if the changelog refuses records because of its topic settings.
 
         Raises:
-            Stop: they are.
+            Stop: the settings are the cause.
         """
 
     def reached(self) -> Positions:
-        """Return the next offset of each partition that `consume` has still to give.
+        """Return the next offset of each partition that `consume` has not returned yet.
 
-        That is behind the last record it gave, or behind markers and aborted records that follow:
-        they hold offsets, and nobody gets them.
+        It is after the last returned record, and after the markers and aborted records that
+        follow. Those take offsets, but no consumer gets them.
         """
 
     def begin(self) -> None:
@@ -285,17 +286,17 @@ class Log(Protocol):
         """Add output records to the transaction."""
 
     def produce_changelog(self, values: Sequence[bytes]) -> None:
-        """Add changelog records to the transaction; the last one's offset is remembered."""
+        """Add changelog records to the transaction; `flush` returns the last one's offset."""
 
     def flush(self) -> int:
         """Wait until all is delivered; return the last changelog record's offset, or -1.
 
         Raises:
-            RecordsRefused: by a watched producer, with the blame.
+            RecordsRefused: a broker refused records; from a watched producer with the blame.
         """
 
     def send_offsets(self, positions: Positions, member: Member) -> None:
-        """Make the next offsets a part of the transaction (step 11)."""
+        """Add the next offsets to the transaction (step 11)."""
 
     def commit(self) -> None:
         """Commit the transaction (step 12). Returned means committed."""
@@ -304,15 +305,15 @@ class Log(Protocol):
         """Abort the transaction."""
 
     def ends(self) -> Positions:
-        """Return the end of each partition, as far as it is known from what was last fetched."""
+        """Return the end of each partition, if the last fetches have shown it."""
 
     def unread(self, positions: Positions) -> bool:
         """Return whether another consumer gets a record at or after one of *positions*."""
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
-        """Return which of *topics* are compacted now; none if nobody tells.
+        """Return which of *topics* are compacted now; an empty list if no broker answers.
 
-        Such a one keeps the latest record of each key, and refuses those without.
+        A compacted topic keeps the latest record of each key, and refuses records without a key.
         """
 
     def close(self) -> None:
@@ -320,21 +321,21 @@ class Log(Protocol):
 
 
 class NotReady(Exception):
-    """A worker has not done yet what it was asked for: ask again."""
+    """A worker has not finished its call yet: ask again."""
 
 
 class Worker(Protocol):
-    """Does what needs no port while the engine waits for Kafka: one thing after the other."""
+    """Runs calls that need no port while the engine waits for Kafka, one after the other."""
 
     def begin(self, call: Callable[[], T]) -> Callable[[], T]:
-        """Begin *call*; what is returned waits for it, and returns or raises what it did.
+        """Begin *call*; return a function that waits for it and gives its result or exception.
 
-        It may be asked more than once. It raises `NotReady` rather than wait long.
+        The function may be called more than once. It raises `NotReady` instead of waiting long.
         """
 
 
 class Clock(Protocol):
-    """Time, which only the edges of the engine may know."""
+    """The time; only the outer parts of the engine may read it."""
 
     def monotonic(self) -> float:
         """Return seconds that never jump."""
@@ -343,4 +344,4 @@ class Clock(Protocol):
         """Return milliseconds since the epoch."""
 
     def sleep(self, seconds: float) -> None:
-        """Do nothing for a while."""
+        """Sleep for *seconds*."""

@@ -1,21 +1,23 @@
-"""Records that a broker refuses for good: which they are, and what becomes of them.
+"""Finds the records that a broker refuses for good, and sends them to the dead-letter topic.
 
-A record with a timestamp that a topic does not take, or without the key that a compacted topic
-wants, fails its transaction, and would fail it again for ever. That is a verdict on the record:
-it goes to the dead letters, and the rest of its batch is judged without it, for a document that
-was not forwarded may withhold no other.
+A topic may refuse a record for its timestamp, or a compacted topic for a missing key. Such a
+record fails its transaction, and every retry of it. So the record goes to the dead-letter topic,
+and its batch is judged without it. A document that was not forwarded must not withhold another.
 
-Which records they are costs a few transactions. The first one only shows that there are some.
-The next ones are watched: each delivery is looked at, and a destination is waited for before the
-next one gets its records. The reports name the refused ones, or blame a whole batch for one in
-it; the suspects are then sent in ever smaller pieces, at last each alone. What was learned is
-kept until the records are committed, whatever producers come and go meanwhile; after a crash it
-is learned again.
+Finding these records takes a few transactions. The first one only shows that there are some. The
+next ones are watched: every delivery is checked, and each destination is flushed before the next
+one gets its records. A delivery report names the refused records, or blames a whole producer
+batch for one of them. The suspects are then sent in smaller and smaller pieces, down to one
+record. The findings survive a new producer, until the records are committed. After a crash they
+are found again.
 
-Two refusals are no verdict on a record. A topic that became compacted while we work refuses every
-record without a key: the brokers are asked, once, and from then on it is treated as if it had been
-so at the start; found one by one, thousands would cost as many transactions. And a record that
-bears our own clock's time, of the changelog or a letter of the present, tells of that clock.
+Two refusals are no fault of the record:
+
+- A topic became compacted during the run, and refuses every record without a key. The brokers
+  are asked once, and the topic then counts as compacted. Found one by one, thousands of records
+  would cost thousands of transactions.
+- The refused timestamp is from our own clock (changelog records, dead letters stamped now). Then
+  the clock is wrong, and the process stops.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from streamfilter.model import Positions, Record, Source, noun
 from streamfilter.stops import ExitCode, Stop, Temporary
 
 PIECES = 16
-"""Into so many the suspects are cut: each is a round trip, each cut a transaction."""
+"""The suspects are cut into so many pieces. Each piece costs a round trip, each cut a
+transaction."""
 WATCHED_BATCHES = 20
 """Deliveries are watched until so many batches in a row had no refused record: refusals come in
 swarms, and a look costs far less than an aborted transaction."""
@@ -44,47 +47,47 @@ class Item:
     out: Outgoing | bytes
     """An output's record, or a changelog's value."""
     place: Place | None
-    """None: it is of the whole batch."""
+    """None: it belongs to the whole batch."""
 
     @property
     def destination(self) -> tuple[str, int]:
-        """Return topic and partition; the changelog is empty, and last."""
+        """Return topic and partition; the changelog has an empty name, and is sent last."""
         return (self.out.topic, self.out.partition) if isinstance(self.out, Outgoing) else ("", 0)
 
     @property
     def bears_our_time(self) -> bool:
-        """Return whether our own clock gives its timestamp, and no input record."""
-        # librdkafka takes 0 for none.
+        """Return whether its timestamp is from our own clock, not from an input record."""
+        # librdkafka reads 0 as "no timestamp".
         return isinstance(self.out, bytes) or self.out.timestamp <= 0
 
 
 def place_of(source: Source | None) -> Place | None:
-    """Return where *source* stands in the input."""
+    """Return partition and offset of *source*."""
     return None if source is None else (source.partition, source.offset)
 
 
 class Refusals:
-    """What is known of one task's refused records."""
+    """The refused records of one task, and the suspects."""
 
     def __init__(self, compacted: set[str] | None = None) -> None:
-        """Know of none; *compacted* topics take nothing without a key, and are added to."""
+        """Begin without refused records; *compacted* topics need keys, and the set may grow."""
         self._compacted = set[str]() if compacted is None else compacted
         self._known: dict[Place, str] = {}
         self._suspects: frozenset[Place] = frozenset()
         self._calm = 0
         self.watching = False
-        """True while a producer is to be used whose deliveries are watched."""
+        """True while transactions need a producer whose deliveries are watched."""
 
     @property
     def known(self) -> Mapping[Place, str]:
-        """Return why, by the place of each refused record that is not yet committed."""
+        """Return the reason by place, for each refused record that is not yet committed."""
         return self._known
 
     def pieces(self, items: Sequence[Item]) -> Iterator[list[Item]]:
         """Yield *items* in pieces, each to be delivered before the next one is sent.
 
-        Each destination is a piece of its own, its records in their order; of suspects there are
-        at most a few in one, and nobody else.
+        A piece has one destination and keeps the order of its records. Suspects are in pieces of
+        their own, a few in each: of 32 suspects, 2 in a piece (`PIECES`).
         """
         outputs = sorted(items, key=lambda item: (not item.destination[0], item.destination))
         size = max(1, len(self._suspects) // PIECES)
@@ -97,9 +100,9 @@ class Refusals:
     def learn_compacted(
         self, items: Sequence[Item], ask: Callable[[Iterable[str]], list[str]]
     ) -> str:
-        """Take in which topics of records without a key became compacted; return what to say.
+        """Find topics that became compacted, among those of records without a key.
 
-        *ask* returns which of the topics that it is given are.
+        *ask* returns the compacted ones of the given topics. The result is a log message.
         """
         outs = (item.out for item in items)
         keyless = {out.topic for out in outs if isinstance(out, Outgoing) and out.key is None}
@@ -113,10 +116,10 @@ class Refusals:
         )
 
     def learn(self, items: Sequence[Item], blame: Blame | None) -> str:
-        """Take in whom a broker blames among *items*, as produced; return what to say of it.
+        """Note which of *items*, in the order of producing, a broker blames; return a log message.
 
         Raises:
-            Stop: nothing more can be done about one of them.
+            Stop: one of them can neither be sent nor become a dead letter.
         """
         self._calm, before = 0, self.watching
         self.watching = True
@@ -124,7 +127,7 @@ class Refusals:
             return "" if before else "deliveries are watched from here on, to find the records"
         blamed = [items[number] for number in blame.numbers]
         if blame.each:
-            letters = frozenset(self._known)  # a record that was refused left as one, if at all
+            letters = frozenset(self._known)  # a record refused before was now sent as a letter
             for item in blamed:
                 self._refuse(item, blame, letter=item.place in letters)
             self._suspects = frozenset()
@@ -154,9 +157,9 @@ class Refusals:
         self._known[place] = f"{topic}: {reason}"
 
     def begin_at(self, positions: Positions) -> None:
-        """Forget what is committed: the letter of a refused record too, whose commit had no answer.
+        """Drop records before *positions*: they are committed, even if a commit had no answer.
 
-        Nobody would take it from the list any more, and deliveries would be watched for ever.
+        Otherwise they would stay in the list, and deliveries would be watched for ever.
         """
 
         def waits(place: Place) -> bool:
@@ -166,7 +169,7 @@ class Refusals:
         self._suspects = frozenset(filter(waits, self._suspects))
 
     def committed(self, records: Sequence[Record]) -> bool:
-        """Forget what is done with; return True if deliveries need be watched no more."""
+        """Drop the committed *records*; return True if deliveries need no watching any more."""
         if not self.watching:
             return False
         places = {(record.source.partition, record.source.offset) for record in records}

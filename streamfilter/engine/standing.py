@@ -1,4 +1,4 @@
-"""How far a task has come, and how far a batch takes it: pure arithmetic on offsets and numbers."""
+"""The progress of a task before and after a batch: pure arithmetic on offsets and numbers."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ from streamfilter.model import BatchMark, Positions, Record, Span
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The counters of one task; they belong to one producer and die with it."""
+    """The counters of one task. A new producer begins with new ones.
+
+    Example: a batch has two new documents, at the offsets 5 and 6 of partition 0. Before it,
+    `positions` and `known` are {0: 5}, and `next_ordinal` is 10. After it they are {0: 7} and 12.
+    """
 
     positions: Positions
     """Next offset to take, for every input partition."""
     known: Positions
-    """Next offset never judged, for every input partition. Below it, a record is re-read."""
+    """First offset that was never judged, for every input partition. A record before it is
+    re-read."""
     next_batch: int = 0
     next_ordinal: int = 0
     highest_timestamp: int = -1
     """The stream time of the last batch."""
     writer: bytes = b""
-    """What our batches are named by."""
+    """The writer's name in our batches."""
 
     @classmethod
     def of(
         cls, progress: Progress, *, positions: Positions, known: Positions, writer: bytes
     ) -> Standing:
-        """Return the standing of an index with *progress*, about to go on at *positions*."""
+        """Return the standing of an index with *progress* that goes on at *positions*."""
         return cls(
             positions,
             known,
@@ -51,15 +56,15 @@ class Standing:
         reached: Positions | None = None,
         ages: Ages | None = None,
     ) -> tuple[Standing, BatchRecord | None]:
-        """Return the standing after *records*, and the batch that tells of it (None: re-read).
+        """Return the standing after *records*, and the batch record for it (None: re-read).
 
         Args:
             records: a batch that is all new or all re-read.
             judged: how many of them are documents.
-            extent: what they were judged with.
+            extent: the documents that they were compared with.
             reread: whether they were judged before; then only the positions move.
-            reached: where what comes after new records begins, if they are all that is held.
-            ages: of the documents, if they are told.
+            reached: the next offsets after new records, if no other record is held.
+            ages: the documents' ages, if the batch record stores them.
         """
         ends = {record.source.partition: record.source.offset + 1 for record in records}
         positions = self.positions | ends
@@ -73,8 +78,8 @@ class Standing:
     ) -> tuple[Standing, BatchRecord | None]:
         """Return the standing at *reached*, with no record on the way there.
 
-        What lies between are markers and aborted records. A batch tells of it as of any other, so
-        that the changelog says what the group's offsets say; None if all that was judged before.
+        Only markers and aborted records lie between. A batch record covers them, so that the
+        changelog agrees with the group's offsets; None if all of them were covered before.
         """
         after = self._past(reached)
         if after.known == self.known:
@@ -88,13 +93,13 @@ class Standing:
         return replace(self, positions=positions, known=known)
 
     def opened(self) -> tuple[Standing, BatchRecord]:
-        """Return the first batch of a changelog: nothing judged, all start offsets told."""
+        """Return a changelog's first batch: it judges no record and holds the start offsets."""
         return self._moved_to(self, 0, EVERYTHING)
 
     def _moved_to(
         self, at: Standing, judged: int, extent: Extent, ages: Ages | None = None
     ) -> tuple[Standing, BatchRecord]:
-        """Return the standing *at* those positions, and the batch that takes us there."""
+        """Return the standing *at* those positions, and the batch record that leads there."""
         spans = tuple(Span(p, self.known[p], at.known[p]) for p in sorted(at.known))
         after = replace(
             at,

@@ -1,20 +1,18 @@
-"""Does each of our transactions follow our last one in the changelog, with nobody's in between?
+"""Detects a foreign writer: each of our transactions must directly follow our previous one.
 
-A changelog tells one history, and its owner is who fenced all others with its transactional id.
-That fence ends at the group: another group that was given the same changelog has another id,
-numbers its batches by itself, and what both write can be restored by nobody. So the offsets are
-looked at, before the commit: our first record comes right behind the marker of our last commit.
+A changelog has one owner. The transactional id fences all other processes of the group, but not
+another group. A second group with the same changelog has another id and numbers its own batches;
+an index could not be restored from that mix. So the offsets are checked before the commit. Our
+first record must come directly after the commit marker of our previous transaction.
 
-Offsets that are not ours are no proof. An attempt of ours that was aborted took some, with its
-marker, and so may have a stranger's. So they are read as any reader would see them: what is
-committed between our last transaction and this one is somebody else's, for all of ours is known.
-As long as a transaction of somebody else is undecided there, ours is not committed: of two that
-overlap, only the one that began first can be.
+A gap in the offsets is no proof: an aborted transaction, ours or foreign, also takes offsets and
+a marker. So the gap is read as committed. Every record in it is foreign, because all of ours are
+known. Our transaction is not committed while a foreign one is open in the gap: if two
+transactions overlap, only the one that began first can be committed.
 
-To read takes time, and our transaction is open meanwhile. What does not fit into a share of it is
-read at a start, by a new producer's, where nothing of ours is open and nothing hurries. To try the
-same again would never end: each attempt leaves its own records behind, and the next one has more
-to read.
+Our transaction is open during this read, so the read has only a share of its time. A longer gap
+is read at the next start, with a new producer, when no transaction of ours is open. A plain
+retry would never end: each attempt leaves its own aborted records, and the next one reads more.
 """
 
 from __future__ import annotations
@@ -23,35 +21,35 @@ from streamfilter.engine.beginning import Names, refuse_other_writer
 from streamfilter.engine.ports import Abortable, Clock, Log
 
 MARKER = 1
-"""Offsets that a commit takes in each partition that it wrote to."""
+"""Offsets that a commit marker takes in each partition that the transaction wrote to."""
 LOOK_SHARE = 0.25
-"""Of a transaction's time, to look at what stands before it: a connection is made for it, and what
-our aborted attempts left is fetched."""
+"""Share of a transaction's time in which the gap before it is read. The read opens a connection
+and fetches the records of our aborted attempts."""
 READ_SECONDS = 0.05
 
 
 class NotRead(Abortable):
-    """What stands before our transaction could not be read while it was open: a start can."""
+    """The gap before our transaction could not be read in time: the next start reads it."""
 
 
 class Succession:
-    """What stands in one changelog partition before our next transaction."""
+    """Checks one changelog partition for foreign records before our next transaction."""
 
     def __init__(
         self, log: Log, clock: Clock, names: Names, *, end: int, transaction_seconds: float
     ) -> None:
-        """Begin with an index that holds all that is committed before the offset *end*."""
+        """Begin with an index that holds every record committed before the offset *end*."""
         self._log, self._clock, self._names = log, clock, names
         self._seconds = LOOK_SHARE * transaction_seconds
         self._known = end
-        """Everything committed before it is in the index, or ours."""
+        """Every committed record before this offset is in the index, or ours."""
 
     def check(self, last: int, *, count: int) -> None:
-        """Look at what stands before *count* records, not committed yet, that end at *last*.
+        """Check the gap before our *count* uncommitted records, the last of them at *last*.
 
         Raises:
-            Refusal: somebody else has written there.
-            NotRead: it takes too long, or somebody else has a transaction open there.
+            Refusal: another writer has committed records there.
+            NotRead: the read takes too long, or a foreign transaction is open there.
         """
         first = last - count + 1
         if count and first > self._known:
@@ -59,7 +57,7 @@ class Succession:
             self._known = first
 
     def committed(self, last: int) -> None:
-        """Say that a transaction whose last record stands at *last* is committed."""
+        """Note the commit of a transaction whose last record is at *last*."""
         self._known = max(self._known, last + 1 + MARKER)
 
     def _read(self, end: int) -> None:

@@ -1,4 +1,4 @@
-"""One Kafka transaction, steps 10 to 12: all of it or nothing, and which of the two it was."""
+"""One Kafka transaction, steps 10 to 12: it is committed whole or not at all, and says which."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions, Record
 
 MARKERS_SECONDS = 0.005
-"""After a commit the broker still writes its markers. A transaction that begins meanwhile is told
-so, and librdkafka then sleeps for 20 ms at least: measured on one node, 30 to 60 ms from end to
-end at once after the last one, and 14 to 20 ms after this pause."""
+"""Pause after a commit, while the broker writes the commit markers. A transaction that begins
+during that gets CONCURRENT_TRANSACTIONS, and librdkafka then sleeps for at least 20 ms."""
 
 
 WHOLE_SECONDS = 3_600.0
-"""A transaction commits the positions that it moved, and once in so long those that rest, too."""
+"""A transaction commits the positions that it moved. Once in this time it commits all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one transaction carries."""
+    """The content of one transaction."""
 
     leaving: Sequence[Outgoing] = ()
     update: Update | None = None
-    """None: it changes nothing but positions."""
+    """None: it changes only positions."""
     records: Sequence[Record] = ()
-    """Of the input: what all of it is made of."""
+    """The input records that it is made from."""
     share: Share | None = None
-    """Says how much of a full batch that is; None: it holds no records."""
+    """Returns how full the batch is, 0 to 1; None: the transaction holds no records."""
 
     @property
     def values(self) -> Sequence[bytes]:
@@ -79,13 +78,13 @@ class Transactions:
 
         Args:
             log: where transactions go.
-            clock: for patience, which is a transaction's lifetime.
-            observer: hears of every transaction's outcome.
-            succession: knows what may stand before a transaction of ours in the changelog.
-            refusals: learns which records brokers refuse.
-            pace: learns how much the way to the brokers takes.
-            transaction_seconds: the broker aborts what is older.
-            socket_seconds: an end that took longer may have an EndTxn under way still.
+            clock: times the retries, which last as long as a transaction may.
+            observer: counts every transaction by its outcome.
+            succession: checks the changelog before our records for a foreign writer.
+            refusals: collects the records that brokers refuse.
+            pace: adapts the batch size to the speed of the delivery.
+            transaction_seconds: the broker aborts a transaction that is older.
+            socket_seconds: after a slower commit or abort, an EndTxn may still be in flight.
         """
         self._log, self._clock, self._observer = log, clock, observer
         self._succession, self._refusals, self._pace = succession, refusals, pace
@@ -94,31 +93,31 @@ class Transactions:
         self._socket_seconds = socket_seconds
         self._committed_at = self._whole_at = clock.monotonic()
         self._positions: Positions = {}
-        """As committed last."""
+        """The positions of the last commit."""
         self.worn = False
         """True when the producer must be replaced before the next transaction.
 
-        librdkafka has no KIP-890: after a commit or an abort that failed first or took long, an
-        EndTxn may still be under way and would end a later transaction of the same producer. A
-        late commit tears it; a late abort loses its outputs, for the offsets, sent after it,
-        begin a transaction of their own, and that one is committed.
+        librdkafka has no KIP-890. After a commit or an abort that was slow, or failed at first, an
+        EndTxn may still be in flight. It would end a later transaction of the same producer. A
+        late commit would commit only a part of it. A late abort would lose its outputs:
+        the offsets, sent after it, begin a new transaction, and only that one is committed.
 
-        What was not delivered when a transaction was aborted may be under way too, and librdkafka
-        gives its sequence numbers to the next transaction's records. If the old ones arrive before
-        the abort, the broker takes the new ones for repetitions, says that it has them, and they
-        are among the aborted: committed and lost (seen: 25 records, a broker unreachable for 15 s
-        while the coordinator was not). A new producer has another epoch.
+        Records that were undelivered at an abort may be in flight, too. librdkafka gives their
+        sequence numbers to the records of the next transaction. If the old records arrive before
+        the abort, the broker takes the new ones for repetitions and acknowledges them. It has
+        aborted the old ones, so the new ones count as committed and are lost. This happens if a
+        broker is unreachable while the coordinator is not. A new producer has another epoch.
 
-        And with a new producer comes a start, which reads what `Succession` had no time for.
+        A new producer also brings a start, which reads the gap that `Succession` could not.
         """
         self._delivered = True
-        """False while records of the open transaction may be under way."""
+        """False while records of the open transaction may be in flight."""
         self._learned = False
-        """True when the last one failed, and showed which records failed it."""
+        """True if the last transaction failed, and showed which records made it fail."""
 
     @property
     def idle_seconds(self) -> float:
-        """Return how long ago the last commit was."""
+        """Return the seconds since the last commit."""
         return self._clock.monotonic() - self._committed_at
 
     def run(self, load: Load, positions: Positions, member: Member) -> int | None:
@@ -155,7 +154,7 @@ class Transactions:
         if committed:
             self._pace.committed(load.share, seconds)
             return
-        if not self._learned:  # else the next one is another one, and may come at once
+        if not self._learned:  # else the next transaction differs, and needs no rest
             self._pace.failed(load.share, seconds)
         if self._pace.outlived and len(load.records) == 1:
             (record,) = load.records
@@ -166,7 +165,7 @@ class Transactions:
             )
 
     def _abort(self, error: Abortable, load: Load) -> None:
-        """End the transaction, after learning from what failed it."""
+        """Abort the transaction, after noting which records made it fail."""
         learned = ""
         self.worn |= not self._delivered or isinstance(error, NotRead)
         if isinstance(error, RecordsRefused):
@@ -175,7 +174,7 @@ class Transactions:
             keys = self._refusals.learn_compacted(load.items, self._log.compacted)
             learned = keys or self._refusals.learn(self._sent or load.items, error.blame)
             self._learned = bool(keys) or error.blame is not None
-            self.worn = True  # what comes next needs a watched producer, or the records anew
+            self.worn = True  # the next try needs a watched producer, or other records
         message = f"{error}; {learned}" if learned else str(error)
         self._observer.loudly(f"transaction aborted, to be tried again: {message}")
         self._end(self._log.abort)
@@ -196,8 +195,8 @@ class Transactions:
         else:
             self._produce(load)
         kill_point("transaction.produced")
-        # Before the offsets: what is produced waits out the last commit's markers by itself,
-        # while the offsets' call would sleep for its whole back-off.
+        # Flush before the offsets: produce requests wait for the last commit's markers without
+        # a pause, but the offsets' call would sleep for its whole back-off.
         offset = self._patience.call(log.flush)
         self._delivered = True
         self._succession.check(offset, count=len(load.values))
@@ -207,11 +206,11 @@ class Transactions:
         return offset
 
     def _to_commit(self, positions: Positions) -> Positions:
-        """Return those of *positions* that moved; all of them now and then.
+        """Return the *positions* that moved, and all of them once in `WHOLE_SECONDS`.
 
-        A thousand of them take a coordinator two seconds. A new producer's first transaction has
-        all, for others may have moved them; and brokers let the offset of a partition expire that
-        was not committed for long, for no member of the group subscribes to the input.
+        A coordinator needs about two seconds to commit a thousand positions. The first transaction
+        of a new producer has all, because others may have moved them. Later ones need all from
+        time to time: no member subscribes to the input, so brokers expire old offsets.
         """
         moved = {p: offset for p, offset in positions.items() if self._positions.get(p) != offset}
         if not moved or self._clock.monotonic() >= self._whole_at:
@@ -233,7 +232,7 @@ class Transactions:
         self._log.produce_changelog(load.values)
 
     def _produce_watched(self, load: Load) -> None:
-        """Produce piece by piece, so that a refusal falls upon one of them."""
+        """Produce piece by piece, so that a refusal points to one piece."""
         for piece in self._refusals.pieces(load.items):
             self._sent += piece
             self._log.produce([item.out for item in piece if isinstance(item.out, Outgoing)])
@@ -247,7 +246,7 @@ class Transactions:
         kill_point("transaction.committed")
 
     def _end(self, call: Callable[[], None]) -> None:
-        """Commit or abort, again and again while the answer is open."""
+        """Commit or abort, and repeat the call while the outcome is open."""
         begun = self._clock.monotonic()
         tries = 0
 

@@ -1,4 +1,4 @@
-"""The loop of one task: the protocol that survives a crash at any line.
+"""The loop of one task: a protocol that survives a crash at any line.
 
     7   take a batch, in the order of judgement
     8   ask for our place in the group, and refuse to go on without one
@@ -8,20 +8,20 @@
     12  commit
     13  only then write the index: entries, marks, positions and the changelog's offset at once
 
-Kafka keeps all of 10-12 or nothing, and what it keeps includes everything that 13 will write.
-So whatever happens between two lines, the index holds a prefix of the committed changelog, and
-restore (`restore.py`) makes up the rest. Nothing may be judged while a write of 13 is owed.
+Kafka keeps all of 10-12 or nothing. The records it keeps contain everything that 13 writes.
+So after a crash at any line the index holds a prefix of the committed changelog, and the restore
+(`restore.py`) applies the rest. No batch may be judged while a write of 13 is pending.
 
-What is forgotten is decided in 9, from the index and the batch's timestamps, and told in 10: by the
-batch, and by a header if a window begins with it. 13 does what was told, as everybody else does.
+Step 9 decides which documents are forgotten, from the index and the batch's timestamps. Step 10
+writes that decision: into the batch, and into a header if a window begins. 13 only applies it.
 
-A batch is all new or all re-read. A record below the known positions was judged before (an
-operator rewound the group): it is judged again as of its own batch, forwarded again, and its
-offsets are committed, but it adds nothing to the changelog or the index.
+A batch is all new or all re-read. A record below the known positions was judged before: an
+operator rewound the group. It gets the verdict of its own batch and is forwarded again, and its
+offsets are committed. It adds nothing to the changelog or the index.
 
-An abortable error drops the transaction and returns RETRY: the caller polls the membership
-first, and only if nothing moved is the same batch tried again. A retriable error repeats the
-very call. Anything else rises: a new producer means to start over with step 1.
+An abortable error drops the transaction and returns RETRY. The caller polls the membership
+first, and tries the same batch again only if no task moved. A retriable error repeats the
+same call. Any other error is raised: it needs a new producer, which starts over with step 1.
 """
 
 from __future__ import annotations
@@ -62,26 +62,26 @@ from streamfilter.similarity.sketch import Sketcher
 IDLE_COMMIT_SECONDS = 3_600.0
 """No member subscribes to the input, so the broker would let its offsets expire."""
 PASS_SECONDS = 5.0
-"""After so long without a commit the positions move past markers and aborted records. A batch takes
-those along that are before it; these are for an input that rests, so that retention, when it has
-removed all we judged, has not passed us."""
+"""After so long without a commit the positions move past markers and aborted records. A batch moves
+past those before it; this is for an idle input. Otherwise retention, once it has removed all the
+judged records, would seem to have removed unread ones."""
 
 
 class StepResult(Enum):
     """How a step of the loop ended."""
 
     STARTED = "started"
-    """A piece of a task's start is done; nothing was moved."""
+    """A piece of a task's start is done; no record was moved."""
     MOVED = "moved"
     IDLE = "idle"
     RETRY = "retry"
-    """Nothing was committed: poll the membership, then step again."""
+    """No transaction was committed: poll the membership, then step again."""
     DISK_FULL = "disk full"
     """Committed, but not written: only the write may be tried again."""
     SCHEMAS_AWAY = "schemas away"
-    """Nobody says how to read a record: the batch waits, nothing was begun."""
+    """The schema of a record is unavailable: the batch waits, no transaction was begun."""
     TRIPPED = "tripped"
-    """The breaker holds: no records are taken."""
+    """The dead-letter breaker has tripped: no records are taken."""
     REPLACE = "replace"
     """Moved, but the producer must be replaced before the next transaction."""
 
@@ -94,17 +94,17 @@ class BatchLimits:
     size: int
     """Bytes."""
     latency: float
-    """Seconds that a batch is waited for."""
+    """Longest wait for a batch to fill, in seconds."""
     transaction_seconds: float
     socket_seconds: float
-    """A commit that took longer may have an EndTxn under way still."""
+    """After a commit that took longer, an EndTxn request may still be in flight."""
     stuck_seconds: float = 300.0
-    """Nothing moved for so long although another consumer gets records: stuck."""
+    """A task is stuck if it moves no record for so long while another consumer gets records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a transactor is put together from."""
+    """The components of a transactor."""
 
     log: Log
     member: Callable[[], Member]
@@ -130,7 +130,7 @@ class _Owed:
     changes: Changes
     moved: Moved | None
     prepares: bool = False
-    """Whether the next window is to be made ready then."""
+    """Whether the next window is prepared after the write."""
 
 
 class Transactor:
@@ -147,7 +147,7 @@ class Transactor:
     ) -> None:
         self._parts, self._index, self._sketcher = parts, index, sketcher
         self._header = header
-        """The changelog's, which begins every window too."""
+        """The changelog's header; it is repeated at the start of every window."""
         self._clock = parts.clock
         self._refusals = parts.incoming.refusals
         self.standing = standing
@@ -179,17 +179,17 @@ class Transactor:
         )
         self._held: Sequence[Record] = []
         self._stretch: int | None = None
-        """Records that the next try takes at most, after a batch was cut; None: all."""
+        """Most records that the next try takes, after a batch was cut; None: all."""
         self._reached: Positions = {}
-        """Where begins what is neither committed nor held; unknown after a commit."""
+        """First offsets that are neither committed nor held; unknown after a commit."""
         self._polled = 0.0
-        """Seconds that the next batch was waited for."""
+        """Seconds spent waiting for the next batch."""
         self._owed: _Owed | None = None
         self.waits_for = ""
-        """Why the last step that found the schemas away, or the disk full, did."""
+        """The error of the last step that found the schemas unavailable or the disk full."""
 
     def step(self, timeout: float) -> StepResult:
-        """Move one batch, or what of the last one is still to be done."""
+        """Move one batch, or finish the previous one."""
         if self._owed is not None:
             return self._apply()
         if self._transactions.worn:
@@ -262,7 +262,7 @@ class Transactor:
         self._parts.breaker.add(len(records), *decided.prepared.rejected)
         if self._refusals.committed(records):
             self._parts.observer.note("deliveries are watched no more")
-            self._transactions.worn = True  # a producer that is not watched sends faster
+            self._transactions.worn = True  # an unwatched producer is faster
         stages = {**decided.prepared.seconds, **watch.seconds}
         moved = Moved(decided, leaving, load.values, stages, first_ordinal)
         if update is None:
@@ -278,7 +278,7 @@ class Transactor:
         return member if member.generation >= 0 and member.member_id else None
 
     def _check_order(self, records: Sequence[Record]) -> None:
-        """Refuse records from before where we asked to begin: a seek that got lost."""
+        """Refuse records from before the requested position: the consumer lost a seek."""
         for record in records:
             position = self.standing.positions[record.source.partition]
             if record.source.offset < position:
@@ -288,14 +288,14 @@ class Transactor:
                 )
 
     def _decide(self, records: Sequence[Record], watch: Stopwatch, *, reread: bool) -> Decided:
-        """Do step 9; of the first records alone if others cannot be read yet or are too much."""
+        """Do step 9; only for the first records if the others are unreadable yet or too many."""
         standing, index, now = self.standing, self._index, self._clock.wall_milliseconds()
         retention, extent, held = self._parts.retention, EVERYTHING, records
         records = records[: self._stretch]
         while True:
             prepared = self._batches.prepared(records)
             records = prepared.records
-            watch.skip("prepare")  # that is timed by itself
+            watch.skip("prepare")  # `Incoming.prepare` times itself
             if not reread:
                 extent = retention.extent_of(index, records, prepared.rows, now)
             cut = None
@@ -321,7 +321,7 @@ class Transactor:
             records = records[:end]
 
     def _apply(self) -> StepResult:
-        """Do step 13; a full disk leaves it owed, and nothing may be judged until it is done."""
+        """Do step 13; after a full disk it stays pending, and no batch is judged before it."""
         owed = self._owed
         assert owed is not None
         watch = Stopwatch(self._clock, self._parts.observer.spent)
@@ -348,8 +348,8 @@ class Transactor:
             self._parts.trimming.look(self._index.windows)
 
     def _prepare(self) -> None:
-        """Make the next window ready, so that the batch it begins with need not wait for it."""
-        with suppress(DiskFull):  # the write that needs it will say so
+        """Prepare the next window, so that its first batch does not wait for it."""
+        with suppress(DiskFull):  # the write that needs the window will raise it again
             self._index.prepare()
         kill_point("window.prepared")
 
@@ -357,14 +357,14 @@ class Transactor:
         return StepResult.REPLACE if self._transactions.worn else StepResult.MOVED
 
     def open_changelog(self) -> StepResult:
-        """Write a fresh changelog's first transaction: whose it is, and where it begins."""
+        """Write the first transaction of a new changelog: its owner and its start offsets."""
         if self._transactions.worn:
             return StepResult.REPLACE
         after, batch = self.standing.opened()
         return self._commit(after, batch, self._header)
 
     def _commit_idle(self) -> StepResult:
-        """Keep the committed offsets alive, and abreast of the log, while nothing comes."""
+        """Renew the committed offsets, and move them past markers, while no record arrives."""
         self._trim()
         self._auditing.look()
         self._parts.observer.spent("audit")
@@ -394,7 +394,7 @@ class Transactor:
 
     @property
     def waits_from(self) -> Positions:
-        """Return where records may wait that are not committed: taken ones, and those to come."""
+        """Return the first offsets that may hold uncommitted records, taken or still to come."""
         if self._held:
             return self.standing.positions
         return self.standing.passed(self._reached)[0].positions

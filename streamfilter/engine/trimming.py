@@ -1,10 +1,9 @@
-"""The changelog is cut off where the oldest window begins that is alive.
+"""Trims the changelog to the start of the oldest live window.
 
-Only the owner does so, and only once its index has dropped what came before. That is after the
-commit of the batch that forgot it: an index that lies further behind is wiped and restored from
-what is left, and what is left restores every window that is alive. A cut that fails is tried again
-later, and one that is not answered is looked at again with the next batch: neither holds up
-anything, for a changelog that is too long only costs room.
+Only the owner trims, and only after its index has dropped the earlier windows. That is after the
+commit of the batch that forgot them. An index that is further behind is wiped. It is restored from
+the rest, which holds every live window. A failed trim is tried again later. An unanswered one is
+checked again with the next batch. Neither delays a batch: a long changelog only costs disk space.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from streamfilter.model import Window
 
 AGAIN_SECONDS = 10.0
 DENIED_SECONDS = 600.0
-"""Rights change seldom, and each try is a line in the brokers' logs."""
+"""Pause after a denied trim: rights change seldom, and brokers log a line for each try."""
 
 
 def said_of_lost_beginning(changelog: str, start: int) -> str:
-    """Return what to say of a changelog whose records before *start* were deleted."""
+    """Return the warning about a changelog whose records before *start* were deleted."""
     return (
         f"{changelog} begins at {start}: somebody deleted records that a restore needs. The index "
         "of this process is whole, and the only copy of what is remembered: keep its directory, "
@@ -31,15 +30,15 @@ def said_of_lost_beginning(changelog: str, start: int) -> str:
 
 
 class Trimming:
-    """Cuts off one task's changelog."""
+    """Trims one task's changelog."""
 
     def __init__(self, log: Log, clock: Clock, observer: Observer, changelog: str) -> None:
-        """Begin with nothing cut off: without `begins` the first look asks for it once more.
+        """Begin at offset 0; without a call of `begins` the first `look` trims once more.
 
         Args:
-            log: whose `trim_changelog` cuts.
+            log: its `trim_changelog` deletes the records.
             clock: for pauses after a failure.
-            observer: hears of it.
+            observer: shows the result.
             changelog: topic and partition, for messages.
         """
         self._log, self._clock, self._observer = log, clock, observer
@@ -49,24 +48,24 @@ class Trimming:
         self._lost = False
 
     def begins(self, start: int) -> None:
-        """Hear from the brokers where the changelog begins."""
+        """Note the first offset of the changelog, as the brokers report it."""
         self._start = start
 
     def lost(self, message: str) -> None:
-        """Say that somebody deleted what a restore would need."""
+        """Warn once that records were deleted that a restore needs."""
         if not self._lost:
             self._lost = True
             self._observer.loudly(message)
             self._observer.changelog_fault("beginning", self._changelog, there=True)
 
     def close(self) -> None:
-        """Leave it to another owner."""
+        """Remove the changelog from the metrics: another process may own it now."""
         self._lost = False
         self._observer.changelog_fault("beginning", self._changelog, there=False)
         self._observer.trimmed(self._changelog, None)
 
     def look(self, windows: Sequence[Window]) -> None:
-        """Cut off what came before *windows*, those that are alive, the oldest first."""
+        """Delete the records before the live *windows*, which are ordered from the oldest."""
         begin = windows[0].offset
         self._show(begin)
         start = self._log.changelog_start()

@@ -1,4 +1,4 @@
-"""The life of a task: taken, started, restored, advanced, standing by, dropped.
+"""The life cycle of a task: assigned, started, restored, advanced, standing by, dropped.
 
-Which tasks are ours the group says; what moves their batches is the engine.
+The consumer group assigns the tasks; the engine moves their batches.
 """

@@ -1,8 +1,8 @@
-"""Which input partitions another producer's open transaction holds back.
+"""Finds input partitions that another producer's open transaction holds back.
 
-A reader of committed records gets nothing behind the first open transaction, and positions stand
-still while records wait. It is no fault, and passes: brokers abort a transaction after the
-``transaction.timeout.ms`` of its producer. Which producer it is, librdkafka cannot ask
+A read-committed consumer gets no record after the first open transaction. The positions then stand
+still while records wait. This is no fault, and it ends by itself: brokers abort a transaction
+after the ``transaction.timeout.ms`` of its producer. librdkafka cannot find out the producer
 (DescribeProducers); Kafka's own tool can.
 """
 
@@ -14,21 +14,21 @@ from streamfilter.engine.ports import Clock, Log, LogError
 from streamfilter.model import Positions
 
 HELD_SECONDS = 10.0
-"""A position stands still for so long before anybody is asked, and between two questions."""
+"""Time that a position must stand still before brokers are asked, and between two requests."""
 
 
 class HeldBack:
-    """Looks at one task's positions."""
+    """Watches the positions of one task."""
 
     def __init__(self, log: Log, clock: Clock, topic: str) -> None:
         self._log, self._clock, self._topic = log, clock, topic
         self._stood: dict[int, tuple[int, float]] = {}
-        """By partition: a position, and since when it stands there with more behind it."""
+        """By partition: a position with records after it, and the time it was first seen there."""
         self._ask_at = 0.0
         self._found: Positions = {}
 
     def look(self, positions: Positions, ends: Positions) -> None:
-        """Find out what holds *positions* back that are before the *ends*."""
+        """Find *positions* before the *ends* that an open transaction holds back."""
         now = self._clock.monotonic()
         waiting = {p: offset for p, offset in positions.items() if ends.get(p, 0) > offset}
         before = self._stood
@@ -40,12 +40,12 @@ class HeldBack:
         self._found = {p: o for p, o in self._found.items() if waiting.get(p) == o}
         if still and now >= self._ask_at:
             self._ask_at = now + HELD_SECONDS
-            with suppress(LogError):  # who does not answer says nothing
+            with suppress(LogError):  # a broker that does not answer proves nothing
                 stable = self._log.start_positions(still, "latest")
                 self._found = {p: waiting[p] for p in still if stable[p] == waiting[p]}
 
     def __str__(self) -> str:
-        """Return what holds them back, in words; empty: nothing that is known."""
+        """Return a message about the partition held back; empty if there is none known."""
         if not self._found:
             return ""
         partition, offset = min(self._found.items())

@@ -1,4 +1,4 @@
-"""What a task works on, and the form of whatever takes long: a script, advanced in pieces."""
+"""The settings of a task, and scripts: generators that run long work in pieces."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from streamfilter.similarity.sketch import Spread
 P = ParamSpec("P")
 T = TypeVar("T")
 Doing = tuple[State, str]
-"""What the process is doing; what it waits for, or the empty string."""
+"""The state of the process, and the reason for a wait (empty if there is none)."""
 Script = Generator[Doing, None, T]
-"""Between two pieces the membership is polled, so that no long work costs us our place."""
+"""The membership is polled between two pieces, so that long work does not cost the membership."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a task works on."""
+    """The settings of a task."""
 
     number: int
     names: Names
     whole: bool
-    """Whether it takes all input partitions (``index.scope: topic``), or that of its number."""
+    """True: it takes all input partitions (``index.scope: topic``). False: that of its number."""
     scheme: Scheme
     bucket_cap: int
     start: StartAt
     accept_positions: bool
     new_identity: Callable[[], Identity]
-    """Draws an id, a seed and the time, for an index that begins."""
+    """Makes the identity of a new index: a random id, a seed and the time."""
     spread: Spread | None = None
-    """Makes sketches in other processes; None: this one does."""
+    """Computes sketches in other processes; None: this process computes them."""
 
     def partitions(self, layout: Layout) -> tuple[int, ...]:
         """Return the task's input partitions in a *layout*."""
@@ -45,12 +45,12 @@ class Plan:
 
     @property
     def label(self) -> str:
-        """Return the task's name, as its transactional id has it."""
+        """Return the task's name, as in its transactional id."""
         return f"{self.names.group}.{self.number}"
 
 
 def patiently(state: State, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Script[T]:
-    """Return what *call* returns, repeated while it is retriable; *state* is shown meanwhile."""
+    """Return the result of *call*, repeated while it is retriable; show *state* meanwhile."""
     while True:
         try:
             return call(*args, **kwargs)
@@ -59,11 +59,11 @@ def patiently(state: State, call: Callable[P, T], *args: P.args, **kwargs: P.kwa
 
 
 def with_room(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Script[T]:
-    """Return what *call* returns, repeated while the disk is full."""
+    """Return the result of *call*, repeated while the disk is full."""
     while True:
         try:
             return call(*args, **kwargs)
         except DiskFull as error:
             full = str(error)
-        # Not in the handler: an error that is alive keeps what it met open, and RocksDB's lock.
+        # Yield after the handler: a live exception would keep RocksDB open, and hold its lock.
         yield State.PAUSED_DISK, full

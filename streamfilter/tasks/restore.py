@@ -1,17 +1,22 @@
-"""Step 5: the index catches up with the committed changelog, and nothing else.
+"""Step 5: the index catches up with the committed changelog.
 
-The reader begins AT the record that the index applied last, to see that it is still that
-record. Then whole transactions are applied, many in one write; each write leaves the index as
-it was after some batch. Band keys are computed again from signatures: the changelog does not
-carry them. Whom a batch forgets leaves before what it adds, so a write ends where one begins that
-forgets. A record that is known already adds nothing, so a replay may be interrupted anywhere.
-A header begins a window, and with it a write of its own: a replay decides neither what is forgotten
-nor when a window begins, it is told.
+The reader begins AT the last record that the index applied, to check that it is still the same.
+Then whole transactions are applied, many in one write. After each write the index is as it was
+after some batch. Band keys are not in the changelog; they are computed again from signatures.
 
-A batch is ours if it bears our name. Its number alone may be a stranger's: a transaction of another
-group that is open when a start asks for the end is read as soon as it is committed. Batches of a
-version that named nobody are believed until the first that bears a name.
-`run` ends at the reader's end; `follow` goes on with what is committed later (`standby.py`).
+A write ends before a batch that forgets documents, because a batch removes before it adds. A write
+also ends before a header, because a header begins a window. A replay decides neither what is
+forgotten nor when a window begins: it reads both. A known record adds nothing, so a replay may be
+interrupted anywhere.
+
+Example: the transactions hold [document 1, batch 0], [document 2, batch 1] and [document 3,
+forget 1, batch 2]. The first write adds 1 and 2. The second write removes 1 and adds 3.
+
+A batch is ours if it has our writer's name. Its number alone proves nothing. Another group's
+transaction may be open when a start asks for the end, and is read once it is committed. Batches
+of an old version have no writer. They are accepted until the first batch with a writer.
+
+`run` ends at the reader's end; `follow` also applies later commits (`standby.py`).
 """
 
 from __future__ import annotations
@@ -38,13 +43,13 @@ from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketcher
 
 _ALONE = (bytes([changelog.HEADER]), bytes([changelog.FORGET]))
-"""Types of records before which a write ends."""
+"""A write ends before a record of these types."""
 READ_RECORDS = 5_000
 READ_SECONDS = 0.05
-"""How long a read may wait: the membership is polled between two."""
+"""Longest wait of a read: the membership is polled between two reads."""
 WRITE_ROWS = 5_000
-"""Documents or batches of one write, rounded up to a whole transaction: of a quiet night of
-repeated lines there are millions of batches, and hardly a document."""
+"""Documents or batches in one write, rounded up to a whole transaction. Batches count too: input
+that is mostly duplicates makes millions of batches with few documents."""
 
 
 class Replay:
@@ -63,35 +68,35 @@ class Replay:
         """Prepare to catch up.
 
         Args:
-            index: what is to catch up.
-            sketcher: computes band keys, by the index's own scheme and seed.
-            reader: the committed changelog from where the index stands.
+            index: the index that catches up.
+            sketcher: computes band keys, with the index's own scheme and seed.
+            reader: the committed changelog from the index's offset on.
             names: for messages.
-            writer: what our batches are named by.
-            from_known: whether the reader begins at the record that the index applied last.
+            writer: the writer's name in our batches.
+            from_known: whether the reader begins at the last record that the index applied.
         """
-        # A tail that ended before a full disk leaves a write owed. It is read again here, and in
-        # other pieces: to insist on that very write would be to wait for ever, whatever the room.
+        # A tail that a full disk ended leaves a write pending. Its records are read again here,
+        # in other pieces. Waiting for that exact write would never end, even with free space.
         index.drop_owed()
         self._index, self._sketcher, self._reader = index, sketcher, reader
         self._names = names
         self._writers = {b"", writer}
-        """Whom a batch may name; nobody, until one has named us."""
+        """Accepted writers; an empty name is accepted until a batch has our writer's name."""
         self._unchecked = from_known
         self._unfinished: list[bytes] = []
         """Documents whose batch record has not come yet."""
         self._forgotten: list[I64] = []
-        """By the first batch of the write."""
+        """Ordinals that the first batch of the write forgets."""
         self._documents: list[bytes] = []
         self._marks: list[BatchMark] = []
         self._opens: Window | None = None
         self._last: tuple[Entry, changelog.BatchRecord] | None = None
         progress = index.progress
         self._next = progress.next_batch if progress.changelog_offset >= 0 else None
-        """Number of the batch that must come next; None: any, the changelog may be trimmed."""
+        """Number of the next batch; None: any number, because the changelog may be trimmed."""
         self._horizon = progress.horizon
         self.by = ""
-        """The process that wrote what was read last, where it is told."""
+        """The process that wrote the last record read, if a record says so."""
 
     @property
     def position(self) -> int:
@@ -103,10 +108,10 @@ class Replay:
         self._reader.close()
 
     def run(self) -> Iterator[str]:
-        """Catch up; yields between two reads, and says why when it has to wait.
+        """Catch up; yield between two reads: the reason for a wait, or an empty string.
 
         Raises:
-            Refusal: the changelog holds another record than the index has applied, or garbage.
+            Refusal: the changelog differs from the index's last record, or cannot be read.
         """
         while not self._reader.done:
             for entry in self._reader.read(READ_RECORDS, READ_SECONDS):
@@ -123,7 +128,7 @@ class Replay:
             raise refuse_broken(self._names, self._reader.position, why)
 
     def follow(self) -> Iterator[str]:
-        """Apply what is committed, without end; yields after every read, as `run` does.
+        """Apply commits without end; yield after every read, as `run` does.
 
         Raises:
             Refusal: as in `run`.
@@ -136,9 +141,10 @@ class Replay:
             yield ""
 
     def _before(self, entry: Entry) -> Iterator[str]:
-        """Write what was taken if *entry* begins a window, or names whom its batch forgets.
+        """Write the pending batches if *entry* begins a window or forgets documents.
 
-        Nothing of before belongs into that window, and the forgotten leave full buckets of before.
+        Earlier batches belong to the window before. Their documents must be in the buckets before
+        the forgotten ones leave them.
         """
         if entry.value[1:2] in _ALONE:
             yield from self._write()
@@ -162,7 +168,7 @@ class Replay:
             raise refuse_broken(self._names, entry.offset, str(error)) from error
 
     def _check(self, entry: Entry) -> None:
-        """Compare the first record with the one that the index remembers."""
+        """Compare the first record with the last one that the index applied."""
         known = self._index.progress
         same = changelog.record_hash(entry.value) == known.record_hash
         if entry.offset != known.changelog_offset or not same:
@@ -177,7 +183,7 @@ class Replay:
             self._writers = {batch.writer}
 
     def _begin_window(self, entry: Entry, window: Window | None) -> None:
-        """Let the next write begin *window*, if the index does not know it: all else is written."""
+        """Let the next write begin *window*, if it is new; earlier batches are written already."""
         progress, newest = self._index.progress, self._index.windows[-1]
         if window is None or window.number <= newest.number:
             return
@@ -189,7 +195,7 @@ class Replay:
         self._opens = replace(window, offset=entry.offset)
 
     def _end_batch(self, entry: Entry, batch: changelog.BatchRecord) -> None:
-        """Make a batch's documents ready to be written; batches come without gaps."""
+        """Add a batch to the next write; batch numbers have no gaps."""
         self._refuse_stranger(entry, batch)
         number = batch.mark.number
         if self._next is not None and number != self._next:
@@ -208,7 +214,7 @@ class Replay:
         self._last = (entry, batch)
 
     def _write(self) -> Iterator[str]:
-        """Apply what was taken up to the last batch's end; a full disk is waited for."""
+        """Write all complete batches; wait while the disk is full."""
         if self._last is None:
             return
         kill_point("restore.read")

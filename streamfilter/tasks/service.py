@@ -1,9 +1,9 @@
-"""A process's tasks: taken and dropped as the group says, each advanced in turn.
+"""The tasks of a process: the group assigns and revokes them, and each is advanced in turn.
 
-One thread. Every turn polls the membership once, with no transaction open, and then lets each
-task do one piece; a turn that is long polls between two tasks as well. Whatever moved is dropped
-whole and begun whole. Ownership is what the coordinator says at the commit, not what a callback
-said last: a fence or a lost place shows there, and is asked about here.
+There is one thread. Every turn polls the membership once, with no transaction open. Then each task
+does one piece; a long turn also polls between two tasks. A task that moved is dropped whole and
+started whole. The coordinator decides at the commit which process owns a task, not the last
+callback. A fence or a lost membership shows there, and this module finds out the cause.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from streamfilter.tasks.standby import Standbys
 from streamfilter.tasks.task import Task
 
 STANDBY_SECONDS = 0.25
-"""How long a poll of the membership waits while there is nothing else to do."""
+"""Wait of a membership poll while there is no other work."""
 IDLE_SECONDS = 0.02
-"""The tasks of an idle process wait so long for records in all, however short the latency is:
-whoever waited for nothing would turn without end. A record that comes ends its task's wait."""
+"""All tasks of an idle process together wait at least so long for records, however short the
+latency is. Without a wait the loop would spin. A record that arrives ends its task's wait."""
 RETRY_SECONDS = 0.1
-"""The same after an aborted transaction: a revoke is often on its way."""
+"""Wait of a membership poll after an aborted transaction: a revoke often follows."""
 PAUSED_SECONDS = 0.5
 TURN_SECONDS = 1.0
-"""After so long without a poll of the membership there is one before the next task's piece: many
-tasks that are slow one after another would cost us the place in the group of all."""
+"""Longest time between two polls of the membership within a turn. Many slow tasks in a row would
+otherwise cost the process its membership."""
 FENCE_POLLS = 20
-"""Polls of `RETRY_SECONDS` in which a process that was fenced hears that it lost its place."""
+"""Polls of `RETRY_SECONDS` after a fence, to find out whether the group revoked the task."""
 REPLACEMENTS_MAX = 3
-"""New producers in a row without a commit between them; then the process ends."""
+"""New producers in a row without a commit between them; after more the process ends."""
 
 
 class Service:
@@ -76,16 +76,16 @@ class Service:
         """Begin with no task.
 
         Args:
-            membership: says which tasks are ours.
+            membership: reports which tasks are ours.
             new_task: makes a task by its number, with the open index of its standby if any.
-            observer: hears what happens.
+            observer: records every event.
             clock: for pauses.
-            latency: seconds a batch may be waited for, for all tasks together.
-            standbys: what to do with no task; None: wait.
-            tasks: how many there are; further partitions of the changelog are of no use.
-            look: called once a turn; says how many partitions topics have, as far as it is known,
-                and may end the process (`watching.TopicsWatch.look`).
-            away: says why no broker is reached; empty if one is.
+            latency: longest wait for a batch in seconds, for all tasks together.
+            standbys: run while there is no task; None: only wait.
+            tasks: the number of tasks; further partitions of the changelog are ignored.
+            look: called once a turn; returns the topics' numbers of partitions if known, and may
+                end the process (`watching.TopicsWatch.look`).
+            away: returns why no broker is reachable; empty if one is.
         """
         self._membership, self._new_task = membership, new_task
         self._observer, self._clock = observer, clock
@@ -103,7 +103,7 @@ class Service:
         """Work until *stopping*, then finish the batch and leave the group.
 
         Raises:
-            Stop: the process must end, and why.
+            Stop: the process must end; the message says why.
         """
         try:
             while not stopping():
@@ -133,14 +133,14 @@ class Service:
         for task in list(self._tasks.values()):
             if self._clock.monotonic() - self._polled_at >= TURN_SECONDS:
                 self._take(self._poll(0.0))
-            # What one task goes through may cost us another: that one is closed already.
+            # A piece of one task may have dropped another, which is closed already.
             if self._is_ours(task):
                 yield self._advance(task)
 
     def _stand_by(self) -> float:
-        """Let a standby do a piece; return how long the membership may be waited for."""
+        """Let a standby do a piece; return the wait of the next membership poll."""
         if self._membership.member().generation < 0:
-            return STANDBY_SECONDS  # what we are about to get need not be read twice
+            return STANDBY_SECONDS  # still joining: tailing now may read an assigned task twice
         with _stops():
             busy = self._standbys.advance()
         return 0.0 if busy else STANDBY_SECONDS / max(1, len(self._standbys))
@@ -158,14 +158,14 @@ class Service:
             self._observer.spent("membership")
 
     def _take(self, moves: Moves) -> None:
-        """Drop what is gone, begin what is gained; the same task again begins anew."""
+        """Drop the lost tasks and begin the gained ones; a task gained again starts over."""
         if not moves:
             return
         self._observer.rebalanced(moves)
         for number in sorted((moves.gone | moves.gained) & self._tasks.keys()):
             self._drop(number)
         for number in sorted(moves.gained):
-            # Its tail has ended before step 1 begins: nothing else writes this index from here on.
+            # Its tail ends before step 1 begins, so no other code writes this index from here on.
             self._tasks[number] = self._new_task(number, self._standbys.release(number))
             self._replaced[number] = 0
             self._rebuilt.discard(number)
@@ -191,14 +191,14 @@ class Service:
             with _stops():
                 step = task.advance(self._patience / max(1, len(self._tasks)))
             if step is StepResult.STARTED:
-                self._show_owned()  # now it is known which partitions it reads
+                self._show_owned()  # the task knows its partitions now
             if step is StepResult.MOVED:
                 self._replaced[number] = 0
             return step
         except (LogError, IndexDamaged) as error:
             trouble = without_frames(error)
         finally:
-            self._observer.alive()  # ten tasks that wait for a coordinator are no stuck loop
+            self._observer.alive()  # many tasks that wait for a coordinator are no stuck loop
         if isinstance(trouble, IndexDamaged):
             return self._rebuild(task, trouble)
         if isinstance(trouble, ProducerFenced):
@@ -206,9 +206,9 @@ class Service:
         return self._replace(task, trouble)
 
     def _replace(self, task: Task, error: LogError) -> StepResult:
-        """Answer an unknown outcome: a new producer, and everything from step 1.
+        """Handle an unknown outcome: restart the task at step 1, with a new producer.
 
-        One that was only too slow is tried again with less (`pace.py`), however often.
+        A transaction that timed out is repeated with a smaller batch (`pace.py`), without limit.
         """
         number = task.plan.number
         self._replaced[number] += not task.outlived
@@ -219,9 +219,9 @@ class Service:
         return StepResult.RETRY
 
     def _rebuild(self, task: Task, error: IndexDamaged) -> StepResult:
-        """Answer damage that only a read found: as at an opening, but once in a task's life.
+        """Handle index damage that a read found: restore the index, but only once per task.
 
-        A disk that damages it again needs a person, not a loop of restores.
+        If the index is damaged again, the process ends: a person must check the disk.
         """
         number = task.plan.number
         if number in self._rebuilt and not isinstance(error, IndexRemoved):
@@ -232,10 +232,10 @@ class Service:
         return StepResult.RETRY
 
     def _fenced(self, task: Task, error: ProducerFenced) -> StepResult:
-        """Find out whether somebody took over, or only the transaction was too old.
+        """Find out whether another process took over, or the transaction was only too old.
 
-        The broker's answer is the same. If the group threw us out, or if it happens again and
-        again, another process has our place: this one ends, and its restart stands by.
+        The broker's answer is the same. Another process owns the task if the group revoked it, or
+        if the fence is repeated. Then this process ends, and its restart becomes a standby.
         """
         number = task.plan.number
         self._observer.enter(State.FENCED, str(error))
@@ -245,7 +245,7 @@ class Service:
                 raise Fenced(f"{task.plan.label} was taken over by another process: {error}")
             self._take(moves)
             if not self._is_ours(task):
-                return StepResult.RETRY  # begun anew; what others moved says nothing of it
+                return StepResult.RETRY  # started over; moves of other tasks do not count
         if self._replaced[number] >= REPLACEMENTS_MAX and not task.outlived:
             raise Fenced(
                 f"{task.plan.label}: somebody else uses this transactional id again and again: "
@@ -254,7 +254,7 @@ class Service:
         return self._replace(task, error)
 
     def _state(self) -> tuple[State, str]:
-        """Return what the process is doing: what is furthest from working speaks for all."""
+        """Return the state of the process: the worst state of its tasks (`_WORRY`)."""
         doing = [(task.state, task.detail) for task in self._tasks.values()]
         if not doing and self._membership.member().generation < 0:
             doing = [(State.STARTING, "joining the group")]
@@ -264,7 +264,7 @@ class Service:
         return max(doing, key=lambda each: _WORRY.index(each[0]))
 
     def close(self) -> None:
-        """Close every task, then leave the group: the next owner must find us gone."""
+        """Close every task, then leave the group: the next owner must find them closed."""
         try:
             self._standbys.close()
             for number in list(self._tasks):
@@ -276,10 +276,10 @@ class Service:
 
 @contextmanager
 def _stops() -> Iterator[None]:
-    """Turn what a person has to look at into the end of the process.
+    """Turn errors that a task cannot handle into the end of the process.
 
-    A directory that is in use, and a system that refuses (file descriptors, input/output), may be
-    well again with the next start: a supervisor should try. All else needs a person.
+    A directory in use, a full disk or a system error (file descriptors, input/output) may be gone
+    at the next start, so a supervisor should retry. All other errors need a person.
     """
     try:
         yield
@@ -288,7 +288,7 @@ def _stops() -> Iterator[None]:
     except (DiskFull, IndexLocked, IndexUnavailable) as error:
         raise Temporary(str(error)) from error
     except IndexDamaged:
-        raise  # it can be made again
+        raise  # the index can be restored
     except IndexFault as error:
         raise SchemeMismatch(str(error)) from error
 

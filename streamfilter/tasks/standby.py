@@ -1,14 +1,14 @@
-"""A process without a task tails the changelog, so that taking over means reading the rest.
+"""Standby (hot replica): a process without a task tails the changelog, for a fast takeover.
 
-A standby keeps an index of its own as far as the changelog is committed, with the very rules of a
-start (`store.py`) and of a restore (`restore.py`): never ahead, never another changelog's, whole
-batches only. It reads and writes a bounded piece per turn; between two the membership is polled.
-When the task becomes ours, the tail ends first, and its index goes open into the task's start,
-which asks every question again: a standby is a way to have read most already, nothing else.
+A standby keeps its own index up to date with the committed changelog. It follows the rules of a
+start (`store.py`) and of a restore (`restore.py`). Its index is never ahead, never of another
+changelog, and holds whole batches only. It reads and writes a bounded piece per turn, and the
+membership is polled between two pieces. At a takeover the tail ends first. The task's start then
+gets the open index and repeats every check, so a standby only saves reading time.
 
-A refusal ends a standby as it would end an owner, for then it could not take over. What passes
-(a broker that is away, a directory that another process holds) is waited for. Who waits for a
-directory is not ready: if that is the owner's, nobody stands by.
+A refusal ends a standby as it would end an owner, because it could not take over. Temporary errors
+are waited for: an unreachable broker, or a directory that another process holds. A process that
+waits for a directory is not ready: the holder may be the owner, and then there is no standby.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from streamfilter.tasks.plan import Doing, Plan, Script, patiently
 from streamfilter.tasks.store import IndexStore, Keeper, Opened
 
 ENDLESS = 1 << 62
-"""An end that no changelog reaches: the tail's reader is never done."""
+"""An end that no changelog reaches, so the tail's reader is never done."""
 LOOK_SECONDS = 2.0
-"""Between two looks at the changelog's bounds, which tell that it shrank."""
+"""Time between two checks of the changelog's bounds, which show if it shrank."""
 AGAIN_SECONDS = 1.0
-"""Before a tail that broke begins anew."""
+"""Pause before a failed tail begins again."""
 
 
 class Standby:
@@ -44,7 +44,7 @@ class Standby:
         self._script = self._run()
         self._again_at = 0.0
         self._shut_out = ""
-        """Who holds our directory, in words; empty while we have it, or have not tried."""
+        """The lock error if another process holds the directory; empty otherwise."""
         self.state, self.detail = State.STANDBY, ""
         self.busy = False
         """True while there is more to read at once."""
@@ -54,8 +54,8 @@ class Standby:
 
         Raises:
             Stop: this process could never take over.
-            IndexFault: the index cannot be used; not that another process has it open.
-            Denied: the broker refuses us.
+            IndexFault: the index cannot be used; a lock of another process does not count.
+            Denied: the broker denies a right.
         """
         self.busy = False
         if self._clock.monotonic() < self._again_at:
@@ -71,7 +71,7 @@ class Standby:
         self._recover(trouble)
 
     def _recover(self, trouble: IndexDamaged | IndexLocked | LogError) -> None:
-        """Begin again after *trouble* that passes, or that a restore mends."""
+        """Begin again after *trouble* that is temporary, or that a restore repairs."""
         why = str(trouble)
         if isinstance(trouble, IndexDamaged):
             self._keeper.wipe(why)
@@ -84,7 +84,7 @@ class Standby:
         self._begin_again(why)
 
     def _show(self, state: State, detail: str) -> None:
-        """Show what is done; who was shut out of its directory is, until it has opened it."""
+        """Set state and detail; a locked directory is shown until it could be opened."""
         if self._keeper.index is not None:
             self._shut_out = ""
         self.state, self.detail = state, detail
@@ -108,7 +108,7 @@ class Standby:
         yield from self._tail(opened, bounds)
 
     def _tail(self, opened: Opened, bounds: Watermarks) -> Script[None]:
-        """Apply what is committed as it comes, and look now and then whether it still can be."""
+        """Apply new commits, and check from time to time that the changelog still fits."""
         names, index = self._plan.names, opened.index
         with closing(self._keeper.replay(opened, bounds, end=ENDLESS)) as replay:
             look_at = self._clock.monotonic() + LOOK_SECONDS
@@ -124,7 +124,7 @@ class Standby:
                     look_at = self._clock.monotonic() + LOOK_SECONDS
 
     def release(self) -> Index | None:
-        """End the tail; return the index, open, or None if it never was."""
+        """End the tail; return the open index, or None if it was never opened."""
         self._script.close()
         self._log.close()
         index, self._keeper.index = self._keeper.index, None
@@ -144,7 +144,7 @@ class Standbys:
         """Begin with none.
 
         Args:
-            numbers: the tasks; none: this process stands by with nothing in its hands.
+            numbers: the tasks; none: this process keeps no standby index.
             new: makes a standby for a task.
         """
         self._numbers, self._new = tuple(numbers), new
@@ -153,7 +153,7 @@ class Standbys:
 
     @property
     def doing(self) -> Doing:
-        """Return what the standby that is furthest from well is doing."""
+        """Return the state and detail of the standby with the worst state."""
         worst = State.STANDBY, ""
         for each in self._standbys.values():
             if each.state is not State.STANDBY or (each.detail and not worst[1]):
@@ -161,7 +161,7 @@ class Standbys:
         return worst
 
     def advance(self) -> bool:
-        """Let one of them do a piece; return True if it has more to do at once."""
+        """Let one standby do a piece; return True if it has more to do at once."""
         if self._new is None or not self._numbers:
             return False
         number = self._numbers[self._turn % len(self._numbers)]
@@ -173,15 +173,15 @@ class Standbys:
         return standby.busy
 
     def __len__(self) -> int:
-        """Return how many tasks are stood by for."""
+        """Return the number of tasks that have a standby."""
         return len(self._numbers)
 
     def release(self, number: int) -> Index | None:
-        """End the tail of a task that is ours now; return its index, open, or None."""
+        """End the tail of a task that is ours now; return its open index, or None."""
         standby = self._standbys.pop(number, None)
         return None if standby is None else standby.release()
 
     def close(self) -> None:
-        """End all tails: a process with a task has no time for others."""
+        """End all tails: a process with a task keeps no standbys."""
         while self._standbys:
             self._standbys.popitem()[1].close()

@@ -1,16 +1,16 @@
 """Steps 1 to 6 of a task, a little at a time.
 
-    1   a producer of our own: fences every predecessor, ends its transaction
-    2   the input's partitions, and the group's committed offsets of them, stable only
-    3   after 2: the changelog's bounds, read uncommitted
-    4   do they and the index fit together (`beginning.py`), and whose index is it
+    1   open a producer: it fences every predecessor and ends its transaction
+    2   read the input's partitions, and the group's committed offsets of them, stable only
+    3   after 2: read the changelog's bounds, uncommitted
+    4   check that they and the index fit together (`beginning.py`), and whose index it is
     5   the index catches up with the changelog (`restore.py`)
     6   consume from the positions; a fresh task first opens its changelog
 
-It is a script because a long restore must not cost us the task it restores: between two pieces
-the membership is polled. What it yields is what the process is doing, and, if it waits for
-something, for what. It is run whole for every new producer: one that was replaced may have been
-replaced by somebody else meanwhile, and whatever we counted ourselves is then wrong.
+It is a script, so that the membership is polled between two pieces. Otherwise a long restore would
+lose the very task that it restores. It yields the state of the process and the reason for a wait.
+It runs whole for every new producer. Another process may have replaced the old producer meanwhile,
+and then our own counters are wrong.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from streamfilter.tasks.plan import Plan, Script, patiently
 from streamfilter.tasks.store import IndexStore, Keeper, Opened
 
 HEAR_SECONDS, ASK_SECONDS = 10.0, 0.2
-"""How long brokers may take to hear of a partition that a predecessor has read, and how often they
-are asked. Then the input was recreated."""
+"""Longest wait until brokers know a partition that a predecessor has read, and the pause between
+two requests. After that the input counts as recreated."""
 
 
 class Starter:
@@ -45,10 +45,10 @@ class Starter:
         self._log, self._observer = parts.log, parts.observer
         self._keeper = Keeper(plan, parts.log, parts.observer, store, index)
         self.layout = Layout(0, {})
-        """What the start found."""
+        """The numbers of partitions that the start found."""
 
     def wipe(self, why: str) -> None:
-        """Remove the index that is there, loudly."""
+        """Remove the index, with a warning."""
         self._keeper.wipe(why)
 
     def close(self) -> None:
@@ -57,11 +57,11 @@ class Starter:
 
     @property
     def index(self) -> Index | None:
-        """Return the index if it is open, whoever stops the start."""
+        """Return the index if it is open, even if the start was stopped."""
         return self._keeper.index
 
     def run(self) -> Script[Transactor]:
-        """Do all six steps; return what does the others."""
+        """Do all six steps; return the transactor, which does the others."""
         log, names = self._log, self._plan.names
         yield from patiently(
             State.STARTING,
@@ -76,7 +76,7 @@ class Starter:
         for message in beginning.refuse_other_input(names, remembered, present, accept=accept):
             self._observer.loudly(message)
         kill_point("start.committed")
-        # Only now: what was committed before those offsets lies before this end.
+        # Only after step 2: batches committed before those offsets lie before this end.
         bounds = yield from patiently(State.STARTING, log.changelog_bounds)
         if self._parts.trimming is not None:
             self._parts.trimming.begins(bounds.start)
@@ -98,8 +98,8 @@ class Starter:
             yield from self._catch_up(opened, bounds)
             oldest = opened.index.windows[0]
             if oldest.first_ordinal > opened.index.progress.horizon:
-                # A window goes, and is cut off, once the horizon has passed all that it holds. This
-                # part of an index must not stay: the whole changelog may be brought back.
+                # A window is dropped and trimmed once the horizon has passed all its documents.
+                # This partial index must not stay: a backup may bring the changelog back whole.
                 self._keeper.wipe(f"{names.changelog} lacks what the oldest window begins with")
                 raise beginning.refuse_lost_beginning(names, bounds.start)
             if (yield from self._was_late(opened.index, self.layout)):
@@ -118,7 +118,7 @@ class Starter:
             self._parts, opened.index, opened.sketcher, standing, succession, own
         )
         if header is None:
-            # Abortable as any other: the membership is polled, and it is tried again.
+            # It may be aborted like any other: poll the membership, then try it again.
             while transactor.open_changelog() is StepResult.RETRY:
                 yield State.STARTING, "the first transaction was aborted"
         return transactor
@@ -136,9 +136,9 @@ class Starter:
         self._observer.note(f"{self._plan.label} restored: {len(opened.index)} documents")
 
     def _was_late(self, index: Index, layout: Layout) -> Script[bool]:
-        """Return whether brokers tell of more partitions now, of which the index knows already.
+        """Return whether brokers now report more partitions, after the index already had more.
 
-        A predecessor worked with them; whoever we asked had not heard of them yet.
+        A predecessor has read those partitions, but the broker that was asked did not know them.
         """
         log, clock = self._log, self._parts.clock
         missing = max(index.progress.positions or {0: 0}) - (layout.inputs - 1)
@@ -154,7 +154,7 @@ class Starter:
     def _standing(
         self, opened: Opened, committed: Positions, partitions: tuple[int, ...]
     ) -> Script[Standing]:
-        """Return where to go on, by the group's offsets and the changelog's positions."""
+        """Return where to go on, given the group's offsets and the changelog's positions."""
         plan, progress = self._plan, opened.index.progress
         begin = beginning.reconcile(
             plan.names,

@@ -1,13 +1,16 @@
-"""Where a task's index lives, whose it is, and how it is opened, refused, wiped or begun anew.
+"""Storage of a task's index: its owner, and how it is opened, refused, wiped or created.
 
-The engine asks for an index by its identity and never touches a path; `DirectoryStore` is the
-real `IndexStore`. What the index itself can do is `index.protocol.Index`.
+The engine asks for an index by its identity and never uses a path. `DirectoryStore` is the
+`IndexStore` of a running process. The index itself has the interface `index.protocol.Index`.
 
-Whoever needs the index of a changelog, a start or a standby, asks the same questions in the same
-order (`Keeper`): whose changelog is it (its first record), does the configuration want that, does
-the directory hold that very index, and has it applied nothing that the changelog does not hold.
-An index that cannot be opened or made for want of room is waited for, as is one that cannot be
-written.
+A start and a standby both open the index through `Keeper`, with the same checks in this order:
+
+1. Does the changelog belong to this group? (its first record)
+2. Does the configuration fit the index's identity?
+3. Does the directory hold the index of this changelog?
+4. Does the changelog hold every record that the index has applied?
+
+If the disk is full, opening or creating an index waits for space, as a write does.
 """
 
 from __future__ import annotations
@@ -37,14 +40,14 @@ from streamfilter.tasks.restore import READ_SECONDS, Replay
 
 
 class IndexStore(Protocol):
-    """A place for one index. What it raises are the faults of `index.errors`."""
+    """A place for one index. It raises the faults of `index.errors`."""
 
     @property
     def where(self) -> str:
         """Return the place's name, for messages."""
 
     def identity(self) -> Identity | None:
-        """Return whose index is there; None if there is none."""
+        """Return the stored index's identity; None if there is no index."""
 
     def decode(self, encoded: bytes) -> Identity:
         """Return the identity in a changelog's header, with the operator's own seed if any."""
@@ -53,10 +56,10 @@ class IndexStore(Protocol):
         """Return the index of *identity*, new and empty if there was none."""
 
     def wipe(self) -> None:
-        """Remove the index that is there."""
+        """Remove the stored index."""
 
     def usage(self, index: Index) -> Usage:
-        """Return what the open *index* occupies."""
+        """Return the disk usage of the open *index*."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +68,13 @@ class DirectoryStore:
 
     path: Path
     seed: bytes | None
-    """What ``index.seed_file`` gives, None without one."""
+    """The seed in ``index.seed_file``; None without one."""
     bucket_cap: int
     ids: bool
     """Whether it finds documents by their ids."""
     memory: Memory
     policy: MatchPolicy
-    """By which it is decided what enters the index; a change is said loudly."""
+    """The rules for which documents enter the index; a change is logged as a warning."""
 
     @property
     def where(self) -> str:
@@ -79,7 +82,7 @@ class DirectoryStore:
         return str(self.path)
 
     def identity(self) -> Identity | None:
-        """Return whose index is in the directory."""
+        """Return the identity of the index in the directory."""
         return read_identity(self.path, seed=self.seed)
 
     def decode(self, encoded: bytes) -> Identity:
@@ -99,7 +102,7 @@ class DirectoryStore:
         wipe_index(self.path)
 
     def usage(self, index: Index) -> Usage:
-        """Return the bytes of the database's files, and those left on their file system."""
+        """Return the bytes of the database's files, and the free bytes of their file system."""
         assert isinstance(index, RocksIndex)
         figures = {name.replace("-", "_"): value for name, value in index.properties().items()}
         return Usage(*index.disk(), index.oldest_timestamp(), figures)
@@ -107,13 +110,13 @@ class DirectoryStore:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A task's open index, and what its changelog is read and written with."""
+    """A task's open index, with the settings to read and write its changelog."""
 
     index: Index
     identity: Identity
     sketcher: Sketcher
     writer: bytes
-    """What our batches are named by."""
+    """The writer's name in our batches."""
 
 
 class Keeper:
@@ -126,12 +129,13 @@ class Keeper:
         self._plan, self._log, self._observer, self._store = plan, log, observer, store
         self.index = index
         self._header: changelog.Header | None = None
-        """What the changelog says of itself; None: nothing was ever committed to it."""
+        """The changelog's header; None: no record was ever committed to it."""
         self.lost = -1
-        """Where the changelog begins if its beginning was deleted. The index is all there is."""
+        """First offset of a changelog whose beginning was deleted; -1: it was not. Then the index
+        is the only copy."""
 
     def header(self, bounds: Watermarks) -> Script[Identity | None]:
-        """Return whose changelog it is; None if nothing was ever committed to it."""
+        """Return the identity in the changelog's header; None: no record was ever committed."""
         reader = self._log.read_changelog(bounds.start, bounds.end)
         try:
             while not reader.done:
@@ -152,10 +156,10 @@ class Keeper:
         return None
 
     def _without_header(self, start: int) -> Identity:
-        """Return the identity of the index that is there: the changelog does not say it any more.
+        """Return the identity of the stored index: the changelog has lost its header.
 
         Raises:
-            Refusal: there is none.
+            Refusal: there is no stored index.
         """
         self.lost = start
         try:
@@ -171,7 +175,7 @@ class Keeper:
             raise beginning.refuse_other_group(self._plan.names, group)
 
     def identity(self, header: Identity | None) -> Script[Identity]:
-        """Return the index's identity, held against the configuration.
+        """Return the index's identity, after a check against the configuration.
 
         Raises:
             IndexMismatch: the configuration wants another scheme, or other buckets.
@@ -208,15 +212,15 @@ class Keeper:
         return identity
 
     def _other_cap(self) -> Iterator[str]:
-        """Say if the changelog was written by an index with other buckets than are wanted."""
+        """Yield a difference if the changelog's bucket_cap is not the configured one."""
         have, want = self._header.bucket_cap if self._header else 0, self._plan.bucket_cap
         if have not in (0, want):
             yield f"index.bucket_cap: it has {have}, wanted is {want}"
 
     def _give_up(self, stored: Identity) -> Script[None]:
-        """Remove a stored index that is not this changelog's, if it was never used.
+        """Remove a stored index of another changelog, if it was never used.
 
-        Two processes that start at once both make an identity; one of them comes too late.
+        Two processes that start at the same time both create an identity, and only one is used.
         """
         if self.index is None:
             self.index = yield from with_room(self._store.open, stored)
@@ -227,7 +231,7 @@ class Keeper:
         self._store.wipe()
 
     def open(self, identity: Identity, bounds: Watermarks, *, empty: bool) -> Script[Index]:
-        """Return the open index, empty if the one that is there is damaged or too old."""
+        """Return the open index; an empty one if the stored index is damaged or too old."""
         names = self._plan.names
         damage = ""
         if self.index is None:
@@ -241,7 +245,7 @@ class Keeper:
             self.index = yield from with_room(self._store.open, identity)
         beginning.refuse_future(names, self.index.progress, bounds, empty=empty)
         if self.index.progress.changelog_offset < self.lost:
-            # What stands at that offset says whose index it is, and there it says nothing.
+            # The record at that offset would show whose index it is, but it was deleted.
             raise beginning.refuse_lost_beginning(names, self.lost)
         if beginning.is_behind_start(self.index.progress, bounds):
             offset = self.index.progress.changelog_offset
@@ -250,7 +254,7 @@ class Keeper:
         return self.index
 
     def opened(self, header: Identity | None, bounds: Watermarks) -> Script[Opened]:
-        """Return the index that belongs to the *header*, open; None: a changelog that is empty."""
+        """Return the open index that belongs to the *header*; None: the changelog is empty."""
         identity = yield from self.identity(header)
         index = yield from self.open(identity, bounds, empty=header is None)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
@@ -259,7 +263,7 @@ class Keeper:
         return Opened(index, identity, sketcher, writer)
 
     def replay(self, opened: Opened, bounds: Watermarks, *, end: int) -> Replay:
-        """Return what brings an index from where it stands up to *end*; it wants to be closed."""
+        """Return a replay from the index's offset up to *end*; the caller must close it."""
         known = opened.index.progress.changelog_offset
         from_known = known >= bounds.start
         reader = self._log.read_changelog(known if from_known else bounds.start, end)
@@ -273,10 +277,10 @@ class Keeper:
         )
 
     def wipe(self, why: str) -> None:
-        """Remove the index that is there, loudly: the changelog has it all.
+        """Remove the index, with a warning: it can be restored from the changelog.
 
         Raises:
-            Refusal: it has not.
+            Refusal: the beginning of the changelog was deleted.
         """
         self.close()
         if self.lost >= 0:
@@ -288,7 +292,7 @@ class Keeper:
         self._store.wipe()
 
     def close(self) -> None:
-        """Close the index, if one is open, and report it: it holds nothing any more."""
+        """Close the index, if one is open, and remove it from the metrics."""
         index, self.index = self.index, None
         if index is not None:
             self._observer.closed(index)

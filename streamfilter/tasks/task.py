@@ -1,8 +1,7 @@
 """One task: the owner of one index, from its start (`starting.py`) into the loop (`transactor.py`).
 
-A task is its input partitions, its changelog partition, its transactional id and its index. It
-never waits by itself: `advance` does one piece and returns, so that its owner can poll the
-membership between any two.
+A task has input partitions, a changelog partition, a transactional id and an index. Its `advance`
+does one piece and returns, so that the service can poll the membership between two pieces.
 """
 
 from __future__ import annotations
@@ -19,34 +18,34 @@ from streamfilter.tasks.starting import Starter
 from streamfilter.tasks.store import IndexStore
 
 LOOKS = 5
-"""So many looks in a row must find an unread record before it counts."""
+"""A task is stuck after so many checks in a row that find an unread record."""
 
 
 class StallDetector:
-    """Does a task move what there is to move? A consumer may get nothing for ever, silently.
+    """Detects a stuck task: records wait, but its consumer gets none, without an error.
 
-    The loop turns, the broker answers, records wait, and yet nothing is committed: no heartbeat
-    shows that. The end of the input does not either: markers and aborted records occupy offsets
-    that no consumer gets. So while nothing moves, another consumer is asked now and then: does it
-    get a record where ours stands? Only if it does, several times in a row, is the task stuck.
+    No heartbeat shows this state, because the loop turns and the broker answers. The input's end
+    does not show it either: markers and aborted records take offsets that no consumer gets. So
+    while no record moves, another consumer reads at the task's positions from time to time. If it
+    gets a record several times in a row, the task is stuck.
 
-    A broker that is away answers nobody, and that is no fault of ours: it is waited for. Counting
-    looks instead of seconds keeps a process that was paused from accusing itself.
+    An unreachable broker does not count: the task waits for it. Checks are counted, not seconds, so
+    that a process that was paused does not report itself.
     """
 
     def __init__(self, log: Log, clock: Clock, *, seconds: float) -> None:
-        """Begin as if something had just moved.
+        """Begin as if a record had just moved.
 
         Args:
-            log: whose `unread` asks another consumer.
-            clock: for the time between two looks.
-            seconds: from the last move to the reason why the task is stuck.
+            log: its `unread` reads with another consumer.
+            clock: for the time between two checks.
+            seconds: time from the last move until the task counts as stuck.
         """
         self._log, self._clock, self._seconds = log, clock, seconds
         self.moved()
 
     def moved(self) -> None:
-        """Say that something was moved, or that the task rests on purpose."""
+        """Reset the count: a record was moved, or the task pauses on purpose."""
         self._found = 0
         self._wait()
 
@@ -54,7 +53,7 @@ class StallDetector:
         self._look_at = self._clock.monotonic() + self._seconds / LOOKS
 
     def reason(self, positions: Positions) -> str:
-        """Return why the task that stands at *positions* is stuck; '' as long as it is not."""
+        """Return why the task at *positions* is stuck; '' as long as it is not."""
         if self._clock.monotonic() >= self._look_at:
             self._found = self._found + 1 if self._unread(positions) else 0
             self._wait()
@@ -69,13 +68,13 @@ class StallDetector:
         try:
             return self._log.unread(positions)
         except LogError:
-            return False  # who does not answer says nothing about us
+            return False  # a broker that does not answer proves nothing
 
 
 LAG_SECONDS = 1.0
-"""Between two looks at the lag: it asks the client about every partition."""
+"""Time between two reads of the lag, which ask the client about every partition."""
 MEASURE_SECONDS = 10.0
-"""Between two looks at the disk: it costs a walk through the directory."""
+"""Time between two measurements of disk usage, which walk through the directory."""
 
 
 class Task:
@@ -84,7 +83,7 @@ class Task:
     def __init__(
         self, plan: Plan, parts: Parts, store: IndexStore, index: Index | None = None
     ) -> None:
-        """Prepare step 1; an open *index* is what a standby has brought up to date."""
+        """Prepare step 1; *index* is the open index of a standby, if there was one."""
         self.plan, self._parts, self._store = plan, parts, store
         self._starter: Starter | None = Starter(plan, parts, store, index)
         self._script: Script[Transactor] | None = None
@@ -95,7 +94,7 @@ class Task:
         self._stood_at: Positions = {}
         self._held = HeldBack(parts.log, parts.clock, plan.names.topic)
         self.partitions: tuple[int, ...] = ()
-        """Of the input, as the last start found them."""
+        """Input partitions that the last start found."""
         self.restart()
 
     @property
@@ -104,14 +103,14 @@ class Task:
 
     @property
     def outlived(self) -> bool:
-        """Return whether the last transaction failed for want of time, and for no other reason."""
+        """Return whether the last transaction failed because it timed out."""
         return self._parts.pace.outlived
 
     def restart(self) -> None:
-        """Begin again with step 1; the index stays open, for it is a prefix of the changelog."""
+        """Begin again with step 1; the index stays open: it is a prefix of the changelog."""
         outlived = self.outlived
         self._begin()
-        if not outlived:  # which may happen again and again, and is no progress
+        if not outlived:  # a timeout may repeat, and is no progress
             self._progress.moved()
 
     def _begin(self) -> None:
@@ -121,7 +120,7 @@ class Task:
         self.state, self.detail = State.STARTING, ""
 
     def follow(self, layout: Layout) -> None:
-        """Begin again if topics have other partitions by now than a start has found."""
+        """Begin again if the topics' numbers of partitions differ from those of the last start."""
         if self._transactor is None or self._starter is None or self._starter.layout == layout:
             return
         self._parts.observer.loudly(
@@ -130,16 +129,16 @@ class Task:
         self.restart()
 
     def rebuild(self, why: str) -> None:
-        """Remove the index, and begin again: it is restored from the changelog."""
+        """Remove the index and begin again; the start restores it from the changelog."""
         assert self._starter is not None
         if self._script is not None:
             self._script.close()
-        self._transactor = None  # what it owed is committed, and in the changelog
+        self._transactor = None  # its pending write is committed, so the changelog has it
         self._starter.wipe(why)
         self.restart()
 
     def advance(self, timeout: float) -> StepResult:
-        """Do one piece of the start, or one step of the loop that waits *timeout* for records."""
+        """Do one piece of the start, or one step of the loop, waiting *timeout* for records."""
         if self._parts.pace.resting:
             self.detail = f"{self._parts.pace.failures} transactions in a row have failed"
             return StepResult.RETRY
@@ -151,7 +150,7 @@ class Task:
         self._look_for_progress(step, self._transactor)
         if step is StepResult.REPLACE:
             self._show(self._transactor)
-            self._begin()  # which is no progress: it may be for a transaction that always fails
+            self._begin()  # no progress: the cause may be a transaction that always fails
         elif step is not StepResult.IDLE or self._parts.clock.monotonic() >= self._lag_at:
             self._show(self._transactor)
         return step
@@ -178,7 +177,7 @@ class Task:
         return StepResult.RETRY if self.detail else StepResult.STARTED
 
     def _look_for_progress(self, step: StepResult, transactor: Transactor) -> None:
-        """Say so if what there is to move is not moved; a rest on purpose is none of it."""
+        """Report a stuck task; a pause on purpose does not count."""
         positions = transactor.standing.positions
         did = step not in (StepResult.IDLE, StepResult.RETRY, StepResult.REPLACE)
         if did or positions != self._stood_at:
@@ -210,9 +209,9 @@ class Task:
             self._measure_at = now + MEASURE_SECONDS
 
     def _lag(self, transactor: Transactor) -> Positions:
-        """Return how many offsets each partition's end is ahead of what is committed.
+        """Return, for each partition, the offsets between its end and the committed position.
 
-        Not of what was taken: if nothing is committed any more, what waits here waits too.
+        Records that were taken but not committed count as lag, too.
         """
         begin, ends = transactor.waits_from, self._parts.log.ends()
         self._look_who_holds(begin, ends)
@@ -225,7 +224,7 @@ class Task:
             self._parts.observer.loudly(now or "no open transaction holds the input back any more")
 
     def close(self) -> None:
-        """Release everything; an open transaction is aborted."""
+        """Release all resources; an open transaction is aborted."""
         kill_point("close.begun")
         if self._script is not None:
             self._script.close()
