@@ -111,7 +111,7 @@ def sentences(prose: str) -> Iterator[tuple[int, str]]:
         if re.match(r"\s{4,}\S", paragraph) or ">>>" in paragraph or "| " in paragraph:
             continue
         line = " ".join(paragraph.split())
-        for sentence in re.split(r"(?<=[.!?:;])\s+(?=\S)", line):
+        for sentence in re.split(r"(?<=[.!?:;])[*_]*\s+(?=\S)", line):
             words = len(re.findall(r"[A-Za-z][\w'’-]*|`[^`]*`", sentence))
             if words > 2:
                 yield words, sentence

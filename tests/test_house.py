@@ -6,8 +6,8 @@ from tests.house import measured, ours, sentences
 
 LIMITS = {
     # what: (today, wanted)
-    "sentences above 25 words": (20, 0),
-    "words of the old dialect": (85, 0),
+    "sentences above 25 words": (0, 0),
+    "words of the old dialect": (0, 0),
     "methods of a class": (32, 20),
     "files of a folder, verbs apart": (37, 14),
     "lines of a function": (67, 60),
