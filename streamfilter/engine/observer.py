@@ -273,7 +273,7 @@ class Observer:
     def owning(self, tasks: Sequence[str], partitions: int) -> None:
         """Show the tasks of this process."""
         if tasks and tuple(tasks) != self._health.status.tasks:
-            logger.info("initialising %d tasks for %d partitions", len(tasks), partitions)
+            logger.info("initialising %d tasks", len(tasks))
         self._health.report(tasks=tuple(tasks), owners={})
         self._partitions = partitions
         self._show_partitions(self._health.status.state)

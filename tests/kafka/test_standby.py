@@ -93,7 +93,7 @@ def test_a_second_process_on_one_directory_says_so_once_and_is_not_ready(stage: 
     said = f"process {worker.child.pid} has this index open"
     assert (status["state"], status["ready"]) == ("starting", False)
     assert said in status["detail"]
-    careless.wait_for(lambda s: s["uptime_seconds"] > status["uptime_seconds"] + 3, what="time")
+    careless.wait_for(lambda s: s["uptime_seconds"] > status["uptime_seconds"] + 7, what="time")
     log = careless.log.read_text()
     assert log.count("cannot stand by") == 1, careless.told("does not warn once")
     assert log.count(said) == 2, careless.told("repeats itself")  # the warning, and the state

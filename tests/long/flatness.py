@@ -284,8 +284,8 @@ class Looking:
 
 def draw(run: Path, path: Path) -> None:
     """Draw, as a file at *path*, what a bystander took in each period of a saved *run*."""
-    from streamfilter.bench import plot  # of the extra
     from streamfilter.monitoring.colours import AMBER, BLUE, GREEN, GREY
+    from tests.bench import plot
 
     lines = (
         ("bystander disk_mib", GREEN, "disk, {:.0f} MiB"),

@@ -60,7 +60,7 @@ def test_beginnings_and_the_end_of_the_input_are_lines_with_counts_and_come_once
         observer.standing(index, {0: 5}, {0: lag}, "docs")
         observer.enter(State.RUNNING)
     assert caplog.messages == [
-        "initialising 2 tasks for 3 partitions", "running", "caught up with the input"
+        "initialising 2 tasks", "running", "caught up with the input"
     ]  # fmt: skip
     assert vars(caplog.records[-1])["lag_records"] == 0
     assert vars(caplog.records[-1])["index_documents"] == 0
