@@ -205,7 +205,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
         Edit(
             "streamfilter/engine/outgoing.py",
             LARGE_LETTERS,
-            anchor='"""Return where a dead letter with this *code* goes; None: nowhere."""\n',
+            anchor='letter with this *code*; None: there is none."""\n',
         ),
         Edit(
             "streamfilter/kafka/serving.py",
