@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streamfilter.config.configuration import Config, load_config
-from streamfilter.kafka import clients, sampling, topics
+from streamfilter.kafka import asking, clients, sampling, topics
 from streamfilter.kafka.broker.node import free_ports
 from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.stops import ConfigError, Temporary
@@ -64,7 +64,11 @@ def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> N
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """An admin client whose brokers are away at first."""
+    """An admin client whose brokers are away at first, and that no broker refused.
+
+    A client of an earlier test may report its wrong password at any time: the last refusal is the
+    process's.
+    """
     failing = [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT]
 
     def list_topics(*, timeout: float) -> Any:
@@ -75,6 +79,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     admin = SimpleNamespace(list_topics=list_topics, poll=lambda _: 0, failing=failing)
     monkeypatch.setattr(clients, "admin_client", lambda _: admin)
     monkeypatch.setattr(topics, "admin_client", lambda _: admin)
+    monkeypatch.setattr(asking, "refusal", lambda: None)
     monkeypatch.setattr("streamfilter.process.waiting.AGAIN_SECONDS", 0.0)
     return admin
 
@@ -112,7 +117,7 @@ def test_who_is_not_let_in_is_not_kept_waiting(
     admin: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = KafkaError(KafkaError._SSL)
-    monkeypatch.setattr("streamfilter.kafka.asking.refusal", lambda: refused)
+    monkeypatch.setattr(asking, "refusal", lambda: refused)
     with pytest.raises(Temporary, match="no broker could be trusted"):
         sampling.names(load_config((), {}, ["input.topic=a"]))
     assert len(admin.failing) == 2

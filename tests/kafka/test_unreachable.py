@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import threading
@@ -30,6 +31,7 @@ HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 
 @pytest.fixture(autouse=True)
 def nothing_heard_before() -> None:
+    gc.collect()  # clients of earlier tests would report their own brokers
     unreachable._heard.clear()
     clients._refusals.clear()
 
