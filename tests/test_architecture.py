@@ -22,20 +22,21 @@ FLOOR_PLAN = {
     # room: whom it may import; read from the top, imports point down
     "__main__": "cli",
     "cli": "commands process",
-    "commands": "bench demo kafka files evaluation assembly monitoring config collection documents "
+    "commands": "bench demo kafka files quality assembly monitoring config collection documents "
     "matching entities similarity index process stories",
-    "demo": "bench kafka engine evaluation documents process stories",
+    "demo": "bench kafka engine quality documents process stories",
     "bench": "documents files similarity stories",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
-    "kafka": "tasks engine evaluation assembly monitoring config documents matching similarity "
+    "kafka": "tasks engine quality assembly monitoring config documents matching similarity "
     "index process workers",
     "tasks": "engine assembly matching similarity index process",
-    "engine": "monitoring documents matching similarity index process",
-    # the same filter over files; judging the judge
-    "files": "evaluation assembly config collection documents matching similarity index process",
-    "evaluation": "documents matching entities similarity process",
+    "engine": "monitoring quality documents matching similarity index process",
+    # the same filter over files
+    "files": "quality assembly config collection documents matching similarity index process",
     "assembly": "monitoring config documents matching entities similarity index process workers",
-    "monitoring": "matching entities similarity index process",
+    "monitoring": "quality matching entities similarity index process",
+    # judging the judge: before, and live
+    "quality": "documents matching entities similarity index process",
     "config": "similarity",
     # the library: what `from streamfilter import Deduplicator` gives
     "collection": "documents matching similarity index",

@@ -21,9 +21,6 @@ from streamfilter.commands.options import completed_files, output_option
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config.configuration import Config
-from streamfilter.evaluation.judge import evaluate
-from streamfilter.evaluation.report import Report
-from streamfilter.evaluation.run import Run
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.inputs import check_read_again
 from streamfilter.files.run import Job, filter_files
@@ -34,6 +31,9 @@ from streamfilter.matching import envelope
 from streamfilter.model import Verdict
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.quality.judge import evaluate
+from streamfilter.quality.report import Report
+from streamfilter.quality.run import Run
 from streamfilter.stops import ExitCode
 
 UNSOUND = 1

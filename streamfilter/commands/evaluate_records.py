@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamfilter.evaluation.records import RecordSample
 from streamfilter.process.visible import inline
+from streamfilter.quality.records import RecordSample
 
 
 def records_as_json(sample: RecordSample) -> dict[str, Any]:

@@ -13,16 +13,16 @@ from streamfilter.commands.curve_picture import Curve, Dot, Dots, save_picture
 from streamfilter.commands.evaluate_records import records_as_json, records_as_text
 from streamfilter.commands.evaluation_report import share_as_text
 from streamfilter.config.configuration import Config
-from streamfilter.evaluation.judge import evaluate, forwarded
-from streamfilter.evaluation.records import RecordSample, measure_records
-from streamfilter.evaluation.report import Report
-from streamfilter.evaluation.run import Truth
-from streamfilter.evaluation.sample import BruteForceSample, measure
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.run import Job, filter_files
 from streamfilter.files.sampling import copy_first, documents_of, pass_over
 from streamfilter.files.scratch import scratch
 from streamfilter.process.visible import inline
+from streamfilter.quality.judge import evaluate, forwarded
+from streamfilter.quality.records import RecordSample, measure_records
+from streamfilter.quality.report import Report
+from streamfilter.quality.run import Truth
+from streamfilter.quality.sample import BruteForceSample, measure
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamfilter.evaluation.report import Example, Report, Tally
 from streamfilter.process.visible import inline
+from streamfilter.quality.report import Example, Report, Tally
 
 
 def as_json(report: Report) -> dict[str, Any]:

@@ -27,13 +27,13 @@ from streamfilter.commands.plan_capacity import (
 )
 from streamfilter.commands.similarity_options import file_options, overrides_of_files
 from streamfilter.config.configuration import Config
-from streamfilter.evaluation.brute_force import all_pairs
 from streamfilter.files.inputs import for_files
 from streamfilter.files.sampling import documents_of
 from streamfilter.files.summary import all_broken, no_documents
 from streamfilter.index.seeds import MEASURING
 from streamfilter.model import Malformed
 from streamfilter.process import standard
+from streamfilter.quality.brute_force import all_pairs
 from streamfilter.similarity.scheme import LAYOUTS, Scheme
 from streamfilter.similarity.shape import MissesRecall, Shape, plan, require
 from streamfilter.similarity.sketch import Sketcher

@@ -12,7 +12,7 @@ import click
 from streamfilter.config.configuration import Config
 from streamfilter.config.types import format_duration, format_size, parse_duration
 from streamfilter.index.options import Memory
-from streamfilter.matching.capacity import Capacity, capacity, remembered
+from streamfilter.monitoring.capacity import Capacity, capacity, remembered
 from streamfilter.similarity.shape import Shape
 
 PASSING_MUCH = 0.05

@@ -9,9 +9,9 @@ from typing import Any
 
 from streamfilter.demo.wire import Encode, as_json
 from streamfilter.engine.outgoing import PREFIX
-from streamfilter.evaluation.reading import digest
-from streamfilter.evaluation.run import Given, Placed, Run
 from streamfilter.model import Record, Source, Verdict
+from streamfilter.quality.reading import digest
+from streamfilter.quality.run import Given, Placed, Run
 from streamfilter.stories.stream import Story
 
 INPUT = "stories"

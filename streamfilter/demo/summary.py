@@ -13,10 +13,10 @@ from streamfilter.bench import truth as exact
 from streamfilter.demo.board import counts
 from streamfilter.demo.ledger import Ledger, OutputRecord
 from streamfilter.demo.terminal import is_live, size
-from streamfilter.evaluation.judge import evaluate
-from streamfilter.evaluation.report import Report
-from streamfilter.evaluation.run import Truth
 from streamfilter.model import DUPLICATES, Verdict
+from streamfilter.quality.judge import evaluate
+from streamfilter.quality.report import Report
+from streamfilter.quality.run import Truth
 from streamfilter.stories.disguises import StoryKind
 from streamfilter.stories.stream import Story
 

@@ -19,17 +19,17 @@ import numpy as np
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, Moves, Outgoing
 from streamfilter.index.protocol import Applied, Index
-from streamfilter.matching.audit_scan import Round
 from streamfilter.matching.batch import Decided
-from streamfilter.matching.capacity import expected_bytes
 from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.model import Positions, Record
 from streamfilter.monitoring.batch_report import BatchReport
+from streamfilter.monitoring.capacity import expected_bytes
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.held import Held
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase
 from streamfilter.process.health import Health, State
+from streamfilter.quality.audit_scan import Round
 
 logger = logging.getLogger("streamfilter.run")
 

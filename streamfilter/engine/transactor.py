@@ -33,7 +33,6 @@ from enum import Enum
 from functools import partial
 
 from streamfilter.documents.schemas import SchemasAway
-from streamfilter.engine.auditing import Auditing
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import BatchRecord, Header, Update
 from streamfilter.engine.incoming import Incoming
@@ -51,12 +50,13 @@ from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import recorded
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
-from streamfilter.matching.audit import OFF, Audit, Rates
 from streamfilter.matching.batch import Decided, Rules, decide, forgets_first
 from streamfilter.matching.forgetting import CutBatch, removals_of
 from streamfilter.matching.pipeline import accept
 from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Retention
 from streamfilter.model import Positions, Record
+from streamfilter.quality.audit import OFF, Audit, Rates
+from streamfilter.quality.audit_pace import Auditing
 from streamfilter.similarity.sketch import Sketcher
 
 IDLE_COMMIT_SECONDS = 3_600.0
@@ -153,7 +153,7 @@ class Transactor:
         self.standing = standing
         audit = Audit(parts.rates, parts.rules.policy, index, sketcher.keys_of)
         self._auditing = Auditing(
-            audit, parts.clock, parts.observer.audited, share=parts.rates.time
+            audit, parts.clock.monotonic, parts.observer.audited, share=parts.rates.time
         )
         bounds = parts.bounds
         intake = Intake(
@@ -339,7 +339,7 @@ class Transactor:
             watch.lap("apply")
             stages = {**owed.moved.stages, **watch.seconds}
             self._parts.observer.moved(replace(owed.moved, stages=stages), applied)
-            self._auditing.moved(owed.moved)
+            self._auditing.batch(owed.moved.decided, first_ordinal=owed.moved.first_ordinal)
             watch.skip("audit")
         return self._moved()
 

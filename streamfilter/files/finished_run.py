@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
-from streamfilter.evaluation.reading import digest, given_of, placed_of
-from streamfilter.evaluation.run import Given, Placed, Run
 from streamfilter.files.inputs import records_in
 from streamfilter.files.lines import lines_of
 from streamfilter.matching import envelope
 from streamfilter.model import Verdict
+from streamfilter.quality.reading import digest, given_of, placed_of
+from streamfilter.quality.run import Given, Placed, Run
 from streamfilter.stops import BrokenInput
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamfilter.evaluation.run import Truth
 from streamfilter.files.lines import lines_of
+from streamfilter.quality.run import Truth
 from streamfilter.stops import BrokenInput
 
 HEADER = "id_a"

@@ -35,9 +35,9 @@ from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.unreachable import Reach
 from streamfilter.kafka.watching import TopicsWatch, refuse_stranded
-from streamfilter.matching.audit import Rates
 from streamfilter.matching.batch import Rules
 from streamfilter.model import Source
+from streamfilter.quality.audit import Rates
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys

@@ -18,13 +18,13 @@ from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
 from streamfilter.engine import changelog
 from streamfilter.engine.outgoing import PREFIX
-from streamfilter.evaluation.reading import digest, given_of, placed_of
-from streamfilter.evaluation.run import Given, Placed, Run
 from streamfilter.kafka.clients import consumer, reader_properties
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.reader import record_of
 from streamfilter.matching import envelope
 from streamfilter.model import Record, Source, Verdict
+from streamfilter.quality.reading import digest, given_of, placed_of
+from streamfilter.quality.run import Given, Placed, Run
 from streamfilter.stops import BrokenInput, Temporary
 
 READ_RECORDS = 5_000

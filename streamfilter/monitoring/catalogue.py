@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from streamfilter.matching.audit_sample import DOUBTS
-from streamfilter.matching.audit_scan import CAUSES
 from streamfilter.model import ErrorCode, Reason, Verdict
-from streamfilter.monitoring.change import FIGURES
 from streamfilter.process.health import Cause, State
+from streamfilter.quality.audit_sample import DOUBTS
+from streamfilter.quality.audit_scan import CAUSES
+from streamfilter.quality.change import FIGURES
 
 PREFIX = "streamfilter_"
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 import streamfilter
 from streamfilter.entities.held_out import NO_POOLS, valid_share
-from streamfilter.matching.audit_sample import DOUBTS, doubts_of
-from streamfilter.matching.audit_scan import Round
 from streamfilter.matching.counts import Counts
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.monitoring.batch_report import BatchReport
@@ -36,8 +34,10 @@ from streamfilter.monitoring.catalogue import (
 )
 from streamfilter.monitoring.exposition import Exposition, Family, Histogram, Key, Series
 from streamfilter.monitoring.held import Held
-from streamfilter.monitoring.quality import RECORDS, SAMPLED, Figure, Quality
 from streamfilter.process.health import Cause, Health, State
+from streamfilter.quality.audit_sample import DOUBTS, doubts_of
+from streamfilter.quality.audit_scan import Round
+from streamfilter.quality.figures import RECORDS, SAMPLED, Figure, Quality
 from streamfilter.similarity.estimators import Estimate, curve_of
 from streamfilter.similarity.scheme import Scheme
 

@@ -12,7 +12,7 @@ not the recall of a stream, and neither an upper nor a lower bound of it:
 - An arrival with several originals is found more surely than any single pair.
 
 So they have no interval here. An interval that took pairs as independent held the truth in 0 of 3
-to 19 of 25 runs on clusters of any size. `matching.audit` counts the missed pairs.
+to 19 of 25 runs on clusters of any size. `quality.audit` counts the missed pairs.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from streamfilter.bench.machine import machine, versions
 from tests.audit.measuring import SHAPES, STREAMS, row
 
 ROOMS = ("streamfilter.matching.", "streamfilter.similarity.", "streamfilter.index.",
-         "streamfilter.monitoring.", "streamfilter.stories.", "tests.audit.streams",
+         "streamfilter.quality.", "streamfilter.stories.", "tests.audit.streams",
          "tests.audit.planted", "tests.audit.measuring")  # fmt: skip
 APART = ("streamfilter.index.rocks", "streamfilter.index.store", "streamfilter.index.front")
 

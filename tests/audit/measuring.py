@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from streamfilter.index.protocol import Changes, Removals
-from streamfilter.matching.audit import Audit, Rates
-from streamfilter.matching.audit_sample import BINS, DOUBTS, bins_of, doubts_of
 from streamfilter.model import Decision, Verdict
-from streamfilter.monitoring.quality import Figure, Quality
+from streamfilter.quality.audit import Audit, Rates
+from streamfilter.quality.audit_sample import BINS, DOUBTS, bins_of, doubts_of
+from streamfilter.quality.figures import Figure, Quality
 from streamfilter.similarity.estimators import curve_of
 from streamfilter.similarity.overlap import Postings
 from tests.audit.planted import Run, batches

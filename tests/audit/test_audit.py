@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from streamfilter.engine.auditing import Auditing
 from streamfilter.index.protocol import Changes, Removals
-from streamfilter.matching import audit_sample
-from streamfilter.matching.audit import Audit, Rates
-from streamfilter.matching.audit_sample import ArrivalKind
-from streamfilter.matching.audit_scan import CAUSES, SLICE_ORDINALS, Round
 from streamfilter.model import DUPLICATES, Verdict
 from streamfilter.monitoring.catalogue import AUDITED
-from streamfilter.monitoring.quality import SAMPLED, Quality, calibrated
+from streamfilter.quality import audit_sample
+from streamfilter.quality.audit import Audit, Rates
+from streamfilter.quality.audit_pace import Auditing
+from streamfilter.quality.audit_sample import ArrivalKind
+from streamfilter.quality.audit_scan import CAUSES, SLICE_ORDINALS, Round
+from streamfilter.quality.figures import SAMPLED, Quality, calibrated
 from streamfilter.similarity.exact import jaccard
 from tests.audit.planted import Run, batches, fresh, with_changed_end
 from tests.audit.rounds import a_round
@@ -344,7 +344,7 @@ class Endless:
 def test_the_audit_takes_its_share_of_the_time_and_no_more(cost):
     clock = Hand(slice=cost)
     audit = Endless(clock)
-    auditing = Auditing(audit, clock, None, share=0.02)
+    auditing = Auditing(audit, clock.monotonic, None, share=0.02)
     for _ in range(5_000):
         clock.now += 0.05  # a batch, or a wait for one
         begun = clock.now
@@ -359,7 +359,7 @@ def test_no_slice_is_begun_on_credit(cost):
     """Twenty batches of 65 ms with slices of 4 ms took 2.2 % of their time, and were given 2."""
     clock = Hand(slice=cost)
     audit = Endless(clock)
-    auditing = Auditing(audit, clock, None, share=0.02)
+    auditing = Auditing(audit, clock.monotonic, None, share=0.02)
     for _ in range(1_000):
         clock.now += 0.065
         auditing.look()

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from streamfilter.monitoring import change
-from streamfilter.monitoring.change import (
+from streamfilter.monitoring.metrics import Metrics
+from streamfilter.quality import change
+from streamfilter.quality.change import (
     ALARMING,
     ERROR,
     HEALTHY,
@@ -12,9 +13,8 @@ from streamfilter.monitoring.change import (
     ChangeDetector,
     errors_of,
 )
-from streamfilter.monitoring.metrics import Metrics
-from streamfilter.monitoring.quality import SAMPLED, SAMPLED_MIN, Quality
-from streamfilter.similarity.population import bounds
+from streamfilter.quality.figures import SAMPLED, SAMPLED_MIN, Quality
+from streamfilter.quality.population import bounds
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.shingles import Shingling
 from tests.audit.planted import Run

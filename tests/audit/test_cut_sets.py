@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamfilter.matching.audit import Audit, Rates
-from streamfilter.matching.audit_sample import ArrivalKind
-from streamfilter.matching.audit_scan import Round
-from streamfilter.monitoring.change import errors_of
-from streamfilter.monitoring.quality import Quality
+from streamfilter.quality.audit import Audit, Rates
+from streamfilter.quality.audit_sample import ArrivalKind
+from streamfilter.quality.audit_scan import Round
+from streamfilter.quality.change import errors_of
+from streamfilter.quality.figures import Quality
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.audit.planted import Run, batches

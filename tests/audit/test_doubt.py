@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from streamfilter.matching.audit_sample import DOUBTS, doubts_of
 from streamfilter.model import Verdict
-from streamfilter.monitoring.quality import calibrated
+from streamfilter.quality.audit_sample import DOUBTS, doubts_of
+from streamfilter.quality.figures import calibrated
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
 from tests.audit.planted import Run, batches

@@ -22,9 +22,7 @@ from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Check, Options, Target
 from streamfilter.bench.sketching import sketcher
 from streamfilter.config.configuration import Config
-from streamfilter.engine.auditing import Auditing
 from streamfilter.engine.machine import SystemClock
-from streamfilter.matching.audit import Audit, Rates
 from streamfilter.matching.pipeline import Judgement
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.monitoring.batch_report import BatchReport
@@ -32,6 +30,8 @@ from streamfilter.monitoring.catalogue import ACTIVITIES, STAGES
 from streamfilter.monitoring.held import Held
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.logs import configure
+from streamfilter.quality.audit import Audit, Rates
+from streamfilter.quality.audit_pace import Auditing
 from tests.bench.judging import BatchFilter, fresh_index
 
 BATCH = 1_000
@@ -98,7 +98,7 @@ def _observed(documents: list[str], metrics: Metrics) -> Spent:
     with _logging_to_memory(), fresh_index() as index:
         service = BatchFilter(index, ours)
         audit = Audit(RATES, MatchPolicy(), index, ours.keys_of)
-        auditing = Auditing(audit, ProcessorClock(), metrics.audited, share=RATES.time)
+        auditing = Auditing(audit, ProcessorClock().monotonic, metrics.audited, share=RATES.time)
         for begin in range(0, len(documents), BATCH):
             with clock("work"):
                 sketches, judged = service.take(documents[begin : begin + BATCH])

@@ -13,7 +13,7 @@ import pytest
 from streamfilter.cli import main
 from streamfilter.index.format import encode_documents
 from streamfilter.index.selection import documents_at
-from streamfilter.matching import capacity
+from streamfilter.monitoring import capacity
 from streamfilter.similarity.shape import Shape
 from tests.bench.indexing import TOKENS, documents_of
 

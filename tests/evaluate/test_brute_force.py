@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.evaluation.brute_force import all_pairs
-from streamfilter.evaluation.measured_curve import measured_curve
+from streamfilter.quality.brute_force import all_pairs
+from streamfilter.quality.measured_curve import measured_curve
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamfilter.evaluation.judge import evaluate
-from streamfilter.evaluation.report import Report
-from streamfilter.evaluation.run import Given, Placed, Run, Truth
 from streamfilter.model import Source, Verdict
+from streamfilter.quality.judge import evaluate
+from streamfilter.quality.report import Report
+from streamfilter.quality.run import Given, Placed, Run, Truth
 
 TRUTH = Truth([("a", "b", 0.9), ("a", "c", 0.8), ("b", "c", 0.95), ("d", "e", 0.6)])
 

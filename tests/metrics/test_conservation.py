@@ -15,7 +15,6 @@ from streamfilter.engine.observer import Observer, Usage
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes, Progress
-from streamfilter.matching import audit_sample
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.forgetting import Forgotten
 from streamfilter.matching.retention import Retention
@@ -32,8 +31,9 @@ from streamfilter.model import (
 from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, MetricKind
 from streamfilter.monitoring.held import Held
 from streamfilter.monitoring.metrics import BatchReport, Metrics
-from streamfilter.monitoring.quality import Quality
 from streamfilter.process.health import Health, State
+from streamfilter.quality import audit_sample
+from streamfilter.quality.figures import Quality
 from streamfilter.similarity.scheme import Scheme, Shingling
 from tests.audit.rounds import a_round
 

@@ -33,7 +33,7 @@ def test_ctrl_c_during_the_imports_ends_the_command_without_a_word(module: str) 
 
 
 def test_ctrl_c_later_is_a_keyboard_interrupt_again() -> None:
-    program = PROGRAM.format(module="streamfilter.evaluation.never")
+    program = PROGRAM.format(module="streamfilter.quality.never")
     program = program.replace('"plan"]', '"compare", "a b c", "a b c"]')
     program += "\n"
     check = (

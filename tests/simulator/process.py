@@ -22,12 +22,12 @@ from streamfilter.engine.trimming import Trimming
 from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Index
-from streamfilter.matching.audit import Rates
-from streamfilter.matching.audit_scan import Round
 from streamfilter.matching.batch import Rules
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source
 from streamfilter.process.health import State
+from streamfilter.quality.audit import Rates
+from streamfilter.quality.audit_scan import Round
 from streamfilter.similarity.text import UNICODE_VERSION
 from streamfilter.stops import ExitCode, Stop
 from streamfilter.tasks.plan import Plan

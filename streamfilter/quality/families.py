@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from streamfilter.evaluation.run import Given, Truth
+from streamfilter.quality.run import Given, Truth
 
 ALIKE = 0.5
 """Similarity from which two documents are in one family: half of their slots are the same."""

@@ -30,8 +30,8 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.matching.audit_sample import ArrivalKind
-from streamfilter.matching.audit_scan import Round
+from streamfilter.quality.audit_sample import ArrivalKind
+from streamfilter.quality.audit_scan import Round
 
 HEALTHY = 0.02
 """Share of errors in a healthy stream. The bands of the default `similarity.recall` miss 1 in 100

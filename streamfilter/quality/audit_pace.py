@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamfilter.engine.observer import Moved
-from streamfilter.engine.ports import Clock
-from streamfilter.matching.audit import Audit
-from streamfilter.matching.audit_scan import Round
+from streamfilter.matching.batch import Decided
 from streamfilter.matching.pipeline import Judgement
+from streamfilter.quality.audit import Audit
+from streamfilter.quality.audit_scan import Round
 from streamfilter.similarity.sketch import Sketches
 
 CREDIT_SECONDS = 0.05
@@ -31,34 +30,40 @@ class Auditing:
     """
 
     def __init__(
-        self, audit: Audit, clock: Clock, tell: Callable[[Round], None], *, share: float
+        self,
+        audit: Audit,
+        clock: Callable[[], float],
+        tell: Callable[[Round], None],
+        *,
+        share: float,
     ) -> None:
+        """Begin with no saved time; *clock* returns monotonic seconds."""
         self._audit, self._clock, self._tell, self._share = audit, clock, tell, share
-        self._credit, self._seen = 0.0, clock.monotonic()
+        self._credit, self._seen = 0.0, clock()
         self._slice = SLICE_SECONDS_MIN
 
-    def moved(self, moved: Moved) -> None:
+    def batch(self, decided: Decided, *, first_ordinal: int) -> None:
         """Sample from a batch that is new and written; compare, if there is time."""
-        judgement, sketches = moved.decided.judgement, moved.decided.prepared.sketches
+        judgement, sketches = decided.judgement, decided.prepared.sketches
         if judgement is not None and sketches is not None:
-            self.choose(sketches, judgement, first_ordinal=moved.first_ordinal)
+            self.choose(sketches, judgement, first_ordinal=first_ordinal)
         self.look()
 
     def choose(self, sketches: Sketches, judgement: Judgement, *, first_ordinal: int) -> None:
         """Sample from a batch that is new and written."""
-        begun = self._clock.monotonic()
+        begun = self._clock()
         self._audit.batch(sketches, judgement, first_ordinal=first_ordinal)
-        self._credit -= self._clock.monotonic() - begun
+        self._credit -= self._clock() - begun
 
     def look(self) -> None:
         """Compare slices while there is time for them; report every round that is completed."""
-        now = self._clock.monotonic()
+        now = self._clock()
         self._credit = min(CREDIT_SECONDS, self._credit + self._share * (now - self._seen))
         while self._credit >= self._slice and self._audit.waiting:
             found, begun = self._audit.look(), now
             if found is not None:
                 self._tell(found)
-            now = self._clock.monotonic()
+            now = self._clock()
             cost = max(now - begun, SLICE_SECONDS_MIN)
             self._credit -= cost
             self._slice = min(cost, CREDIT_SECONDS)

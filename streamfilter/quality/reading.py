@@ -12,9 +12,9 @@ from functools import cache
 from hashlib import blake2b
 
 from streamfilter.documents.reader import Reader
-from streamfilter.evaluation.run import Given, Placed
 from streamfilter.matching import envelope
 from streamfilter.model import Document, Record, Unjudged, Verdict
+from streamfilter.quality.run import Given, Placed
 from streamfilter.similarity.code_points import pattern, visible
 from streamfilter.similarity.ordering import normal_form
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.evaluation.families import families
-from streamfilter.evaluation.report import Example, Report
-from streamfilter.evaluation.run import Given, Placed, Run, Truth
 from streamfilter.model import Source, Verdict
+from streamfilter.quality.families import families
+from streamfilter.quality.report import Example, Report
+from streamfilter.quality.run import Given, Placed, Run, Truth
 
 
 def evaluate(run: Run, truth: Truth, *, recall_from: float, precision_from: float) -> Report:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.evaluation.brute_force import Pairs, all_pairs
-from streamfilter.evaluation.measured_curve import CurveBin, measured_curve, met_of
 from streamfilter.model import SEED_BYTES
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.quality.brute_force import Pairs, all_pairs
+from streamfilter.quality.measured_curve import CurveBin, measured_curve, met_of
 from streamfilter.similarity.shape import Shape, plan
 from streamfilter.similarity.sketch import Sketcher
 

@@ -1,7 +1,7 @@
 """The quality of this process's verdicts: figures, and the confidence of each.
 
 A figure is an interval only if its assumptions hold. Otherwise it is a bound or unknown, with the
-reason. Only the latest rounds of the audit (`matching.audit`) that together hold `SAMPLED_MIN`
+reason. Only the latest rounds of the audit (`quality.audit`) that together hold `SAMPLED_MIN`
 chosen arrivals are kept. A figure over the whole life of a process would hide that a change of the
 input made it worse an hour ago.
 
@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.matching.audit_sample import BINS, DOUBTS, ArrivalKind, bins_of, doubts_of
-from streamfilter.matching.audit_scan import CAUSES, Round
-from streamfilter.monitoring.change import FIGURES, ChangeDetector, errors_of
+from streamfilter.quality.audit_sample import BINS, DOUBTS, ArrivalKind, bins_of, doubts_of
+from streamfilter.quality.audit_scan import CAUSES, Round
+from streamfilter.quality.change import FIGURES, ChangeDetector, errors_of
+from streamfilter.quality.population import LEVEL, bounds
 from streamfilter.similarity.columns import F64, I64, Flags, distinct
 from streamfilter.similarity.estimators import Curve, expected_pairs, share_of_families
-from streamfilter.similarity.population import LEVEL, bounds
 
 SAMPLED_MIN = 4_000
 """Smallest number of chosen arrivals in the window, if there were so many."""

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents, Index
-from streamfilter.matching.audit_sample import ArrivalKind, AuditSample
 from streamfilter.matching.candidates import collect
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.quality.audit_sample import ArrivalKind, AuditSample
 from streamfilter.similarity.columns import F64, I64, U64, Flags, KeysOf
 from streamfilter.similarity.minhash import estimate
 from streamfilter.similarity.overlap import Postings, Screen

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.evaluation.brute_force import Pairs
+from streamfilter.quality.brute_force import Pairs
 from streamfilter.similarity.columns import F64, distinct
 from streamfilter.similarity.estimators import trials_worth, wilson
 

@@ -20,9 +20,9 @@ from streamfilter.entities.held_out import (
     validation,
 )
 from streamfilter.entities.scoring import POINTS, points_of
-from streamfilter.evaluation.brute_force import Pairs
-from streamfilter.evaluation.measured_curve import met_of
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.quality.brute_force import Pairs
+from streamfilter.quality.measured_curve import met_of
 from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import split_fields
 from streamfilter.similarity.sketch import Sketcher

@@ -10,7 +10,7 @@ estimate for sets above 1,024 tokens.
 *Rounds.* While one sample is compared with the index, the next one is gathered from new arrivals.
 A sample holds at most `SAMPLE_MAX` documents, those with the lowest hashes. So memory is bounded,
 whatever the size of the index and the length of a round. Every arrival of a round is equally
-likely to be chosen, which is all that a confidence interval needs (`quality`).
+likely to be chosen, which is all that a confidence interval needs (`figures`).
 
 A round has four results. "Similar" means a Jaccard similarity of at least the policy's threshold
 for the pair:
@@ -35,10 +35,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamfilter.index.protocol import Index
-from streamfilter.matching.audit_sample import AuditSample
-from streamfilter.matching.audit_scan import Round, Scan
 from streamfilter.matching.pipeline import Judgement
 from streamfilter.matching.policy import MatchPolicy
+from streamfilter.quality.audit_sample import AuditSample
+from streamfilter.quality.audit_scan import Round, Scan
 from streamfilter.similarity.columns import KeysOf
 from streamfilter.similarity.sketch import Sketches
 
