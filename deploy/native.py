@@ -19,12 +19,12 @@ from pathlib import Path
 import click
 
 from deploy.composition import OURS, REGISTRY, Service, image_environment, services
+from deploy.local.node import free_ports, is_free
+from deploy.local.owned import Owned
+from deploy.local.real import RealKafka
+from deploy.local.registry import RealRegistry
 from deploy.translation import Translation
-from streamfilter.kafka.broker.child import Child
-from streamfilter.kafka.broker.node import free_ports, is_free
-from streamfilter.kafka.broker.owned import Owned
-from streamfilter.kafka.broker.real import RealKafka
-from streamfilter.kafka.broker.registry import RealRegistry
+from streamfilter.process.child import Child
 from streamfilter.process.signals import Interruption
 
 KAFKA, KAFKA_INSIDE, HTTP_PORT = "kafka", 9092, 9464

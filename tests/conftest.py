@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from streamfilter.kafka.broker.jars import BrokerUnavailableError
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.jars import BrokerUnavailableError
+from deploy.local.real import RealKafka
 from tests.support import classes, needs
 from tests.support.forge import Forge
 from tests.support.lanes import arrange

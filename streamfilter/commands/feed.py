@@ -60,8 +60,8 @@ def command(
     so and names a registry, where their schema is added.
     """
     from streamfilter.kafka import sampling, topics
-    from streamfilter.kafka.broker.traffic import FEEDING, Feed, TrafficError
     from streamfilter.kafka.clients import plain_producer
+    from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
 
     options.say_unread(files)
     config = options.load(files, overrides)

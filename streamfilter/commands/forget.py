@@ -65,8 +65,8 @@ def command(
         _say_what_would_go(config, asked)
         standard.say(f"nothing was written; --yes writes {_tombstones(len(asked))}")
         return ExitCode.OK
-    from streamfilter.kafka.broker.traffic import FEEDING, Feed, TrafficError
     from streamfilter.kafka.clients import plain_producer
+    from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
 
     # Java's choice of a partition: where a compacted topic has the record that it is to remove.
     by_key = config.kafka.properties("common").get("partitioner", "murmur2_random")

@@ -67,7 +67,8 @@ def command(
     if not yes:
         standard.say("nothing was changed; --yes does it")
         return ExitCode.OK
-    resetting.delete_changelog(config, admin)  # the order is the module's: see there
+    # The order is the module's: see there.
+    resetting.delete_topics(config, admin, [config.changelog_topic])
     if outputs:
         resetting.empty_outputs(config, admin)
     resetting.delete_group(config, admin)

@@ -8,16 +8,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from streamfilter.config.configuration import Config
+from streamfilter.demo import brokers
 from streamfilter.demo.ledger import INPUT, OUTPUTS, Ledger
 from streamfilter.demo.running_filter import RunningFilter
 from streamfilter.demo.wire import Encode, as_json
-from streamfilter.kafka.broker import Broker
-from streamfilter.kafka.broker.traffic import Feed, Tail
+from streamfilter.kafka.traffic import Feed, Tail
 from streamfilter.stories import prose
 from streamfilter.stories.stream import Story, stories
 
@@ -53,37 +55,33 @@ class DemoPlan:
     """Most stories; None: no limit."""
     seed: int
     http: tuple[str, int]
-    crash: bool
-    """Kill the filter (SIGKILL) in the middle, and start it again."""
+    broker: str | None
+    """Address of a running Kafka, where the filter is killed half-way; None: an embedded broker."""
     wire: Wire
 
 
 class DemoRun:
-    """Runs the filter on *broker* and keeps the ledger; leaving the context stops the filter."""
+    """Runs the filter on a broker and keeps the ledger."""
 
-    def __init__(self, plan: DemoPlan, broker: Broker, directory: Path, *, changelog: bool) -> None:
+    def __init__(self, plan: DemoPlan, directory: Path, stack: ExitStack) -> None:
         """Create the topics and start the filter.
 
         Args:
             plan: what the user asked for.
-            broker: running.
             directory: for the index, the configuration and the log.
-            changelog: create its topic too, for a broker on which the filter cannot.
+            stack: stops the filter at the end, and then ends the broker or deletes the topics.
         """
         self.plan, self.ledger = plan, Ledger(plan.wire.encode)
         self.note = ""
         """The latest event, shown on the board."""
-        self._broker, self._broken = broker, 0
-        self._crash_at: float | None = plan.seconds / 2 if plan.crash else None
-        topics = [INPUT, *OUTPUTS, *([f"{GROUP}.changelog"] if changelog else [])]
-        broker.create_topics(dict.fromkeys(topics, 1))
-        self._filter = RunningFilter(self._settings(directory), directory, name="demo")
-
-    def __enter__(self) -> DemoRun:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._filter.stop()
+        self._broken = 0
+        self._kill_at: float | None = plan.seconds / 2 if plan.broker else None
+        topics = [INPUT, *OUTPUTS, f"{GROUP}.changelog"]
+        self._bootstrap = plan.broker or stack.enter_context(brokers.embedded(topics))
+        settings = self._settings(directory)
+        if plan.broker:
+            stack.enter_context(brokers.own_topics(Config.model_validate(settings)))
+        self._filter = stack.enter_context(RunningFilter(settings, directory, name="demo"))
 
     def wait_until_ready(self) -> None:
         """Return when the filter runs."""
@@ -106,8 +104,9 @@ class DemoRun:
             "index": {"path": str(directory / "state"), "seed_file": str(seed)},
             "kafka": {
                 "group": GROUP,
-                "common": {"bootstrap.servers": self._broker.bootstrap},
-                "session_timeout": "3s",  # the group waits this long for a killed member
+                "common": {"bootstrap.servers": self._bootstrap},
+                "session_timeout": "6s",  # the group waits this long for a killed member
+                "start_timeout": "60s",
             },
             "http": {"host": host, "port": port, "show_payloads": True},
             "audit": {"arrivals": 1.0},  # half a minute of some hundred stories: all of them
@@ -122,7 +121,7 @@ class DemoRun:
             stopped: checked every turn.
             show: called every turn with the seconds since the beginning.
         """
-        with Tail(self._broker.bootstrap, list(OUTPUTS)) as tail:
+        with Tail(self._bootstrap, list(OUTPUTS)) as tail:
             begun = time.monotonic()
             for elapsed in self._send(begun, stopped):
                 self._receive(tail)
@@ -130,7 +129,7 @@ class DemoRun:
             self.note = "no more input; waiting for what is under way"
             deadline = time.monotonic() + DRAIN_TIMEOUT_SECONDS
             while self.ledger.under_way > 0 and time.monotonic() < deadline:
-                if self._filter.is_killed and self.plan.crash:
+                if self._filter.is_killed and self.plan.broker:
                     self._filter.restart()  # the input ended before it was started again
                 self._filter.check_alive()
                 self._receive(tail)
@@ -140,14 +139,14 @@ class DemoRun:
 
     def _send(self, begun: float, stopped: Callable[[], bool]) -> Iterator[float]:
         """Send what is due, and yield the seconds since *begun*, turn by turn."""
-        feed = Feed(self._broker.bootstrap, INPUT)
+        feed = Feed(self._bootstrap, INPUT)
         stream = stories(self.plan.seed)
         limit = sys.maxsize if self.plan.stories is None else self.plan.stories
         while (elapsed := time.monotonic() - begun) < self.plan.seconds and not stopped():
             due = min(int(elapsed * self.plan.rate), limit) - len(self.ledger.sent)
             for _ in range(min(due, UNDER_WAY_MAX - self.ledger.under_way)):
                 self._send_one(feed, next(stream))
-            self._crash(elapsed)
+            self._kill(elapsed)
             yield elapsed
             if len(self.ledger.sent) == limit:
                 break
@@ -164,18 +163,18 @@ class DemoRun:
         for record in tail.take(TURN_SECONDS):
             self.ledger.receive(record)
 
-    def _crash(self, elapsed: float) -> None:
+    def _kill(self, elapsed: float) -> None:
         """Kill the filter at half-time, as a power cut would, and start it again a little later."""
-        killed = self._crash_at is not None and self._filter.is_killed
+        killed = self._kill_at is not None and self._filter.is_killed
         if not killed:
             self._filter.check_alive()
-        if self._crash_at is None or elapsed < self._crash_at:
+        if self._kill_at is None or elapsed < self._kill_at:
             return
         if not killed:
             self._filter.kill()
-            self._crash_at += KILLED_SECONDS
+            self._kill_at += KILLED_SECONDS
             self.note = "kill -9: the filter is gone, in the middle of its work"
         else:
             self._filter.restart()
-            self._crash_at = None
+            self._kill_at = None
             self.note = "started again: the open transaction is aborted, the index caught up"

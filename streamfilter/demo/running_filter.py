@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from streamfilter.bench.machine import environment
-from streamfilter.kafka.broker.child import Child
+from streamfilter.process.child import Child
 from streamfilter.stops import Stop
 
 WAIT_SECONDS = 300

@@ -134,19 +134,19 @@ def _held(admin: AdminClient, name: str, topics: Topics) -> int | None:
     return sum(each.end - each.start for each in bounds)
 
 
-def delete_changelog(config: Config, admin: AdminClient) -> None:
-    """Delete the changelog, and return once the brokers no longer list it."""
-    name = config.changelog_topic
-    with asked_once(), kafka_errors(f"deleting topic {name}"):
-        answer = admin.delete_topics([name], operation_timeout=CALL_SECONDS)[name]
-        error = answer.exception()
-        if error is not None and _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise error
+def delete_topics(config: Config, admin: AdminClient, names: Sequence[str]) -> None:
+    """Delete those of the topics *names* that exist; return once the brokers list none of them."""
+    answers = admin.delete_topics(list(names), operation_timeout=CALL_SECONDS)
+    for name, answer in answers.items():
+        with asked_once(), kafka_errors(f"deleting topic {name}"):
+            error = answer.exception()
+            if error is not None and _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise error
     deadline = time.monotonic() + GONE_SECONDS
-    with asked_once(cure="brokers delete it slowly: run this again"):
-        while name in listed(config, admin):
+    with asked_once(cure="brokers delete slowly: run this again"):
+        while left := sorted(set(names) & listed(config, admin).keys()):
             if time.monotonic() > deadline:
-                raise Retriable(f"topic {name} was deleted, and brokers still show it")
+                raise Retriable(f"topic {left[0]} was deleted, and brokers still show it")
             time.sleep(LOOK_AGAIN_SECONDS)
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deploy.local.node import free_ports
 from streamfilter.bench.machine import environment, processor_seconds
 from streamfilter.demo.running_filter import WAIT_SECONDS, RunningFilter
-from streamfilter.kafka.broker.node import free_ports
-from streamfilter.kafka.broker.traffic import Feed, Tail
+from streamfilter.kafka.traffic import Feed, Tail
 
 if TYPE_CHECKING:
-    from streamfilter.kafka.broker.real import RealKafka
+    from deploy.local.real import RealKafka
 
 LOOK_SECONDS = 0.1  # each look costs the service a millisecond: more of them would be seen
 OUTSIDE = ("poll", "produce", "commit")

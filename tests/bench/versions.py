@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from deploy.local.real import RealKafka
 from streamfilter.bench import texts
 from streamfilter.bench.machine import cores, machine, versions
 from streamfilter.bench.measure import Measured, ratios
-from streamfilter.kafka.broker.real import RealKafka
 from tests.bench.service import MeasuredRun, Route
 
 HERE = Path(__file__).parents[2]

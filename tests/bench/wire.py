@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from deploy.local.real import RealKafka
 from streamfilter.bench import texts, truth
 from streamfilter.bench.machine import cores
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.config.configuration import Config
-from streamfilter.kafka.broker.real import RealKafka
 from tests.bench.service import MeasuredRun, Route, record_of, said_by
 
 RECORDS = {True: 12_000, False: 60_000}

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from streamfilter.kafka.broker.jars import find_java, kafka_jars
+from deploy.local.jars import find_java, kafka_jars
 from tests.support import classes
 
 

@@ -5,7 +5,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.kafka.broker.embedded import EmbeddedBroker
+from streamfilter.kafka.embedded import EmbeddedBroker
 
 
 @pytest.fixture

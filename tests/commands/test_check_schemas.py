@@ -7,7 +7,7 @@ import pytest
 from streamfilter import cli
 from streamfilter.commands.check_schemas import check_schemas
 from streamfilter.config.configuration import load_config
-from streamfilter.kafka.broker.embedded import EmbeddedBroker
+from streamfilter.kafka.embedded import EmbeddedBroker
 from tests.documents import test_avro, test_protobuf
 from tests.documents.registry_stub import Handler, url  # noqa: F401
 

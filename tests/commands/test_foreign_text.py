@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from streamfilter import cli
 from streamfilter.config.configuration import load_config
 from streamfilter.config.starter import StarterFile
-from streamfilter.kafka.broker.embedded import EmbeddedBroker
+from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.process.visible import inline, visible
 from tests.support.terminal import in_terminal
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.kafka.broker import traffic
+from streamfilter.kafka import traffic
 
 
 class Sent(list[tuple[bytes, dict[str, bytes]]]):

@@ -10,7 +10,7 @@ from streamfilter.commands.init import seen_as_text
 from streamfilter.config.configuration import load_config
 from streamfilter.config.starter import StarterFile
 from streamfilter.documents.proposal import propose
-from streamfilter.kafka.broker.embedded import EmbeddedBroker
+from streamfilter.kafka.embedded import EmbeddedBroker
 from tests.support.terminal import in_terminal
 
 TEXT = "the old mill by the river was sold to a young family from the city"

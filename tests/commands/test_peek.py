@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter import cli
 from streamfilter.documents import registry
-from streamfilter.kafka.broker.embedded import EmbeddedBroker
+from streamfilter.kafka.embedded import EmbeddedBroker
 from tests.documents.registry_stub import Handler, url  # noqa: F401
 from tests.documents.test_avro import frame
 from tests.documents.test_protobuf import ARTICLE, written

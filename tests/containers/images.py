@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from deploy.composition import DOCKERFILE, OURS, services
-from streamfilter.kafka.broker.jars import kafka_jars, registry_jars
+from deploy.local.jars import kafka_jars, registry_jars
 from tests.containers.engine import Engine
 
 HERE = Path(__file__).parent

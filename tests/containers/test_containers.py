@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from deploy.composition import AVRO, COMPOSE, OURS, services
-from streamfilter.kafka.broker.jars import cache_directory
-from streamfilter.kafka.broker.registry import API
+from deploy.local.jars import cache_directory
+from deploy.local.registry import API
 from tests.containers import images
 from tests.containers.engine import PROGRAMS, PROJECT, Engine
 from tests.deploy.prometheus import Prometheus

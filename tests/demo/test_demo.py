@@ -9,8 +9,11 @@ import time
 import urllib.request
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from streamfilter.kafka.broker.node import free_ports
+from deploy.local.node import free_ports
+from streamfilter.demo.ledger import INPUT
+from streamfilter.demo.running import GROUP
 
 pytestmark = pytest.mark.slow  # each test starts the program, most of them more than once
 
@@ -111,11 +114,24 @@ def test_ctrl_c_ends_it_early_with_the_summary(demo, tmp_path):
 
 
 def test_on_a_real_broker_a_kill_in_the_middle_loses_and_doubles_nothing(kafka, demo, tmp_path):
-    told = ended(demo("--broker", "kafka", "--seconds", "8", "--rate", "150"))
+    told = ended(demo("--broker", kafka.bootstrap, "--seconds", "8", "--rate", "150"))
     assert told.index("kill -9: the filter is gone") < told.index("started again")
     assert_sound(told)
     assert "with a kill -9 in the middle: nothing lost, nothing doubled" in told
     assert list(tmp_path.iterdir()) == []
+    left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=30).topics
+    assert not [name for name in left if name.startswith(("stories", GROUP))]
+
+
+def test_topics_that_exist_on_a_broker_are_refused_and_left_alone(kafka, demo):
+    kafka.create_topics({INPUT: 1})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    process = demo("--broker", kafka.bootstrap)
+    told, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    assert INPUT in admin.list_topics(timeout=30).topics
+    admin.delete_topics([INPUT])[INPUT].result(30)
+    assert process.returncode == 78
+    assert "the demo creates this topic, and it exists already" in told
 
 
 def test_a_seed_gives_the_same_stories_and_verdicts_in_json_and_in_avro(demo):

@@ -18,9 +18,9 @@ from urllib.request import urlopen
 import pytest
 
 from deploy.composition import Service, services
+from deploy.local.node import free_ports
 from deploy.translation import Translation
-from streamfilter.kafka.broker.child import Child
-from streamfilter.kafka.broker.node import free_ports
+from streamfilter.process.child import Child
 from tests.deploy.tools import accepted, tool
 
 ROUTES = Path(__file__).parents[2] / "deploy" / "alertmanager" / "alertmanager.yml"

@@ -20,8 +20,8 @@ import pytest
 import yaml
 
 from deploy.grafana.reading import filled
-from streamfilter.kafka.broker.child import Child
-from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, kafka_jars
+from deploy.local.jars import BrokerUnavailableError, find_java, kafka_jars
+from streamfilter.process.child import Child
 from tests.conftest import IN_CI
 from tests.deploy.prometheus import Prometheus
 from tests.deploy.promql import selectors

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from streamfilter.kafka.broker.jars import BrokerUnavailableError
+from deploy.local.jars import BrokerUnavailableError
 from tests.faults.feeder import CLIENT as FEEDER
 from tests.faults.life import SOCKET_SECONDS
 from tests.faults.nemesis import Fault, Nemesis

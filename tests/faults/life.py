@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamfilter.kafka.broker.child import Child
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.process.child import Child
 from tests.faults.disks import Disks
 from tests.faults.expected import beginning_of
 from tests.faults.feeder import Feeder

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from streamfilter.kafka.broker.child import Child
-from streamfilter.kafka.broker.node import free_ports
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.node import free_ports
+from deploy.local.real import RealKafka
+from streamfilter.process.child import Child
 from tests.faults.life import SHORT_CLOCKS
 from tests.faults.proxy import Proxy
 from tests.support.forge import Forge

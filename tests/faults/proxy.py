@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamfilter.kafka.broker.node import Node
+from deploy.local.node import Node
 
 ADD_OFFSETS, END_TXN, TXN_OFFSETS, PRODUCE, FETCH, HEARTBEAT = 25, 26, 28, 0, 1, 12
 INIT_PRODUCER_ID, METADATA = 22, 3

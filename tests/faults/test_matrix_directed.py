@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from tests.faults.places import Place
 from tests.faults.proxy import Proxy
 from tests.long.sweep import DIRECTED, live

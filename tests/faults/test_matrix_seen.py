@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, PRODUCE, Proxy, Weather
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess

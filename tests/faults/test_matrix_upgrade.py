@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from streamfilter.killpoints import VARIABLE
 from streamfilter.similarity.scheme import ALGORITHM
 from streamfilter.stops import ExitCode

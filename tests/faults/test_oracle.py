@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.real import RealKafka
 from streamfilter.assembly import WINDOW_DOCUMENTS
 from streamfilter.engine.changelog import decode_batch, encode_batch
 from streamfilter.index.seeds import read_seed
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.matching.retention import Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme

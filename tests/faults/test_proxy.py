@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamfilter.kafka.broker.node import free_ports
+from deploy.local.node import free_ports
 from tests.faults.proxy import CLEAR, END_TXN, HOLE, ONE_WAY, PRODUCE, Proxy, Weather
 
 PATIENCE = 120.0

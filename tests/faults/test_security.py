@@ -19,8 +19,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from deploy.local.real import RealKafka
 from streamfilter import cli
-from streamfilter.kafka.broker.real import RealKafka
 from tests.kafka.story import records, texts
 from tests.kafka.test_standby import scraped
 from tests.support.filter_process import FilterProcess

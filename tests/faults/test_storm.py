@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from tests.faults.life import PROTOCOLS, SESSION_SECONDS, SHORT_CLOCKS, Life
 from tests.faults.nemesis import PROCESS_FAULTS, Nemesis
 from tests.faults.proxy import Proxy

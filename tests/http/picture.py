@@ -10,7 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from streamfilter.kafka.broker.node import free_ports
+from deploy.local.node import free_ports
 from tests.http.browser import ask
 
 DUPLICATES = 400

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from confluent_kafka import Producer
 
+from deploy.local.real import RealKafka
 from streamfilter.bench.machine import machine, versions
 from streamfilter.config.configuration import load_config
 from streamfilter.engine import changelog
@@ -29,7 +30,6 @@ from streamfilter.index.format import FORMAT
 from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Documents
 from streamfilter.index.seeds import read_seed
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.columns import Contents, Samples
 from streamfilter.similarity.text import UNICODE_VERSION

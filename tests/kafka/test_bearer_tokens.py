@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from deploy.local.real import RealKafka
 from streamfilter import cli
 from streamfilter.kafka.bearer_tokens import (
     LIFE_SECONDS_MAX,
@@ -21,7 +22,6 @@ from streamfilter.kafka.bearer_tokens import (
     read_token,
     run,
 )
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.process.logs import Masker
 from streamfilter.stops import ExitCode
 from tests.support.stage import Stage

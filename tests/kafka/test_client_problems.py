@@ -15,7 +15,7 @@ from streamfilter.kafka.client_problems import NAMES
 from streamfilter.stops import ConfigError, ExitCode
 
 PACKAGE = Path(clients.__file__).parents[1]
-MINE = {"kafka/clients.py", "kafka/broker/traffic.py", "kafka/broker/real.py"}
+MINE = {"kafka/clients.py", "kafka/traffic.py"}
 """Who makes clients: the one constructor, and what works on a broker of our own."""
 SASL = ("security.protocol=SASL_SSL",)
 REFUSED = (

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from streamfilter.killpoints import VARIABLE
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import FilterProcess

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import IsolationLevel, TopicPartition
 
+from deploy.local.real import RealKafka
 from streamfilter.config.configuration import load_config
 from streamfilter.engine.ports import Moves, Retriable
 from streamfilter.kafka import clients, topics
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.kafka.questions import OffsetSpec, list_offsets
 from streamfilter.kafka.serving import MISSING_SECONDS, patient_look

@@ -16,9 +16,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from deploy.local.node import free_ports
+from deploy.local.real import RealKafka
 from streamfilter import cli
-from streamfilter.kafka.broker.node import free_ports
-from streamfilter.kafka.broker.real import RealKafka
 from tests.support.filter_process import FilterProcess
 from tests.support.texts import section
 from tests.support.topics import Input, create_topics, header, produce, read_committed

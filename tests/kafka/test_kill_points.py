@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from streamfilter.killpoints import KILL_POINTS, VARIABLE
 from tests.kafka.story import (
     CUT,

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from deploy.local.node import free_ports
+from deploy.local.real import RealKafka
 from streamfilter.config.configuration import Config, load_config
 from streamfilter.kafka import asking, clients, sampling, topics
-from streamfilter.kafka.broker.node import free_ports
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.stops import ConfigError, Temporary
 from tests.documents.registry_stub import Handler, serving
 

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from tests.faults.proxy import END_TXN, INIT_PRODUCER_ID, Proxy
 from tests.kafka.story import records, texts, verdicts
 from tests.support.stage import Stage

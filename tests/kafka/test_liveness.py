@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from tests.kafka.story import records, texts, verdicts
 from tests.support.faulty import FaultyProcess
 from tests.support.filter_process import START_TIMEOUT_SECONDS, FilterProcess

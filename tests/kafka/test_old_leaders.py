@@ -11,8 +11,8 @@ import time
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from deploy.local.real import RealKafka
 from streamfilter.engine.ports import Retriable, Watermarks
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.questions import bounds_of
 from streamfilter.monitoring.client_statistics import Statistics
 from tests.support.topics import create_topics

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.real import RealKafka
 from streamfilter.config.configuration import Config, load_config
 from streamfilter.index.rocks import RocksIndex
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.kafka.serving import serve
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase

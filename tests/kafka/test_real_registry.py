@@ -15,10 +15,10 @@ from urllib.request import urlopen
 
 import pytest
 
+from deploy.local.registry import API, RealRegistry
 from streamfilter import cli
 from streamfilter.documents.registry import Reference
-from streamfilter.kafka.broker.embedded import EmbeddedBroker
-from streamfilter.kafka.broker.registry import API, RealRegistry
+from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.process.health import State
 from streamfilter.stories.stream import stories
 from tests.documents.test_avro import frame, written

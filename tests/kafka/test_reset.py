@@ -23,7 +23,7 @@ SETTINGS: dict[str, Any] = {
 }
 STORIES = texts(random.Random(31), 40)
 STEPS = {
-    "changelog": (resetting, "delete_changelog"),
+    "changelog": (resetting, "delete_topics"),
     "outputs": (resetting, "empty_outputs"),
     "group": (resetting, "delete_group"),
     "directory": (reset, "wipe_index"),
@@ -141,7 +141,7 @@ def test_a_process_that_starts_in_between_keeps_its_group(
     process = stage.start(**SETTINGS)
     stage.drain(process)
     monkeypatch.setattr(reset, "_refuse_alive", lambda *_: None)
-    monkeypatch.setattr(resetting, "delete_changelog", lambda *_: None)
+    monkeypatch.setattr(resetting, "delete_topics", lambda *_: None)
     assert command(stage, "--yes") == 75
     assert "has started meanwhile" in capsys.readouterr().err
     assert process.terminate() == 0

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from streamfilter.kafka.broker.node import free_ports
+from deploy.local.node import free_ports
 from streamfilter.model import Record
 from streamfilter.process.health import State
 from tests.documents.registry_stub import Handler, serving

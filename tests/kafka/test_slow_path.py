@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from tests.faults.proxy import Proxy, Weather
 from tests.kafka.story import records, texts, verdicts
 from tests.support.quotas import PRODUCER, set_quota

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from tests.faults.proxy import INIT_PRODUCER_ID, Proxy
 from tests.kafka.story import records, texts, verdicts
 from tests.support.filter_process import Status

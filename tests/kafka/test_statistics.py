@@ -8,11 +8,11 @@ from collections import Counter
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from deploy.local.real import RealKafka
 from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.pace import Patience
 from streamfilter.engine.ports import Layout
-from streamfilter.kafka.broker.embedded import EmbeddedBroker
-from streamfilter.kafka.broker.real import RealKafka
+from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.monitoring.catalogue import CATALOGUE, CLIENTS
 from streamfilter.monitoring.client_statistics import Statistics

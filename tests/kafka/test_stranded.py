@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from streamfilter.kafka.watching import refuse_stranded
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.stops import ExitCode, Temporary

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from deploy.local.real import RealKafka
 from streamfilter import cli
 from streamfilter.config.configuration import Config, load_config
 from streamfilter.engine.ports import Retriable
 from streamfilter.kafka import clients, serving, topics, unreachable
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.process.health import Health
 from streamfilter.stops import Temporary
 from tests.kafka.test_first_start import SetClock

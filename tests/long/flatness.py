@@ -27,8 +27,8 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
+from deploy.local.real import RealKafka
 from streamfilter.bench.machine import memory_bytes
-from streamfilter.kafka.broker.real import RealKafka
 from tests.faults.life import FENCED, TEMPORARY, Life
 from tests.faults.supervisor import Supervisor, Worker
 from tests.support.stage import Stage

@@ -28,9 +28,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from deploy.local.real import RealKafka
 from streamfilter.assembly import WINDOW_DOCUMENTS
 from streamfilter.bench.machine import machine, versions
-from streamfilter.kafka.broker.real import RealKafka
 from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.faults.elements import (
     LIMIT_FAULTS,

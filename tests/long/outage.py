@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from streamfilter.kafka.broker.node import Node
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.node import Node
+from deploy.local.real import RealKafka
 from tests.faults.proxy import CLEAR, HOLE, Proxy, Weather
 from tests.long.roles import ROLES, node_with
 from tests.support.stage import Stage

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from streamfilter.kafka.broker.jars import BrokerUnavailableError
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.jars import BrokerUnavailableError
+from deploy.local.real import RealKafka
 from tests.faults.life import PROTOCOLS, SHORT_CLOCKS, Life
 from tests.faults.proxy import Proxy
 from tests.faults.results import File, Result, table

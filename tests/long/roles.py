@@ -14,8 +14,8 @@ import json
 
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.kafka.broker.node import Node
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.node import Node
+from deploy.local.real import RealKafka
 from tests.support.stage import Stage
 
 ROLES = ("leader of the input", "group coordinator", "transaction coordinator", "controller")

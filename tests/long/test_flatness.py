@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from tests.faults.supervisor import Worker
 from tests.long.flatness import (
     GROWN_MAX,

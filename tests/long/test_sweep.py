@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 from tests.faults.chain import KILLED, Chain
 from tests.faults.directed import Directed, killed_at
 from tests.faults.places import Place

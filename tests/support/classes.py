@@ -15,13 +15,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamfilter.kafka.broker.jars import (
+from deploy.local.jars import (
     BrokerUnavailableError,
     cache_directory,
     find_java,
     kafka_jars,
 )
-from streamfilter.kafka.broker.real import RealKafka
+from deploy.local.real import RealKafka
 
 VARIABLE = "JDK_JAVA_OPTIONS"
 # Half of the processor time would go into the second compiler, and half a second into the threads

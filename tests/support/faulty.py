@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamfilter.cli import main
-from streamfilter.kafka.broker.child import Child
 from streamfilter.kafka.log import KafkaLog
 from streamfilter.kafka.membership import GroupMembership
 from streamfilter.model import Record
+from streamfilter.process.child import Child
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
 

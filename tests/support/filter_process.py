@@ -14,7 +14,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from streamfilter.kafka.broker.child import Child
+from streamfilter.process.child import Child
 from streamfilter.stops import ExitCode
 
 START_TIMEOUT_SECONDS = 180

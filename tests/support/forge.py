@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamfilter.kafka.broker.child import Child
+from streamfilter.process.child import Child
 
 ANSWER_SECONDS = 120
 PR_SET_PDEATHSIG = 1

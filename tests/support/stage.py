@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from deploy.local.node import free_ports
 from streamfilter.config.configuration import load_config
-from streamfilter.kafka.broker.child import Child
-from streamfilter.kafka.broker.node import free_ports
 from streamfilter.model import Record
+from streamfilter.process.child import Child
 from streamfilter.similarity.scheme import Scheme
 from tests.support.filter_process import FilterProcess
 from tests.support.topics import Input, create_topics, end_offsets, produce, read_committed

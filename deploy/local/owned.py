@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from streamfilter.kafka.broker.child import Child
-from streamfilter.kafka.broker.jars import BrokerUnavailableError
+from deploy.local.jars import BrokerUnavailableError
+from streamfilter.process.child import Child
 
 LOG_LINES_SHOWN = 30
 

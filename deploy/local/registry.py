@@ -17,11 +17,11 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from deploy.local.jars import find_java, registry_jars
+from deploy.local.node import free_ports
+from deploy.local.owned import Owned, Restarted
 from streamfilter.documents.registry import Reference, Registry
 from streamfilter.documents.registry_calls import Access
-from streamfilter.kafka.broker.jars import find_java, registry_jars
-from streamfilter.kafka.broker.node import free_ports
-from streamfilter.kafka.broker.owned import Owned, Restarted
 
 READY_TIMEOUT_SECONDS = 600
 ANSWER_TIMEOUT_SECONDS = 60

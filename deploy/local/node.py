@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from streamfilter.kafka.broker.owned import Restarted
+from deploy.local.owned import Restarted
 
 FORMAT_TIMEOUT_SECONDS = 240
 HEAP = ("-Xms512m", "-Xmx512m")

@@ -26,9 +26,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from streamfilter.kafka.broker.jars import BrokerUnavailableError, find_java, kafka_jars
-from streamfilter.kafka.broker.node import Node, Ports, free_ports
-from streamfilter.kafka.broker.owned import Owned
+from deploy.local.jars import BrokerUnavailableError, find_java, kafka_jars
+from deploy.local.node import Node, Ports, free_ports
+from deploy.local.owned import Owned
 
 READY_TIMEOUT_SECONDS = 240
 CREATE_TIMEOUT_SECONDS = 30
