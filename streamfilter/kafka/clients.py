@@ -44,6 +44,10 @@ second."""
 FETCH_BYTES_MAX = 2 * 1024 * 1024
 """Maximum of one fetch response (default: 50 MiB). At 50 kB/s, 50 MiB would time out after a minute
 and be requested again forever; 2 MiB take 42 s."""
+REFRESH_MS = 5_000
+"""Metadata interval of the admin client (default: 300,000). A response that names no broker makes
+it forget the controller. It asks again only at the next refresh, and until then every request
+times out. So a start would wait for minutes."""
 QUEUE_KBYTES_MIN = 16 * 1024
 TASK_QUEUE_KBYTES_MIN = 1024
 CAREFUL: dict[str, Any] = {"max.in.flight.requests.per.connection": 1}
@@ -189,7 +193,9 @@ def admin_properties(config: Config) -> Properties:
     """Return the properties of an admin client."""
     base = _base(config, "admin")
     base.pop("allow.auto.create.topics")
-    return {**config.kafka.properties("common"), **base}
+    theirs = config.kafka.properties("common")
+    theirs.setdefault("topic.metadata.refresh.interval.ms", str(REFRESH_MS))
+    return {**theirs, **base}
 
 
 def admin_client(config: Config, properties: Properties | None = None) -> AdminClient:

@@ -5,8 +5,12 @@ import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from deploy.local.real import RealKafka
+from streamfilter.config.configuration import load_config
+from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.watching import refuse_stranded
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.stops import ExitCode, Temporary
@@ -53,13 +57,18 @@ def orphaned(directory: Path, *, rounds: int) -> bool:
         common = {"bootstrap.servers": kafka.bootstrap_proxied}
         brokers = {"common": common, "transaction_timeout": "5s", "session_timeout": "6s"}
         process = stage.start(kafka=brokers)
+        admin = admin_client(load_config([stage.configuration(kafka=brokers)]))
         process.wait_for_state("running")
         stranded, fed = False, 0
         while fed < rounds and not stranded:
+            answer(admin, stage)
             proxy.weather = ORPHANED
             proxy.cut()
-            time.sleep(ORPHANED_SECONDS)
+            begun = time.monotonic()
+            while time.monotonic() < begun + ORPHANED_SECONDS:
+                answered(admin, stage)
             proxy.weather = CLEAR
+            answer(admin, stage)
             words = " ".join(f"word{fed * 10 + n}" for n in range(10))
             stage.produce([Input(json.dumps({"id": str(fed), "text": words}).encode())])
             fed += 1
@@ -80,3 +89,19 @@ def orphaned(directory: Path, *, rounds: int) -> bool:
 
 def reached(stage: Stage, process: FilterProcess) -> int:
     return process.status().get("positions", {}).get(f"{stage.input}/0", 0)
+
+
+def answer(admin: AdminClient, stage: Stage) -> None:
+    """Wait until *admin* is answered; it knows no controller until it asks for brokers again."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not answered(admin, stage):
+        assert time.monotonic() < deadline, "the admin client does not ask for the controller"
+
+
+def answered(admin: AdminClient, stage: Stage) -> bool:
+    """Return whether *admin* is told of a topic in a second, as a start must be."""
+    (asked,) = admin.describe_topics(TopicCollection([stage.input]), request_timeout=1).values()
+    try:
+        return bool(asked.result())
+    except KafkaException:
+        return False
