@@ -49,11 +49,11 @@ from streamfilter.collection.identity import (
     wanted_identity,
     warn_of_missed,
 )
-from streamfilter.index.directory import refuse_inside
-from streamfilter.index.forks import Holder
+from streamfilter.index.directory.lock_and_marker import refuse_inside
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Index
+from streamfilter.index.rocks.forks import Holder
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

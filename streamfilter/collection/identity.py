@@ -11,10 +11,10 @@ from dataclasses import asdict, replace
 from numbers import Integral
 from pathlib import Path
 
+from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.errors import IndexMismatch
-from streamfilter.index.identity import Identity
-from streamfilter.index.opening import read_identity
-from streamfilter.index.rocks import RocksIndex
+from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling

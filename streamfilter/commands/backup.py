@@ -8,8 +8,8 @@ import click
 
 from streamfilter.commands.options import Named, as_json, config_options, load, output_option
 from streamfilter.commands.states import as_fields, failing, found_state_option, line, state_of
-from streamfilter.index.backup import back_up
-from streamfilter.index.seeds import seed_at
+from streamfilter.index.directory.backup import back_up
+from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.process import standard
 
 EPILOG = """\b

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamfilter.config.configuration import Config
+from streamfilter.index.directory.index_paths import index_of
+from streamfilter.index.directory.read_only_view import viewed
+from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault
-from streamfilter.index.places import index_of
-from streamfilter.index.seeds import seed_at
-from streamfilter.index.viewing import viewed
 from streamfilter.stops import Problem
 
 

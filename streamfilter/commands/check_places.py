@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from streamfilter.config.configuration import Config
-from streamfilter.index.directory import MARKER_NAME
+from streamfilter.index.directory.identity import differences, mismatch
+from streamfilter.index.directory.lock_and_marker import MARKER_NAME
+from streamfilter.index.directory.opening import read_identity
+from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexFault
-from streamfilter.index.identity import differences, mismatch
-from streamfilter.index.opening import read_identity
-from streamfilter.index.seeds import seed_at
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.stops import ConfigError, Problem
 

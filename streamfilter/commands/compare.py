@@ -10,7 +10,7 @@ import click
 from streamfilter.assembly import policy_for
 from streamfilter.commands.options import as_json, config_options, load, output_option, text_of
 from streamfilter.commands.views import as_sketched, as_verdict
-from streamfilter.index.seeds import MEASURING
+from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.matching.explanation import PairExplanation, one_after_the_other
 from streamfilter.process import standard
 from streamfilter.similarity.comparison import Comparison, compare

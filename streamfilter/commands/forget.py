@@ -17,10 +17,10 @@ from streamfilter.commands import options
 from streamfilter.commands.states import failing
 from streamfilter.config.configuration import Config
 from streamfilter.documents.selecting import HEADER, ID_BYTES_MAX
+from streamfilter.index.directory.index_paths import indexes_in
+from streamfilter.index.directory.read_only_view import viewed
+from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import IndexRefused
-from streamfilter.index.places import indexes_in
-from streamfilter.index.seeds import seed_at
-from streamfilter.index.viewing import viewed
 from streamfilter.process import standard
 from streamfilter.stops import ConfigError, ExitCode, Problem, Temporary
 

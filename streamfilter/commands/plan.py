@@ -30,7 +30,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.files.inputs import for_files
 from streamfilter.files.sampling import documents_of
 from streamfilter.files.summary import all_broken, no_documents
-from streamfilter.index.seeds import MEASURING
+from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.model import Malformed
 from streamfilter.process import standard
 from streamfilter.quality.brute_force import all_pairs

@@ -11,7 +11,7 @@ import click
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.types import format_duration, format_size, parse_duration
-from streamfilter.index.options import Memory
+from streamfilter.index.rocks.options import Memory
 from streamfilter.monitoring.capacity import Capacity, capacity, remembered
 from streamfilter.similarity.shape import Shape
 

@@ -11,9 +11,14 @@ import click
 from streamfilter.commands import options
 from streamfilter.commands.states import failing
 from streamfilter.config.configuration import Config
-from streamfilter.index.directory import DATABASE_NAME, MARKER_NAME, Lock, check_ours
+from streamfilter.index.directory.lock_and_marker import (
+    DATABASE_NAME,
+    MARKER_NAME,
+    Lock,
+    check_ours,
+)
+from streamfilter.index.directory.opening import wipe_index
 from streamfilter.index.errors import file_errors
-from streamfilter.index.opening import wipe_index
 from streamfilter.process import standard
 from streamfilter.stops import ConfigError, ExitCode, Problem
 

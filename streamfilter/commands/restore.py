@@ -9,7 +9,7 @@ import click
 from streamfilter.commands.options import Named, as_json, output_option
 from streamfilter.commands.progress import progress
 from streamfilter.commands.states import as_fields, failing, line, state_option
-from streamfilter.index.backup import restore, size_of
+from streamfilter.index.directory.backup import restore, size_of
 from streamfilter.process import standard
 
 EPILOG = """\b

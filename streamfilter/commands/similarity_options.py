@@ -13,7 +13,7 @@ from streamfilter.commands.options import config_options, load, once
 from streamfilter.config.configuration import Config
 from streamfilter.config.sources import literal
 from streamfilter.files.inputs import for_files
-from streamfilter.index.seeds import numbered, read_seed
+from streamfilter.index.directory.seed_file import numbered, read_seed
 
 SEED_MAX = 2**64 - 1
 

@@ -10,8 +10,8 @@ import click
 
 from streamfilter.commands.options import Named
 from streamfilter.config.configuration import Config
+from streamfilter.index.directory.backup_manifest import Copied
 from streamfilter.index.errors import DiskFull, IndexFault, IndexLocked, IndexUnavailable
-from streamfilter.index.manifest import Copied
 from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 
 state_option = click.option(

@@ -11,12 +11,12 @@ import click
 from streamfilter.commands.options import as_json, config_options, load, output_option
 from streamfilter.commands.progress import progress
 from streamfilter.commands.states import as_of, failing, found_state_option, state_of
-from streamfilter.index.directory import DATABASE_NAME
+from streamfilter.index.directory.index_paths import indexes_in
+from streamfilter.index.directory.inspection import Inspection, inspect
+from streamfilter.index.directory.lock_and_marker import DATABASE_NAME
+from streamfilter.index.directory.read_only_view import viewed
+from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
-from streamfilter.index.inspection import Inspection, inspect
-from streamfilter.index.places import indexes_in
-from streamfilter.index.seeds import seed_at
-from streamfilter.index.viewing import viewed
 from streamfilter.process import standard
 from streamfilter.similarity.sketchers import sketcher_of
 from streamfilter.stops import ExitCode

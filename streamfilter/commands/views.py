@@ -18,11 +18,11 @@ from streamfilter.documents.pointers import Unreadable
 from streamfilter.documents.record_fields import FieldsReader
 from streamfilter.documents.strict_json import parse_json
 from streamfilter.files.sources import FILE, Sources
+from streamfilter.index.directory.index_paths import indexes_in
+from streamfilter.index.directory.read_only_view import IndexView, viewed
+from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import FormatError, IndexFault
-from streamfilter.index.places import indexes_in
 from streamfilter.index.protocol import Documents
-from streamfilter.index.seeds import seed_at
-from streamfilter.index.viewing import IndexView, viewed
 from streamfilter.matching.decision import Finding
 from streamfilter.matching.envelope import p_false_positive
 from streamfilter.matching.explanation import Explanation

@@ -24,7 +24,9 @@ from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import AS_THEY_WERE
 from streamfilter.files.scratch import scratch
 from streamfilter.files.unfinished import BegunRun, Unfinished
-from streamfilter.index.directory import MARKER_NAME, refuse_link
+from streamfilter.index.directory.lock_and_marker import MARKER_NAME, refuse_link
+from streamfilter.index.directory.opening import open_index, read_identity
+from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.index.errors import (
     DiskFull,
     IndexFault,
@@ -32,10 +34,8 @@ from streamfilter.index.errors import (
     IndexMismatch,
     IndexRefused,
 )
-from streamfilter.index.opening import open_index, read_identity
-from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.rocks.options import Memory
 from streamfilter.similarity.shape import Shape
 from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
 

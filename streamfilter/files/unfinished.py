@@ -1,7 +1,7 @@
 """Unfinished runs: if run again, they start from the same index and give the same result.
 
     DIR/unfinished/
-      index.json, rocksdb/    the index as it was when the run began (`index.closed_copy`)
+      index.json, rocksdb/    the index as it was when the run began (`index.directory.closed_copy`)
       run.json                the inputs of the run, and its start time
 
 An index with a retention limit is not enough to repeat a run. It may have dropped windows that the
@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamfilter.index.closed_copy import bring_back, copy_closed, is_whole
+from streamfilter.index.directory.closed_copy import bring_back, copy_closed, is_whole
 from streamfilter.index.errors import file_errors
 
 logger = logging.getLogger("streamfilter.filter")

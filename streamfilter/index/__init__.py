@@ -1,5 +1,6 @@
 """The memory: an index of the forwarded documents, as RocksDB tables or as dictionaries.
 
-The rest of the program uses `protocol`. `opening` opens, creates or refuses a directory. `rocks`
-and `memory` implement the protocol. `errors` has the exceptions.
+The rest of the program uses `protocol`. `directory/` opens, creates, refuses and copies the
+directory of an index. `rocks/` and `memory` implement the protocol, both with the buckets of
+`bands/`. `format` and `journal` have the stored bytes, and `errors` the exceptions.
 """

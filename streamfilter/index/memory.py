@@ -1,6 +1,6 @@
 """The index as plain dictionaries: the reference for the RocksDB index, and the index of tests.
 
-The code is simple on purpose. Its `dump` is byte for byte that of `rocks.RocksIndex`. It does not
+The code is simple on purpose. Its `dump` is byte for byte that of `RocksIndex`. It does not
 survive the process.
 """
 
@@ -13,8 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamfilter.index.buckets import copies
-from streamfilter.index.families import id_keys
+from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at, longer
+from streamfilter.index.bands.buckets import copies
+from streamfilter.index.bands.overflow_pages import page_cap, page_keys
+from streamfilter.index.bucket_levels import Level
 from streamfilter.index.format import (
     BUCKET_CAP,
     Lists,
@@ -29,9 +31,6 @@ from streamfilter.index.journal import (
     encode_standing,
     span_entries,
 )
-from streamfilter.index.levels import Level
-from streamfilter.index.longer import DEPTH, cap_at, longer
-from streamfilter.index.pages import page_cap, page_keys
 from streamfilter.index.protocol import (
     FAINT_BELOW,
     Additions,
@@ -43,6 +42,7 @@ from streamfilter.index.protocol import (
     Meets,
     Removals,
 )
+from streamfilter.index.rocks.column_families import id_keys
 from streamfilter.index.windows import Windows, after, owner, owners
 from streamfilter.model import EVER, BatchMark
 from streamfilter.similarity.columns import I64, U8, U64, Flags

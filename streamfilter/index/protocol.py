@@ -3,8 +3,8 @@
 An index has two maps. The first maps a 64-bit key to a bucket: the ordinals of the oldest
 documents with that key. A key is a band key, or the folded content fingerprint, which is treated
 as one more band. When a bucket is full, later documents are listed under longer keys
-(`index.longer`). The second map leads from an ordinal to the stored document. Reading changes
-nothing. `apply` atomically writes one batch and the changelog position it came from.
+(`bands/bucket_overflow.py`). The second map leads from an ordinal to the stored document. Reading
+changes nothing. `apply` atomically writes one batch and the changelog position it came from.
 
 An index that forgets is divided into windows. Each window indexes only its own documents: no
 bucket or longer key is shared between windows. So a window is dropped as a whole. The rest is
@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from streamfilter.index.levels import Level
+from streamfilter.index.bucket_levels import Level
 from streamfilter.model import BatchMark, Positions, Window
 from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags, distinct
 
@@ -75,7 +75,7 @@ class Buckets:
     overflows: I64
     """(n, c) how many documents did not fit into the bucket."""
     deeper: tuple[Level, ...] = ()
-    """The buckets of longer keys, by the length of the key (`index.longer`). Filled only if the
+    """The buckets of longer keys, by the length of the key. Filled only if the
     probe had signatures."""
     older: tuple[Buckets, ...] = ()
     """The answers of the older windows, the oldest first. All other fields are of the newest

@@ -22,10 +22,10 @@ from streamfilter.engine.ports import Clock, Layout
 from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.engine.trimming import Trimming
-from streamfilter.index.identity import Identity
-from streamfilter.index.options import MIB, Memory
-from streamfilter.index.places import index_of
+from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.index_paths import index_of
 from streamfilter.index.protocol import Index
+from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.changelog_topic import ChangelogWatch, refuse_changed
 from streamfilter.kafka.errors import kafka_errors, stops

@@ -21,7 +21,7 @@ from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
-from streamfilter.index.seeds import seed_at
+from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.kafka import clients, topics
 from streamfilter.kafka.asking import CALL_SECONDS, LOOK_SECONDS_MIN, brokers_of, unanswered
 from streamfilter.kafka.assembling import Assembly

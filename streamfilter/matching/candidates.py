@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.levels import Level
-from streamfilter.index.longer import WEIGHTS
+from streamfilter.index.bands.bucket_overflow import WEIGHTS
+from streamfilter.index.bucket_levels import Level
 from streamfilter.similarity.columns import I64, U32, Flags, distinct, places_of, slices
 
 TALLIES_MAX = 1 << 20

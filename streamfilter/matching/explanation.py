@@ -14,8 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from streamfilter.index.levels import Level
-from streamfilter.index.longer import DEPTH
+from streamfilter.index.bands.bucket_overflow import DEPTH
+from streamfilter.index.bucket_levels import Level
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress, Readable
 from streamfilter.matching.candidates import Candidates, collect

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfilter.index.levels import Level
-from streamfilter.index.longer import DEPTH, cap_at, longer
+from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at, longer
+from streamfilter.index.bucket_levels import Level
 from streamfilter.index.protocol import Buckets
 from streamfilter.similarity.columns import I64, U8, U64, Flags, ranks, slices
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamfilter.index.buckets import copies
-from streamfilter.index.levels import Level
+from streamfilter.index.bands.buckets import copies
+from streamfilter.index.bucket_levels import Level
 from streamfilter.index.protocol import Documents, Meets, Readable
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.decision import Finding, Outcome

@@ -12,9 +12,9 @@ from math import isnan, nan
 
 import numpy as np
 
-from streamfilter.index.front import expected_pass_rate
-from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import WINDOWS_MAX
+from streamfilter.index.rocks.bloom_filter import expected_pass_rate
+from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.matching.retention import PARTS, Retention
 from streamfilter.similarity.shape import Shape
 
@@ -33,7 +33,7 @@ FRAME_BYTES = 20
 """Bytes of a changelog record beside the document's own: ten are ours, about ten are Kafka's."""
 
 FRONT_BITS_PER_KEY = 20
-"""Size of a front at which less than half a percent of the new keys pass it (`index.front`)."""
+"""Size of a front at which less than half a percent of the new keys pass it."""
 
 FRONT_STEP = 32 * MIB
 """Advice on a front's memory is rounded up to a multiple of this."""

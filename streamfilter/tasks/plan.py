@@ -8,8 +8,8 @@ from typing import ParamSpec, TypeVar
 
 from streamfilter.engine.beginning import Names
 from streamfilter.engine.ports import Layout, Retriable, StartAt
+from streamfilter.index.directory.identity import Identity
 from streamfilter.index.errors import DiskFull
-from streamfilter.index.identity import Identity
 from streamfilter.process.health import State
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Spread

@@ -24,12 +24,12 @@ from streamfilter.assembly import note_policy
 from streamfilter.engine import beginning, changelog
 from streamfilter.engine.observer import Observer, Usage
 from streamfilter.engine.ports import Log, Watermarks
+from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
+from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.errors import IndexDamaged
-from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
-from streamfilter.index.opening import open_index, read_identity, wipe_index
-from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Index
-from streamfilter.index.rocks import RocksIndex
+from streamfilter.index.rocks.options import Memory
+from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.process.health import State
 from streamfilter.similarity.shape import Shape

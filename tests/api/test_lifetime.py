@@ -11,7 +11,7 @@ import pytest
 import streamfilter
 from streamfilter import Deduplicator, DeduplicatorClosed, IndexFault, IndexLocked, IndexRefused
 from streamfilter.collection.identity import new_scheme
-from streamfilter.index.rocks import RocksIndex
+from streamfilter.index.rocks.rocks_index import RocksIndex
 
 TEXT = "the old mill by the river was sold to a young family from the city on monday"
 THREADS, EACH = 4, 30

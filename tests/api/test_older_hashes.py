@@ -7,7 +7,7 @@ import pytest
 
 from streamfilter import Deduplicator
 from streamfilter.cli import main
-from streamfilter.index.directory import MARKER_NAME
+from streamfilter.index.directory.lock_and_marker import MARKER_NAME
 from streamfilter.index.errors import IndexMismatch
 from streamfilter.similarity.scheme import ALGORITHM, CHANGES
 from streamfilter.similarity.sketchers import scheme_of

@@ -25,7 +25,11 @@ from tests.audit.measuring import SHAPES, STREAMS, row
 ROOMS = ("streamfilter.matching.", "streamfilter.similarity.", "streamfilter.index.",
          "streamfilter.quality.", "streamfilter.stories.", "tests.audit.streams",
          "tests.audit.planted", "tests.audit.measuring")  # fmt: skip
-APART = ("streamfilter.index.rocks", "streamfilter.index.store", "streamfilter.index.front")
+APART = (
+    "streamfilter.index.rocks.rocks_index",
+    "streamfilter.index.rocks.database",
+    "streamfilter.index.rocks.bloom_filter",
+)
 
 
 @cache

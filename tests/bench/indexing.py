@@ -23,14 +23,14 @@ import numpy as np
 from streamfilter.bench.machine import MIB, memory_bytes
 from streamfilter.bench.measure import Measured
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
-from streamfilter.index.directory import DATABASE_NAME
-from streamfilter.index.families import Families
+from streamfilter.index.directory.lock_and_marker import DATABASE_NAME
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.format import encode_documents
-from streamfilter.index.opening import open_index
-from streamfilter.index.options import Memory
 from streamfilter.index.protocol import Additions, Buckets, Changes, Documents
-from streamfilter.index.rocks import RocksIndex
-from streamfilter.index.store import Database
+from streamfilter.index.rocks.column_families import Families
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.options import Memory
+from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.process.signals import INTERRUPTION, Interrupted
 from streamfilter.similarity.columns import I64, Contents, Flags, Samples, distinct
 from tests.bench.judging import IDENTITY, step_of

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import Identity
-from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Changes, Index, Progress
 from streamfilter.matching.pipeline import Batch, Judgement, judge
 from streamfilter.matching.policy import MatchPolicy

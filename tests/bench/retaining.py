@@ -20,9 +20,9 @@ import numpy as np
 from streamfilter.bench.machine import MIB, memory_bytes
 from streamfilter.bench.measure import Measured, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
-from streamfilter.index.opening import open_index
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes
-from streamfilter.index.rocks import RocksIndex
+from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.matching.retention import PARTS, UNLIMITED, Retention
 from streamfilter.process.signals import INTERRUPTION
 from tests.bench.indexing import (

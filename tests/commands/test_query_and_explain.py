@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.index.viewing import viewed
+from streamfilter.index.directory.read_only_view import viewed
 
 STORY = "the quick brown fox jumps over a lazy dog near the quiet river as the sun sets"
 FIRST = " ".join(f"{word}{i % 3}" for i in range(3) for word in STORY.split())
@@ -89,7 +89,7 @@ OWNER = """
 import sys
 from pathlib import Path
 from tests.index.samples import add, identity, keys_of
-from streamfilter.index.opening import open_index
+from streamfilter.index.directory.opening import open_index
 index, batch = open_index(Path(sys.argv[1]), identity()), 0
 for line in sys.stdin:
     for batch in range(batch, batch + int(line)):

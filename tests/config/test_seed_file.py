@@ -7,7 +7,7 @@ import pytest
 
 from streamfilter.commands.check_places import check_places
 from streamfilter.config.configuration import load_config
-from streamfilter.index.seeds import FILE_BYTES_MAX, read_seed
+from streamfilter.index.directory.seed_file import FILE_BYTES_MAX, read_seed
 from streamfilter.stops import ConfigError
 
 SECRET = b"thirty-two bytes of a secret seed"

@@ -8,7 +8,7 @@ from streamfilter.assembly import note_policy, policy_for, reader_for
 from streamfilter.config.configuration import load_config, read_config
 from streamfilter.documents.reader import Limits
 from streamfilter.index.format import BUCKET_CAP
-from streamfilter.index.options import Memory
+from streamfilter.index.rocks.options import Memory
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.shape import Shape

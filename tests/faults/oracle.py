@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
+from streamfilter.index.directory.opening import open_index, read_identity
 from streamfilter.index.format import ORDINAL_BYTES
-from streamfilter.index.opening import open_index, read_identity
 from streamfilter.model import Headers, Record
 from tests.faults.expected import Expected, Place, Relived, UntrueError
 from tests.faults.recording import Recording, digest

@@ -13,7 +13,7 @@ import pytest
 from deploy.local.real import RealKafka
 from streamfilter.assembly import WINDOW_DOCUMENTS
 from streamfilter.engine.changelog import decode_batch, encode_batch
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.matching.retention import Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.faults.expected import Relived
 from tests.faults.oracle import Finding, judge, judge_index

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.index.directory import MARKER_NAME
+from streamfilter.index.directory.lock_and_marker import MARKER_NAME
 from streamfilter.index.format import FORMAT
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.index.seeds import read_seed
-from streamfilter.index.viewing import viewed
+from streamfilter.index.directory.read_only_view import viewed
+from streamfilter.index.directory.seed_file import read_seed
 from tests.filter.conftest import Desk
 from tests.filter.stories import lines_of, stories, write
 

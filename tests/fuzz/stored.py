@@ -27,6 +27,7 @@ from streamfilter.engine.changelog import (
     kind_of,
 )
 from streamfilter.index.ages import Ages, ages_of
+from streamfilter.index.directory.identity import decode_identity
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import (
     ORDINAL_MAX,
@@ -36,7 +37,6 @@ from streamfilter.index.format import (
     encode_buckets,
     encode_documents,
 )
-from streamfilter.index.identity import decode_identity
 from streamfilter.index.journal import (
     StoredProgress,
     decode_mark,

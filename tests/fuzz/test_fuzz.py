@@ -19,8 +19,8 @@ from streamfilter.engine.changelog import (
     encode_batch,
     encode_changelog_documents,
 )
+from streamfilter.index.directory.identity import decode_identity
 from streamfilter.index.errors import FormatError
-from streamfilter.index.identity import decode_identity
 from streamfilter.model import BatchMark, Span
 from tests.fuzz import received, stored, written
 from tests.fuzz.__main__ import TALLY, Tally, keep, resumed

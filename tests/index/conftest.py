@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index
-from streamfilter.index.options import MIB, Memory
+from streamfilter.index.rocks.options import MIB, Memory
 from tests.index.samples import SLOTS, identity
 
 SMALL = Memory(cache_bytes=4 * MIB, memtable_bytes=4 * MIB)

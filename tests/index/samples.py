@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from streamfilter.index.directory.identity import Identity
 from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Additions, Changes, Documents, Index, Progress, Removals
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.columns import Contents, Samples

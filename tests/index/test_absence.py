@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.index import absence, rocks
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import IndexDamaged
-from streamfilter.index.front_file import FILE_NAME
-from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Additions, Changes, Progress
+from streamfilter.index.rocks import rocks_index as rocks
+from streamfilter.index.rocks import window_front as absence
+from streamfilter.index.rocks.front_file import FILE_NAME
 from tests.index.conftest import SMALL
 from tests.index.samples import COLUMNS, as_a_kill_leaves_it, documents, identity
 

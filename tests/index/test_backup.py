@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 from streamfilter.cli import main
-from streamfilter.index.backup import back_up, restore
-from streamfilter.index.buckets import encoded_integers
-from streamfilter.index.directory import DATABASE_NAME, check_ours
-from streamfilter.index.entries import Entries
+from streamfilter.index.bands.buckets import encoded_integers
+from streamfilter.index.directory.backup import back_up, restore
+from streamfilter.index.directory.backup_manifest import CONTENTS_NAME
+from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.inspection import Inspection, inspect
+from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, check_ours
+from streamfilter.index.directory.opening import open_index, wipe_index
+from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault, IndexRefused
-from streamfilter.index.families import Families
 from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import Identity
-from streamfilter.index.inspection import Inspection, inspect
-from streamfilter.index.manifest import CONTENTS_NAME
-from streamfilter.index.opening import open_index, wipe_index
-from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
-from streamfilter.index.rocks import RocksIndex
-from streamfilter.index.store import Database
-from streamfilter.index.viewing import viewed
+from streamfilter.index.rocks.column_families import Families
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.entries import Entries
+from streamfilter.index.rocks.options import MIB, Memory
+from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.index import store
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Additions, Changes, Index, Progress
+from streamfilter.index.rocks import database as store
 from tests.index.conftest import SMALL
 from tests.index.samples import SLOTS, documents, identity, mark, random_keys
 

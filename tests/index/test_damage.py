@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from streamfilter.index.directory.opening import open_index, wipe_index
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index, wipe_index
 from streamfilter.index.protocol import Index
 from tests.index.conftest import SMALL
 from tests.index.samples import SLOTS, identity

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.index.directory import MARKER_NAME
+from streamfilter.index.directory.lock_and_marker import MARKER_NAME
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import IndexDamaged, IndexMismatch
 from streamfilter.index.format import FORMAT
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index
 from tests.index.conftest import SMALL
 from tests.index.samples import SLOTS, as_a_kill_leaves_it, identity
 from tests.index.test_crash import CAP, batch, opened

@@ -8,8 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamfilter.index import front_file
-from streamfilter.index.front import BITS_PER_KEY, SMALLEST_BYTES, Front, expected_pass_rate
+from streamfilter.index.rocks import front_file
+from streamfilter.index.rocks.bloom_filter import (
+    BITS_PER_KEY,
+    SMALLEST_BYTES,
+    Front,
+    expected_pass_rate,
+)
 
 MIB = 1 << 20
 SEED = 20_240_607

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from streamfilter.index.directory.identity import decode_identity, differences
 from streamfilter.index.errors import FormatError, IndexMismatch
-from streamfilter.index.identity import decode_identity, differences
 from tests.index.samples import SCHEME, identity
 
 SEED = identity().seed

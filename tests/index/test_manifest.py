@@ -9,10 +9,10 @@ import pytest
 
 from streamfilter import Deduplicator
 from streamfilter.cli import main
-from streamfilter.index.backup import back_up, restore, size_of
-from streamfilter.index.directory import DATABASE_NAME
+from streamfilter.index.directory.backup import back_up, restore, size_of
+from streamfilter.index.directory.backup_manifest import CONTENTS_NAME
+from streamfilter.index.directory.lock_and_marker import DATABASE_NAME
 from streamfilter.index.errors import IndexFault, IndexRefused
-from streamfilter.index.manifest import CONTENTS_NAME
 
 HOSTILE_FILES = ["../../.profile", "..", ".", ".profile", "/etc/cron.d/x", "a/b", "a\\b", "",
                  "x\n", "\x1b[2J", "a" * 300, "CON:", "a\0b"]  # fmt: skip

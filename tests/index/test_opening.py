@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.index import opening
-from streamfilter.index.directory import MARKER_NAME, Lock, Marker, write_marker
+from streamfilter.index.directory import opening
+from streamfilter.index.directory.lock_and_marker import MARKER_NAME, Lock, Marker, write_marker
+from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.errors import (
     IndexDamaged,
     IndexLocked,
@@ -19,7 +20,6 @@ from streamfilter.index.errors import (
     IndexRemoved,
     IndexUnavailable,
 )
-from streamfilter.index.opening import open_index, read_identity, wipe_index
 from streamfilter.index.protocol import Progress
 from tests.index.conftest import SMALL
 from tests.index.samples import SCHEME, add, buckets_of, documents, identity, keys_of
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 HOLD = """
 import sys
 from pathlib import Path
-from streamfilter.index.opening import open_index
+from streamfilter.index.directory.opening import open_index
 from tests.index.conftest import SMALL
 from tests.index.samples import identity
 index = open_index(Path(sys.argv[1]), identity(), memory=SMALL)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.index import listing
+from streamfilter.index.bands import bucket_writes as listing
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import whole_seconds
-from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Additions, Changes, Index, Progress
 from streamfilter.index.selection import documents_at
 from streamfilter.model import Window

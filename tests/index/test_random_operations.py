@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.index import absence, rocks
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index
-from streamfilter.index.options import Memory
 from streamfilter.index.protocol import (
     WINDOWS_MAX,
     Additions,
@@ -21,6 +19,9 @@ from streamfilter.index.protocol import (
     Changes,
     Progress,
 )
+from streamfilter.index.rocks import rocks_index as rocks
+from streamfilter.index.rocks import window_front as absence
+from streamfilter.index.rocks.options import Memory
 from streamfilter.index.selection import documents_at
 from streamfilter.model import Window
 from tests.index.conftest import SMALL

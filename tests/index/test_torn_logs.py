@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from streamfilter.index.errors import IndexDamaged, IndexFault
-from streamfilter.index.log_gaps import BLOCK_BYTES, written
+from streamfilter.index.rocks.wal_gaps import BLOCK_BYTES, written
 from tests.index.samples import as_a_kill_leaves_it
 from tests.index.test_crash import batch, opened
 from tests.index.test_io_errors import check_prefix

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamfilter.index import rocks
-from streamfilter.index.backup import back_up, restore
+from streamfilter.index.directory.backup import back_up, restore
+from streamfilter.index.directory.inspection import inspect
+from streamfilter.index.directory.opening import open_index
+from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import DiskFull, FormatError, IndexDamaged
-from streamfilter.index.families import Families
 from streamfilter.index.format import FORMAT
-from streamfilter.index.inspection import inspect
 from streamfilter.index.journal import StoredProgress, decode_standing, encode_standing
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index
-from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes, Progress
-from streamfilter.index.store import Database, stored_families
-from streamfilter.index.viewing import viewed
+from streamfilter.index.rocks import rocks_index as rocks
+from streamfilter.index.rocks.column_families import Families
+from streamfilter.index.rocks.database import Database, stored_families
+from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.model import EVER, Window
 from tests.index.conftest import SMALL, MakeIndex
 from tests.index.samples import (

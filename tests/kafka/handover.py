@@ -26,10 +26,10 @@ from deploy.local.real import RealKafka
 from streamfilter.bench.machine import machine, versions
 from streamfilter.config.configuration import load_config
 from streamfilter.engine import changelog
+from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Documents
-from streamfilter.index.seeds import read_seed
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.columns import Contents, Samples
 from streamfilter.similarity.text import UNICODE_VERSION

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from streamfilter.index.opening import open_index, read_identity
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.directory.opening import open_index, read_identity
+from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.killpoints import VARIABLE
 from streamfilter.model import Record
 from tests.support.stage import Stage

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from streamfilter.engine import changelog
 from streamfilter.engine.changelog import BatchRecord, Header, Update
 from streamfilter.index.ages import Ages, ages_of
+from streamfilter.index.directory.identity import decode_identity
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import encode_documents, recorded
-from streamfilter.index.identity import decode_identity
 from streamfilter.index.journal import decode_mark, encode_mark
 from streamfilter.index.protocol import Additions, Documents
+from streamfilter.index.rocks.window_write import records_of
 from streamfilter.index.selection import subset
-from streamfilter.index.writing import records_of
 from streamfilter.model import BatchMark, Span, Window
 from streamfilter.similarity.columns import Contents, Samples
 from tests.index.samples import identity

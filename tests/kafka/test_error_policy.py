@@ -30,9 +30,9 @@ from streamfilter.engine.ports import (
 )
 from streamfilter.engine.succession import MARKER
 from streamfilter.engine.transactor import IDLE_COMMIT_SECONDS, BatchLimits, Parts
+from streamfilter.index.directory.identity import Identity, decode_identity
 from streamfilter.index.errors import DiskFull
 from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import Identity, decode_identity
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.matching.batch import Rules

@@ -12,7 +12,7 @@ import pytest
 
 from deploy.local.real import RealKafka
 from streamfilter.config.configuration import Config, load_config
-from streamfilter.index.rocks import RocksIndex
+from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.kafka.serving import serve
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.index.seeds import seed_at
-from streamfilter.index.viewing import viewed
+from streamfilter.index.directory.read_only_view import viewed
+from streamfilter.index.directory.seed_file import seed_at
 from tests.kafka.story import (
     BATCH,
     CUT,

@@ -5,11 +5,11 @@ import os
 import numpy as np
 import pytest
 
-from streamfilter.index.identity import Identity
+from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index
-from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Changes, Progress
+from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.matching.batch import Prepared, Rules, decide
 from streamfilter.matching.forgetting import CutBatch, removals_of
 from streamfilter.matching.pipeline import MatchPolicy

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamfilter.index.levels import Level
+from streamfilter.index.bucket_levels import Level
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
 from streamfilter.matching import candidates

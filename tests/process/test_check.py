@@ -10,9 +10,9 @@ from streamfilter.commands import check
 from streamfilter.commands.check_places import check_places
 from streamfilter.config.configuration import load_config
 from streamfilter.engine.ports import Retriable
+from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import Identity
-from streamfilter.index.opening import open_index
 from streamfilter.kafka import topics
 from streamfilter.process.cures import Cures
 

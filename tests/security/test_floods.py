@@ -9,9 +9,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from streamfilter.index.longer import DEPTH, cap_at
+from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at
+from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.opening import open_index
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.crowds import Crowd

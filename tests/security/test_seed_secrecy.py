@@ -3,8 +3,8 @@
 import random
 from pathlib import Path
 
-from streamfilter.index.opening import read_identity
-from streamfilter.index.seeds import read_seed
+from streamfilter.index.directory.opening import read_identity
+from streamfilter.index.directory.seed_file import read_seed
 from streamfilter.model import Record
 from tests.kafka.story import records, texts
 from tests.support.secure import dresses

@@ -11,9 +11,9 @@ import random
 from collections.abc import Sequence
 
 from streamfilter.engine.observer import Usage
-from streamfilter.index.buckets import copies
+from streamfilter.index.bands.buckets import copies
+from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked
-from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import (
     Applied,

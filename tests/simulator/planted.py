@@ -24,7 +24,9 @@ from streamfilter.engine import (
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.transactor import StepResult
-from streamfilter.index import buckets, longer, memory
+from streamfilter.index import memory
+from streamfilter.index.bands import bucket_overflow as longer
+from streamfilter.index.bands import buckets
 from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Buckets, Changes
 from streamfilter.matching import batch, forgetting, overlay, past, retention

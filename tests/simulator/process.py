@@ -19,8 +19,8 @@ from streamfilter.engine.pace import Pace
 from streamfilter.engine.refusals import Refusals
 from streamfilter.engine.transactor import BatchLimits, Parts
 from streamfilter.engine.trimming import Trimming
+from streamfilter.index.directory.identity import Identity
 from streamfilter.index.format import FORMAT
-from streamfilter.index.identity import Identity
 from streamfilter.index.protocol import Index
 from streamfilter.matching.batch import Rules
 from streamfilter.matching.policy import MatchPolicy

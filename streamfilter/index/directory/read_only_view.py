@@ -16,17 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfilter.index.directory import DATABASE_NAME, read_marker
+from streamfilter.index.directory.identity import Identity
+from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, read_marker
+from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.errors import IndexDamaged, IndexRefused
-from streamfilter.index.families import META
 from streamfilter.index.format import decode_documents
-from streamfilter.index.identity import Identity
 from streamfilter.index.journal import HasStoredProgress, fact_key
-from streamfilter.index.opening import read_identity
-from streamfilter.index.options import MIB, Memory
 from streamfilter.index.protocol import Buckets, Documents
-from streamfilter.index.store import Database
-from streamfilter.index.tables import WindowTables, fetch_all, named_in, probe_all
+from streamfilter.index.rocks.column_families import META
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.options import MIB, Memory
+from streamfilter.index.rocks.window_tables import WindowTables, fetch_all, named_in, probe_all
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 ATTEMPTS = 5

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.buckets import Grouped, merged, taken
-from streamfilter.index.entries import Entries
+from streamfilter.index.bands.buckets import Grouped, merged, taken
+from streamfilter.index.bands.overflow_pages import page_cap, page_keys, pages_of
 from streamfilter.index.format import ORDINAL_BYTES, Lists, encode_buckets
-from streamfilter.index.pages import page_cap, page_keys, pages_of
+from streamfilter.index.rocks.entries import Entries
 from streamfilter.similarity.columns import I64, U64, Flags, distinct, ranks
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES

@@ -4,8 +4,8 @@
       backup.json       what is in it: every file's size and sum; written last
       index/            the index, or partition-0/ and so on: as the state directory had it
 
-The copy is written anew from a view of the index (`viewing.py`), entry by entry. That checks every
-block's checksum, does not disturb the running process, and gives the state of one moment.
+The copy is written anew from a view of the index (`read_only_view.py`), entry by entry. That checks
+every block's checksum, does not disturb the running process, and gives the state of one moment.
 RocksDB's own checkpoint cannot be used on a view: it silently leaves out data that is only in the
 log. A restored copy is an older index, and the changelog's tail adds the rest, as after any stop.
 The copy holds the seed, like the index: keep it private.
@@ -20,7 +20,9 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from streamfilter.index.directory import (
+from streamfilter.index.directory.backup_manifest import CONTENTS_NAME, Copied, contents, encoded
+from streamfilter.index.directory.index_paths import indexes_in
+from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,
     Lock,
     Marker,
@@ -28,13 +30,11 @@ from streamfilter.index.directory import (
     refuse_inside,
     write_marker,
 )
-from streamfilter.index.entries import Entries
+from streamfilter.index.directory.read_only_view import IndexView, viewed
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
-from streamfilter.index.manifest import CONTENTS_NAME, Copied, contents, encoded
-from streamfilter.index.options import MIB, Memory
-from streamfilter.index.places import indexes_in
-from streamfilter.index.store import Database
-from streamfilter.index.viewing import IndexView, viewed
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.entries import Entries
+from streamfilter.index.rocks.options import MIB, Memory
 
 CHUNK = 5_000
 _NOT_DATA = ("LOCK", "LOG")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamfilter.index.directory import MARKER_NAME
+from streamfilter.index.directory.lock_and_marker import MARKER_NAME
 from streamfilter.index.errors import IndexRefused, file_errors
 
 

@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from streamfilter.index.directory import (
+from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
+from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,
     Lock,
     Marker,
@@ -30,10 +31,9 @@ from streamfilter.index.directory import (
 )
 from streamfilter.index.errors import CURRENT, FormatError, IndexDamaged, IndexRemoved, file_errors
 from streamfilter.index.format import BUCKET_CAP, BUCKET_CAP_MAX
-from streamfilter.index.identity import Identity, decode_identity, differences, mismatch
-from streamfilter.index.log_gaps import refuse_gaps
-from streamfilter.index.options import Memory
-from streamfilter.index.rocks import RocksIndex
+from streamfilter.index.rocks.options import Memory
+from streamfilter.index.rocks.rocks_index import RocksIndex
+from streamfilter.index.rocks.wal_gaps import refuse_gaps
 
 _IDENTITY_FACT = "identity"
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from rocksdict import AccessType, Rdict
 
 from streamfilter.index.errors import IndexDamaged, file_errors, rocks_errors
-from streamfilter.index.families import META, families_of, keep_ids
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
-from streamfilter.index.options import MIB, Memory, tuned
-from streamfilter.index.store import STAMP, options_of, stored_families
+from streamfilter.index.rocks.column_families import META, families_of, keep_ids
+from streamfilter.index.rocks.database import STAMP, options_of, stored_families
+from streamfilter.index.rocks.options import MIB, Memory, tuned
 
 BLOCK_BYTES = 32_768
 FRAGMENT_HEAD = 7

@@ -17,12 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from streamfilter.index.absence import PIECE_KEYS, Fronts
-from streamfilter.index.buckets import copies
-from streamfilter.index.directory import space_of
-from streamfilter.index.entries import Entries
+from streamfilter.index.bands.buckets import copies
+from streamfilter.index.directory.lock_and_marker import space_of
 from streamfilter.index.errors import IndexFault
-from streamfilter.index.families import META
 from streamfilter.index.format import decode_documents
 from streamfilter.index.journal import (
     STANDING,
@@ -33,7 +30,6 @@ from streamfilter.index.journal import (
     fact_key,
     span_entries,
 )
-from streamfilter.index.options import Memory
 from streamfilter.index.protocol import (
     Additions,
     Applied,
@@ -45,11 +41,21 @@ from streamfilter.index.protocol import (
     Progress,
     Removals,
 )
+from streamfilter.index.rocks.column_families import META
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.entries import Entries
+from streamfilter.index.rocks.options import Memory
+from streamfilter.index.rocks.window_front import PIECE_KEYS, Fronts
+from streamfilter.index.rocks.window_tables import (
+    WindowTables,
+    fetch_all,
+    named_in,
+    probe_all,
+    stored_flags,
+)
+from streamfilter.index.rocks.window_write import put_changed, together
 from streamfilter.index.selection import chosen, removals_at, subset
-from streamfilter.index.store import Database
-from streamfilter.index.tables import WindowTables, fetch_all, named_in, probe_all, stored_flags
 from streamfilter.index.windows import Windows, after, owner, owners
-from streamfilter.index.writing import put_changed, together
 from streamfilter.killpoints import kill_point
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags

@@ -1,9 +1,9 @@
 """Buckets as columns: spread the buckets of a read over its cells, and merge a write into them.
 
 A bucket lists the oldest ordinals with its key, at most *cap* of them, and counts the others. These
-are listed under a longer key (`longer`). Ordinals rise from write to write. So a bucket depends
-only on the set of documents, not on how they were cut into batches. A restore makes the same
-bytes as the live run.
+are listed under a longer key (`bucket_overflow`). Ordinals rise from write to write. So a bucket
+depends only on the set of documents, not on how they were cut into batches. A restore makes the
+same bytes as the live run.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from streamfilter.index.bands.bucket_overflow import DEPTH, longer
+from streamfilter.index.bands.overflow_pages import paged
+from streamfilter.index.bucket_levels import Level
 from streamfilter.index.format import ORDINAL_BYTES, Lists
-from streamfilter.index.levels import Level
-from streamfilter.index.longer import DEPTH, longer
-from streamfilter.index.pages import paged
 from streamfilter.index.protocol import Additions, Buckets, Copies, Meets, Readable
 from streamfilter.similarity.columns import I64, U8, U64, Flags, distinct, slices
 

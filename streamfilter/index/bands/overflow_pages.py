@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from streamfilter.index.longer import cap_at, mixed_with
+from streamfilter.index.bands.bucket_overflow import cap_at, mixed_with
 from streamfilter.index.protocol import Buckets
 from streamfilter.similarity.columns import I64, U64, Flags
 

@@ -3,7 +3,7 @@
 | what                  | must hold                                                             |
 |-----------------------|-----------------------------------------------------------------------|
 | every block           | its checksum; nothing is skipped in silence                           |
-| every family          | the same stamp of the last write (`store.py`)                         |
+| every family          | the same stamp of the last write (`database.py`)                      |
 | progress              | can be read; counts the documents that are remembered                 |
 | a document            | can be read, is of its window, and of a batch below the next one      |
 | a document's id       | finds it, and nothing else, where documents are found by their ids    |
@@ -25,16 +25,16 @@ from itertools import islice
 
 import numpy as np
 
-from streamfilter.index.buckets import written
+from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at
+from streamfilter.index.bands.buckets import written
+from streamfilter.index.bands.overflow_pages import paged
+from streamfilter.index.directory.read_only_view import IndexView
 from streamfilter.index.errors import FormatError, IndexDamaged
-from streamfilter.index.families import META
 from streamfilter.index.format import decode_buckets
 from streamfilter.index.journal import decode_mark, decode_span
-from streamfilter.index.longer import DEPTH, cap_at
-from streamfilter.index.pages import paged
 from streamfilter.index.protocol import Additions, Documents, Progress
-from streamfilter.index.tables import WindowTables
-from streamfilter.index.viewing import IndexView
+from streamfilter.index.rocks.column_families import META
+from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct
 
 PROBLEMS_MAX = 20

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamfilter.index.buckets import Grouped, merged, written
-from streamfilter.index.entries import Entries
-from streamfilter.index.longer import DEPTH, cap_at, longer
-from streamfilter.index.page_lists import ReadLists, put_buckets, put_pages, without
+from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at, longer
+from streamfilter.index.bands.buckets import Grouped, merged, written
+from streamfilter.index.bands.page_writes import ReadLists, put_buckets, put_pages, without
 from streamfilter.index.protocol import FAINT_BELOW, Additions, Applied, Removals
+from streamfilter.index.rocks.entries import Entries
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 APPLY_KEYS_MAX = 1 << 24

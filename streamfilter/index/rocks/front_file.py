@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from streamfilter.index.front import WORD_BYTES, Layer
+from streamfilter.index.rocks.bloom_filter import WORD_BYTES, Layer
 
 FILE_NAME = "streamfilter-front"  # RocksDB does not touch files with unknown names
 LAYERS_MAX = 16

@@ -27,7 +27,7 @@ from streamfilter.index.errors import (
     IndexRefused,
     IndexRemoved,
 )
-from streamfilter.index.forks import abandon_in_children
+from streamfilter.index.rocks.forks import abandon_in_children
 
 LOCK_NAME = "lock"
 MARKER_NAME = "index.json"

@@ -8,13 +8,13 @@ from functools import partial
 
 import numpy as np
 
-from streamfilter.index.buckets import Grouped, encoded_integers, found, written
-from streamfilter.index.entries import Entries
-from streamfilter.index.families import id_keys
+from streamfilter.index.bands.bucket_writes import listed
+from streamfilter.index.bands.buckets import Grouped, encoded_integers, found, written
 from streamfilter.index.format import Lists, encode_documents
-from streamfilter.index.listing import listed
 from streamfilter.index.protocol import Additions, Applied, Buckets, Removals
-from streamfilter.index.tables import WindowTables
+from streamfilter.index.rocks.column_families import id_keys
+from streamfilter.index.rocks.entries import Entries
+from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.similarity.columns import Flags
 
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from streamfilter.index.absence import Absence
-from streamfilter.index.buckets import Grouped, descended, encoded_integers, spread
-from streamfilter.index.families import id_prefix
+from streamfilter.index.bands.buckets import Grouped, descended, encoded_integers, spread
 from streamfilter.index.format import Lists, decode_buckets, decode_documents
 from streamfilter.index.journal import decode_mark, numbers_covering
 from streamfilter.index.protocol import Buckets, Documents
-from streamfilter.index.store import Database
+from streamfilter.index.rocks.column_families import id_prefix
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.window_front import Absence
 from streamfilter.index.windows import owners
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags

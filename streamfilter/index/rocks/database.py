@@ -16,12 +16,12 @@ from typing import Any, cast
 
 from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
-from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
-from streamfilter.index.families import META, Families, families_of, keep_ids
-from streamfilter.index.forks import Holder, abandon_in_children, begin_threads, never_freed
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
-from streamfilter.index.options import Memory, Tuning, tuned
+from streamfilter.index.rocks.column_families import META, Families, families_of, keep_ids
+from streamfilter.index.rocks.entries import Entries
+from streamfilter.index.rocks.forks import Holder, abandon_in_children, begin_threads, never_freed
+from streamfilter.index.rocks.options import Memory, Tuning, tuned
 from streamfilter.killpoints import kill_point
 
 FLUSH_FILES_MAX = 16
@@ -177,7 +177,7 @@ class Database:
                 batch.put(STAMP, self._stamp.to_bytes(8, "big"))
             self._database.write(batch)
             for name in made:
-                self._families[name].flush(True)  # `log_gaps` needs all logs from here on
+                self._families[name].flush(True)  # `wal_gaps` needs all logs from here on
 
     def retire(self, number: int) -> None:
         """Queue the families of a window that is not alive any more for `drop_retired`."""

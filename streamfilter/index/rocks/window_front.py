@@ -13,12 +13,12 @@ from math import prod
 
 import numpy as np
 
-from streamfilter.index import front_file
 from streamfilter.index.errors import file_errors
-from streamfilter.index.families import Families
-from streamfilter.index.front import Front
 from streamfilter.index.protocol import WINDOWS_MAX
-from streamfilter.index.store import Database
+from streamfilter.index.rocks import front_file
+from streamfilter.index.rocks.bloom_filter import Front
+from streamfilter.index.rocks.column_families import Families
+from streamfilter.index.rocks.database import Database
 from streamfilter.model import EVER, Window
 from streamfilter.similarity.columns import U64, Flags
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamfilter.index.directory import DATABASE_NAME, Marker, canonical
+from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, Marker, canonical
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
-from streamfilter.index.options import MIB
 from streamfilter.index.protocol import Progress
+from streamfilter.index.rocks.options import MIB
 
 CONTENTS_NAME = "backup.json"
 VERSION = 1

@@ -25,7 +25,7 @@ class Level:
     """The buckets of keys of one length."""
 
     depth: int
-    """How many steps longer than the shortest keys (`index.longer`)."""
+    """How many steps longer than the shortest keys (`index.bands.bucket_overflow`)."""
     cells: I64
     """(m,) the cells that were looked up: row * columns + column. In a probe's answer they rise."""
     starts: I64

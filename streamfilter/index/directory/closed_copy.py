@@ -12,7 +12,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from streamfilter.index.directory import (
+from streamfilter.index.directory.lock_and_marker import (
     DATABASE_NAME,
     MARKER_NAME,
     Lock,
@@ -22,7 +22,7 @@ from streamfilter.index.directory import (
     write_marker,
 )
 from streamfilter.index.errors import IndexDamaged, file_errors
-from streamfilter.index.front_file import FILE_NAME
+from streamfilter.index.rocks.front_file import FILE_NAME
 
 TABLE = ".sst"
 

@@ -1,0 +1,1 @@
+"""The directory of an index: its lock, marker and identity; opening, backup and inspection."""
