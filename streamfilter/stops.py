@@ -115,6 +115,16 @@ class NoRoom(Temporary):
         """What could not be written and where, as a sentence."""
 
 
+def counted(number: int, noun: str) -> str:
+    """Return *number* with its *noun*, in the plural unless the number is 1: ``2 copies``."""
+    if number != 1:
+        if noun.endswith("y") and noun[-2] not in "aeou":
+            noun = f"{noun[:-1]}ies"
+        else:
+            noun += "es" if noun.endswith(("s", "x", "ch")) else "s"
+    return f"{number:,} {noun}"
+
+
 def no_room(error: OSError) -> bool:
     """Return whether a write failed because the disk is full or the quota is used up."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -22,10 +22,11 @@ FLOOR_PLAN = {
     # room: whom it may import; read from the top, imports point down
     "__main__": "cli",
     "cli": "commands process",
-    "commands": "bench demo kafka files quality assembly monitoring config collection documents "
-    "matching entities similarity index process stories",
+    "commands": "bench demo preflight kafka files quality assembly monitoring config collection "
+    "documents matching entities similarity index process stories",
     "demo": "bench kafka engine quality config documents process stories",
     "bench": "documents files similarity stories",
+    "preflight": "kafka assembly config documents index process similarity",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
     "kafka": "tasks engine quality assembly monitoring config documents matching similarity "
     "index process workers",

@@ -16,10 +16,10 @@ import click
 
 from streamfilter.assembly import registry_for
 from streamfilter.commands import options
-from streamfilter.commands.waiting import schemas_awaited, waiting_of
 from streamfilter.config.configuration import Config
 from streamfilter.demo.wire import AVRO_SCHEMA, Encode, as_avro, as_json
 from streamfilter.documents.schemas import subject_of
+from streamfilter.preflight.schemas import schemas_awaited, waiting_of
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ConfigError, ExitCode, Problem, Temporary

@@ -10,7 +10,6 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 
 import click
 
@@ -21,6 +20,7 @@ from streamfilter.config.schema import schema_text
 from streamfilter.config.sources import literal
 from streamfilter.config.starter import StarterFile
 from streamfilter.documents.proposal import Proposal, propose
+from streamfilter.preflight.proposals import described
 from streamfilter.process import standard
 from streamfilter.process.visible import inline
 from streamfilter.stops import ConfigError, ExitCode
@@ -118,37 +118,8 @@ def _look(config: Config, topic: str) -> Proposal:
     if topic not in names:
         raise ConfigError([sampling.no_topic("--topic", topic, names)])
     found = propose([record.value for record in sampling.latest(config, RECORDS)])
-    standard.say(seen_as_text(topic, found))
+    standard.say(described(topic, found))
     return found
-
-
-def seen_as_text(topic: str, found: Proposal) -> str:
-    """Return a description of the *topic*'s records, as a help to choose the settings."""
-    if not found.records:
-        return f"{topic} holds no records: /text and /id are guesses"
-    seen = f"the latest {found.records:,} records of {topic}"
-    if found.format == "avro":
-        return (
-            f"{seen} begin with the id of a registry's schema: write input.format: avro, or "
-            "protobuf, whichever they are (config/README.md); /text and /id are guesses"
-        )
-    if not found.sure:
-        return f"{seen} are mostly no JSON objects with a text in them: /text and /id are guesses"
-    if found.format == "text":
-        return f"{seen} are plain text"
-    others = f"; also {', '.join(map(inline, found.others))}" if found.others else ""
-    text = (
-        f"{seen}: text at {inline(found.text or '')} ({found.words:,} words at the median{others})"
-    )
-    if found.id:
-        return f"{text}, id at {inline(found.id)}"
-    if found.distinct:
-        names = ", ".join(map(inline, found.distinct))
-        return (
-            f"{text}, and nothing called like an id in all of them; different in each: {names} "
-            f"(--id {quote(inline(found.distinct[0]))} takes it)"
-        )
-    return f"{text}, no id in all of them"
 
 
 def _starter(

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from streamfilter import cli
-from streamfilter.commands.check_schemas import check_schemas
 from streamfilter.config.configuration import load_config
 from streamfilter.kafka.embedded import EmbeddedBroker
+from streamfilter.preflight.schemas import check_schemas
 from tests.documents import test_avro, test_protobuf
 from tests.documents.registry_stub import Handler, url  # noqa: F401
 

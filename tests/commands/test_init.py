@@ -6,11 +6,11 @@ import pytest
 from confluent_kafka import Producer
 
 from streamfilter import cli
-from streamfilter.commands.init import seen_as_text
 from streamfilter.config.configuration import load_config
 from streamfilter.config.starter import StarterFile
 from streamfilter.documents.proposal import propose
 from streamfilter.kafka.embedded import EmbeddedBroker
+from streamfilter.preflight.proposals import described
 from tests.support.terminal import in_terminal
 
 TEXT = "the old mill by the river was sold to a young family from the city"
@@ -72,7 +72,7 @@ def test_text_and_id_are_proposed_from_the_records_of_the_topic(broker, tmp_path
 
 def test_records_that_are_plain_text_are_read_as_that(broker, tmp_path, capsys):
     assert cli.main(["init", "--broker", broker, "--topic", "lines"]) == 0
-    assert "90 records of lines are plain text" in capsys.readouterr().err
+    assert "90 records of lines: plain text" in capsys.readouterr().err
     assert load_config([tmp_path / "streamfilter.yaml"], {}).input.format == "text"
 
 
@@ -84,7 +84,10 @@ def test_what_was_given_is_not_overruled_and_an_empty_topic_is_said_to_be(broker
     assert cli.main(["init", "--broker", broker, "--topic", "empty", "--force"]) == 0
     assert "empty holds no records" in capsys.readouterr().err
     assert cli.main(["init", "--broker", broker, "--topic", "framed", "--force"]) == 0
-    assert "90 records of framed begin with the id of a registry" in capsys.readouterr().err
+    assert (
+        "90 records of framed: each value begins with the id of a registry"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_topic_that_is_not_there_is_told_with_those_that_are(broker, tmp_path, capsys):
@@ -141,7 +144,7 @@ def test_what_may_be_an_id_under_another_name_is_told_and_not_written():
          for n in range(30)]
     )  # fmt: skip
     assert (found.text, found.id, found.distinct) == ("/text", None, ("/ref",))
-    assert "different in each: /ref (--id /ref takes it)" in seen_as_text("news", found)
+    assert "Different in each record: /ref (to take it: --id /ref)" in described("news", found)
 
 
 def test_bytes_that_are_neither_json_nor_text_are_no_sure_proposal():

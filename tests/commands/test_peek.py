@@ -75,7 +75,7 @@ def test_rows_of_a_file_are_shown_and_an_empty_file_is_called_by_its_name(capsys
     (tmp_path / "news.csv").write_text(f"id,text\n1,{WORDS}\n2\n")
     assert peek(capsys, "news.csv").splitlines() == [
         "news.csv 0 @ 2: document (36 bytes)", '    id    "1"', f'    text  "{WORDS}" 8 words',
-        "news.csv 0 @ 3: dead letter (1 bytes)",
+        "news.csv 0 @ 3: dead letter (1 byte)",
         "    schema_decode: the row has 1 cells, the first one 2",
         "1 document, 1 dead letter",
     ]  # fmt: skip
@@ -89,8 +89,11 @@ def test_the_latest_or_first_records_of_a_topic_are_shown_and_where_the_text_see
     said = peek(capsys, *of_topic(broker, "articles"), code=65)
     assert said.count("missing_text: there is no /text") == 5
     assert "articles 1 @ 19" in said
-    assert "most words are at /body (9 at the median; also /title): --set input.text=/body" in said
-    assert "an id of its own is at /uuid: --set input.id=/uuid" in said
+    assert (
+        "most words are at /body (9 words at the median; also /title): --set input.text=/body"
+        in said
+    )
+    assert "a different id is at /uuid: --set input.id=/uuid" in said
     right = ("input.text=/body", "input.id=key")
     said = peek(capsys, *of_topic(broker, "articles", *right), "--from", "earliest", "-n", "3")
     assert said.splitlines()[0] == 'articles 0 @ 0: document (85 bytes, key "k0")'
@@ -125,13 +128,13 @@ def test_values_of_a_schema_are_decoded_as_a_whole_and_without_one_it_is_said(
     broker, capsys, tmp_path
 ):
     said = peek(capsys, *of_topic(broker, "framed"), code=65)
-    assert "they begin with the id of a registry's schema: input.format may be avro, proto" in said
+    assert "they begin with the id of a registry's schema: set input.format to avro, proto" in said
     (tmp_path / "article.proto").write_text(ARTICLE)
     schema = ("input.format=protobuf", "input.schema_file=article.proto")
     said = peek(capsys, *of_topic(broker, "framed", *schema, "input.text=/subtitle"), code=65)
     assert "missing_text: there is no /subtitle" in said
     assert 'it has "/id", "/text"' in said
-    assert "most words are at /text (2 at the median" in said
+    assert "most words are at /text (2 words at the median" in said
     assert 'text  "a störy" 2 words' in peek(capsys, *of_topic(broker, "framed", *schema))
 
 

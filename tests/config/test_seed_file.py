@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.commands.check_places import check_places
 from streamfilter.config.configuration import load_config
 from streamfilter.index.directory.seed_file import FILE_BYTES_MAX, read_seed
+from streamfilter.preflight.disk import check_disk
 from streamfilter.stops import ConfigError
 
 SECRET = b"thirty-two bytes of a secret seed"
@@ -19,7 +19,7 @@ def refused(path: Path) -> str:
     (problem,) = told.value.problems
     assert problem.key == "index.seed_file"
     config = load_config((), {}, [f"index.seed_file={path}", f"index.path={path.parent / 'x'}"])
-    assert [each.got for each in check_places(config, None)] == [problem.got]
+    assert [each.got for each in check_disk(config, None)] == [problem.got]
     return problem.got
 
 

@@ -6,14 +6,14 @@ import socket
 import pytest
 
 from streamfilter import cli
-from streamfilter.commands import check
-from streamfilter.commands.check_places import check_places
 from streamfilter.config.configuration import load_config
 from streamfilter.engine.ports import Retriable
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.format import FORMAT
 from streamfilter.kafka import topics
+from streamfilter.preflight import report
+from streamfilter.preflight.disk import check_disk
 from streamfilter.process.cures import Cures
 
 pytestmark = pytest.mark.usefixtures("alone")
@@ -69,7 +69,7 @@ def test_a_state_path_that_is_a_link_or_a_file_is_a_problem(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
     for name in ("file", "link", "file/below"):
         config = load_config((), {}, [f"index.path={tmp_path / name}"])
-        problems = check_places(config, config.scheme())
+        problems = check_disk(config, config.scheme())
         assert [problem.key for problem in problems] == ["index.path"], name
 
 
@@ -144,7 +144,7 @@ def test_apply_waits_until_brokers_tell_of_what_it_has_just_made(monkeypatch, ca
     monkeypatch.setattr(topics, "describe", describe)
     monkeypatch.setattr(topics, "_create", lambda _, topic: created.append(topic.topic))
     monkeypatch.setattr(topics.time, "sleep", lambda _: None)
-    monkeypatch.setattr(check, "check_records", lambda _: [])
+    monkeypatch.setattr(report, "check_records", lambda _: [])
     code, told = cli.main(["check", "--connect", "--apply"]), capsys.readouterr().out
     assert code == 0, told
     assert told.startswith(

@@ -30,10 +30,10 @@ class Kept:
         """Return it for people."""
         keeps = f"{self.changelog} keeps the offsets {self.start} to {self.end}"
         if self.needed is None:
-            return f"{keeps}; from where on they are needed the index would say, which is not here"
+            return f"{keeps}; this host has no index that shows which of them are needed"
         if self.needed <= self.start:
-            return f"{keeps}, all of them of windows that are alive"
-        return f"{keeps}; those before {self.needed} are of windows that are gone: they are cut off"
+            return f"{keeps}; all belong to windows that still exist"
+        return f"{keeps}; those before {self.needed} belong to dropped windows and are cut off"
 
 
 def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:

@@ -22,12 +22,12 @@ from streamfilter.stops import ConfigError, Problem
 KEY = "index.path"
 
 
-def check_places(config: Config, scheme: Scheme | None) -> list[Problem]:
+def check_disk(config: Config, scheme: Scheme | None) -> list[Problem]:
     """Return what is wrong with the paths of the configuration.
 
     Args:
         config: the settings.
-        scheme: what an index found there must have been built with; None asks for nothing.
+        scheme: what an index found there must have been built with; None: any.
     """
     try:
         seed = seed_at(config.index.seed_file)
@@ -53,11 +53,11 @@ def _directory(path: Path) -> Iterator[Problem]:
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        pass  # what is above it says more
+        pass  # a check of the directories above it says more
     except OSError as error:
         yield Problem(KEY, f"{path}: {error.strerror}", "name another directory")
         return
-    # The functions of os.path, for they take a place that one may not look at for none.
+    # These functions of os.path treat a path that we may not look at as absent.
     if os.path.islink(path):
         yield _link(path)
     elif not os.path.lexists(path):
@@ -72,13 +72,13 @@ def _directory(path: Path) -> Iterator[Problem]:
 
 
 def _indexes(path: Path, scheme: Scheme | None, seed: bytes | None) -> Iterator[Problem]:
-    """Say which indexes in *path*, or one level below (one for each task), do not fit."""
+    """Yield the indexes in *path*, or one level below (one for each task), that do not fit."""
     below = sorted(each for each in path.iterdir() if each.is_dir() and not each.is_symlink())
     for place in [path, *below]:
         try:
             found = read_identity(place, seed=seed) if _holds_index(place) else None
         except IndexFault as fault:
-            yield Problem(KEY, str(fault), "")  # it names its own ways out
+            yield Problem(KEY, str(fault), "")  # the fault names its own ways out
             continue
         if found is None or scheme is None:
             continue
@@ -89,5 +89,5 @@ def _indexes(path: Path, scheme: Scheme | None, seed: bytes | None) -> Iterator[
 
 
 def _holds_index(place: Path) -> bool:
-    """Only a directory with a marker is asked: the one above the tasks' holds other things."""
+    """Return whether *place* has a marker: the directory above the tasks' has none."""
     return (place / MARKER_NAME).exists()

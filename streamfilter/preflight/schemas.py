@@ -1,18 +1,22 @@
-"""The check of schemas: whether they have the text, the id and the fields to be read."""
+"""The check of schemas: whether they have the configured text, id and fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from streamfilter.assembly import newest_schema
-from streamfilter.commands.waiting import schemas_awaited, waiting_of
 from streamfilter.config.configuration import Config
 from streamfilter.config.problems import did_you_mean
 from streamfilter.documents.decoding import outlines_of
 from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import Unreadable, parse_pointer, pointer_of
+from streamfilter.documents.schemas import SchemasAway, SchemasWithheld
 from streamfilter.process.visible import inline
+from streamfilter.process.waiting import Waiting
 from streamfilter.stops import Problem
+
+T = TypeVar("T")
 
 TEXT = frozenset({"a string", MAP})
 ID = TEXT | {"an integer"}
@@ -22,7 +26,7 @@ Wanted = tuple[str, str, frozenset[str]]
 
 
 def check_schemas(config: Config) -> list[Problem]:
-    """Return what is wanted of values and is not in their newest schema.
+    """Return what the configuration needs and the newest schema of the values does not have.
 
     Raises:
         SchemasAway: the registry does not answer.
@@ -31,7 +35,7 @@ def check_schemas(config: Config) -> list[Problem]:
     if schema is None:
         got = f"there is no {where.removeprefix('the newest schema of ')}"
         cure = (
-            "producers may name subjects otherwise; `streamfilter peek` shows how records are read"
+            "run `streamfilter peek`: producers may name subjects otherwise, and it reads records"
         )
         return [Problem("input.registry.url", got, cure, warning=True)]
     try:
@@ -57,7 +61,7 @@ def _lacking(config: Config, where: str, outline: Outline) -> Iterator[Problem]:
 def _all(
     key: str, pointers: Sequence[str], kinds: frozenset[str], where: str, outline: Outline
 ) -> Iterator[Problem]:
-    """Say of each of *pointers* that it is not there; it is a warning if another one is."""
+    """Yield each of *pointers* that is not there; a warning if another one is."""
     lacking = {
         pointer: found
         for pointer in pointers
@@ -69,3 +73,19 @@ def _all(
         cure = did_you_mean(pointer, known[:30], what="it has")
         warning = len(lacking) < len(pointers)
         yield Problem(key, f"{what} in {where}", cure, warning=warning)
+
+
+def waiting_of(config: Config) -> Waiting:
+    """Return how long a registry may not answer, from now on."""
+    return Waiting(config.kafka.start_timeout.total_seconds())
+
+
+def schemas_awaited(patience: Waiting, call: Callable[[], T]) -> T:
+    """Return what *call* returns, once the registry answers.
+
+    Raises:
+        SchemasAway: it does not answer in time, or it refuses to show the schemas.
+    """
+    return patience.awaited(
+        call, SchemasAway, hopeless=lambda error: isinstance(error, SchemasWithheld)
+    )

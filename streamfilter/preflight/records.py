@@ -1,0 +1,187 @@
+"""Shows how records are read under a configuration, and checks that the latest can be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from streamfilter.assembly import decoder_of_all, reader_for
+from streamfilter.config.configuration import Config
+from streamfilter.documents.pointers import Unreadable
+from streamfilter.documents.proposal import Proposal, propose, propose_from
+from streamfilter.documents.rows import Row
+from streamfilter.documents.schemas import SchemasAway
+from streamfilter.model import Document, Malformed, Reading, Record, Unjudged
+from streamfilter.preflight.proposals import advice
+from streamfilter.preflight.schemas import schemas_awaited, waiting_of
+from streamfilter.stops import ConfigError, Problem, counted
+
+RECORDS = 200
+"""The latest records of all partitions that `check` reads. The breaker needs some hundred."""
+SHOWN_CHARACTERS = 90
+SHOWN_FIELDS = 12
+
+
+def check_records(config: Config) -> list[Problem]:
+    """Return how many of the input's latest records would be dead letters, and why.
+
+    Raises:
+        Stop: the brokers do not answer (`Temporary`), or refuse us.
+    """
+    from streamfilter.kafka import sampling
+
+    try:
+        records = sampling.latest(config, RECORDS)
+    except ConfigError:
+        return []  # there is no such topic: another check reports it
+    look = Look.at(config, records)
+    if not look.broken:
+        return []
+    read, broken = len(look.seen), len(look.broken)
+    codes = Counter(str(each.as_json()["error_code"]) for each in look.broken)
+    reasons = ", ".join(f"{count:,} {code}" for code, count in codes.most_common())
+    example = look.broken[-1].record.source
+    peek = "`streamfilter peek` shows what they contain instead"
+    return [
+        Problem(
+            "input.fields" if config.input.records else "input.text",
+            f"{broken:,} of the latest {counted(read, 'record')} of {config.input.topic} cannot "
+            f"be read and would be dead letters: {reasons}; for example partition "
+            f"{example.partition}, offset {example.offset}",
+            "; ".join([*advice(config, look.proposal), peek]),
+            warning=not sampling.would_pause(config, read, broken) and broken < read,
+        )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record, and how it was read."""
+
+    record: Record
+    reading: Reading | SchemasAway
+    root: Any
+    """Its value decoded as a whole; None if that is impossible."""
+
+    @property
+    def fate(self) -> str:
+        """Return what would become of it, in the words of `peek --help`."""
+        match self.reading:
+            case Document():
+                return "document"
+            case Malformed():
+                return "dead letter"
+            case Unjudged():
+                return self.reading.verdict.value
+        return "waits"
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        source, reading = self.record.source, self.reading
+        said: dict[str, object] = {"topic": source.topic, "partition": source.partition}
+        said |= {"offset": source.offset, "reading": self.fate.replace(" ", "_")}
+        match reading:
+            case Document():
+                said |= {"id": reading.id, "text": reading.text}
+            case Malformed():
+                said |= {"error_code": reading.code.value, "message": reading.message}
+            case Unjudged():
+                said["reason"] = reading.reason.value
+            case _:
+                said["message"] = str(reading)
+        return said
+
+    def as_text(self) -> str:
+        """Return it for people, in a few lines."""
+        record, reading, source = self.record, self.reading, self.record.source
+        size = "no value" if record.value is None else counted(len(record.value), "byte")
+        key = "" if record.key is None else f", key {shown(record.key.decode(errors='replace'))}"
+        first = f"{source.topic} {source.partition} @ {source.offset}: {self.fate} ({size}{key})"
+        match reading:
+            case Document():
+                text = f"{shown(reading.text)} {counted(len(reading.text.split()), 'word')}"
+                return f"{first}\n    id    {shown(reading.id)}\n    text  {text}"
+            case Malformed():
+                return f"{first}\n    {reading.code.value}: {reading.message}{self._instead()}"
+            case Unjudged():
+                return f"{first}\n    {reading.reason.value}"
+        return f"{first}\n    {reading}"
+
+    def _instead(self) -> str:
+        if not isinstance(self.root, dict) or not self.root:
+            return ""
+        names = ", ".join(shown(f"/{key}") for key in islice(self.root, SHOWN_FIELDS))
+        return f"\n    it has {names}{', …' if len(self.root) > SHOWN_FIELDS else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Some records, as the configuration reads them."""
+
+    config: Config
+    seen: Sequence[Seen]
+
+    @classmethod
+    def at(cls, config: Config, records: Sequence[Record]) -> Look:
+        """Read *records* as *config* says."""
+        read, decode = reader_for(config).read, decoder_of_all(config)
+        patience, found = waiting_of(config), []
+        for record in records:
+            root = None
+            try:
+                reading: Reading | SchemasAway = schemas_awaited(patience, partial(read, record))
+                if (value := record.value) is not None and not isinstance(reading, SchemasAway):
+                    root = schemas_awaited(patience, partial(decode, value, record.headers))
+            except SchemasAway as away:
+                reading = away
+            except Unreadable:
+                pass  # the reading gives the reason
+            found.append(Seen(record, reading, root))
+        return cls(config, found)
+
+    @property
+    def broken(self) -> list[Seen]:
+        """Return the records that would be dead letters."""
+        return [each for each in self.seen if isinstance(each.reading, Malformed)]
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """Return where text and id seem to be; None if the records do not show it."""
+        given = self.config.input
+        if given.format == "text" or given.records:
+            return None
+        roots = [each.root for each in self.seen if isinstance(each.root, dict)]
+        if not roots and any(isinstance(each.record, Row) for each in self.seen):
+            return None  # a row's bytes are no value of their own
+        if roots:
+            found = propose_from(roots, given.format)
+        else:
+            found = propose([each.record.value for each in self.seen])
+        return found if found.records else None
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs."""
+        answer: dict[str, object] = {"records": [each.as_json() for each in self.seen]}
+        if (found := self.proposal) is not None:
+            answer["proposal"] = {"format": found.format, "text": found.text, "id": found.id}
+        return answer
+
+    def as_text(self, place: str) -> str:
+        """Return it for people; *place* is where the records came from."""
+        if not self.seen:
+            return f"{place} holds no records"
+        fates = Counter(each.fate for each in self.seen).most_common()
+        lines = [each.as_text() for each in self.seen]
+        lines.append(", ".join(f"{count:,} {fate}" for fate, count in fates))
+        return "\n".join([*lines, *advice(self.config, self.proposal)])
+
+
+def shown(text: str) -> str:
+    """Return *text* in quotes for a terminal, cut; unprintable characters are escaped."""
+    cut = text[:SHOWN_CHARACTERS]
+    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+    return f'"{safe}{"…" if len(text) > len(cut) else ""}"'

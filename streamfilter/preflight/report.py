@@ -1,0 +1,172 @@
+"""All checks of a configuration, cheap ones first, and their report.
+
+The order is: settings, state directory, properties as librdkafka takes them, format and schemas.
+Only if asked for: brokers, topics, rights, records, and the changelog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+
+from streamfilter.assembly import reader_for, retention_for
+from streamfilter.config.configuration import Config, ConfigError, Reading
+from streamfilter.documents.schemas import SchemasAway
+from streamfilter.preflight.changelog import Kept, check_changelog
+from streamfilter.preflight.disk import check_disk
+from streamfilter.preflight.records import check_records
+from streamfilter.preflight.schemas import check_schemas
+from streamfilter.process.cures import CURES
+from streamfilter.process.limits import small_limits
+from streamfilter.stops import Problem, Refused, Temporary, counted
+
+BROKERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
+
+
+@dataclass(slots=True)
+class Preflight:
+    """The findings of all checks."""
+
+    config: Config
+    connected: bool
+    problems: list[Problem] = field(default_factory=list)
+    unreachable: list[Problem] = field(default_factory=list)
+    """Brokers and registries that did not answer."""
+    made: list[str] = field(default_factory=list)
+    """Topics that were created just now."""
+    kept: list[Kept] = field(default_factory=list)
+    """What the changelog of an index that forgets holds, if the brokers were asked."""
+
+    @property
+    def wrong(self) -> list[Problem]:
+        """Return the problems that are more than warnings."""
+        return [each for each in (*self.problems, *self.unreachable) if not each.warning]
+
+    @property
+    def only_unreachable(self) -> bool:
+        """Return whether a later run may find nothing wrong."""
+        return bool(self.unreachable) and len(self.unreachable) == len(self.wrong)
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for programs; secrets are masked."""
+        answer: dict[str, object] = {
+            "ok": not self.wrong,
+            "connected": self.connected,
+            "created": self.made,
+            "problems": [asdict(problem) for problem in self._with_commands()],
+            "changelog": [asdict(each) for each in self.kept],
+        }
+        if not self.wrong:
+            scheme = self.config.scheme()
+            shape = {"slots": scheme.slots, "bands": scheme.bands, "rows": scheme.rows}
+            answer["scheme"] = {"fingerprint": scheme.fingerprint, **shape}
+        return answer | {"settings": self.config.masked()}
+
+    def as_text(self) -> str:
+        """Return it for people: what was made, every problem, then one line that sums up."""
+        made = [f"created {', '.join(self.made)}"] if self.made else []
+        return "\n".join(map(str, [*made, *self._with_commands(), *self.kept, self._summary()]))
+
+    def _with_commands(self) -> Iterator[Problem]:
+        """Yield all problems; the commands in their cures name this configuration's files."""
+        for each in (*self.problems, *self.unreachable):
+            yield replace(each, cure=CURES.completed(each.cure))
+
+    def _summary(self) -> str:
+        if self.wrong:
+            return f"{counted(len(self.wrong), 'problem')} found"
+        config, scheme = self.config, self.config.scheme()
+        asked = "the broker agrees" if self.connected else "the broker was not asked: --connect"
+        return (
+            f"ok: {config.input.topic} → {config.output.unique}, duplicates to "
+            f"{config.output.duplicates}; {scheme.bands} bands x {scheme.rows} rows, scheme "
+            f"{scheme.fingerprint} ({asked})"
+        )
+
+    def has(self, section: str) -> bool:
+        """Return whether a setting of *section* is wrong; an empty one stands for any setting."""
+        return any(each.key.startswith(section) for each in self.problems if not each.warning)
+
+
+def preflight(reading: Reading, *, connect: bool, create: bool) -> Preflight:
+    """Run all checks, with *connect* also those of the brokers; *create* first creates topics."""
+    config = reading.config
+    found = Preflight(config, connect or create, list(reading.problems))
+    broken = any(problem.key.startswith("similarity") for problem in reading.problems)
+    found.problems += check_disk(config, None if broken else config.scheme())
+    found.problems += _properties(config, found.problems) + _format(reading)
+    if _has_schemas(config, found.problems, found.connected):
+        try:
+            found.problems += check_schemas(config)
+        except SchemasAway as away:
+            found.unreachable.append(Problem("input.registry.url", str(away), ""))
+    # With wrong properties no client can connect, so waiting for brokers would be useless.
+    if found.connected and not found.has("kafka.common"):
+        try:
+            _ask_brokers(config, found, create=create)
+        except Temporary as stop:
+            found.unreachable.append(Problem("kafka.common.bootstrap.servers", str(stop), ""))
+        except Refused as stop:
+            found.problems.append(Problem("kafka.common", str(stop), ""))
+    return found
+
+
+def _ask_brokers(config: Config, found: Preflight, *, create: bool) -> None:
+    from streamfilter.kafka import topics
+
+    if create and not found.has(""):
+        found.made = topics.create_outputs(config)
+    found.problems += topics.inspect(config, made=found.made)
+    found.problems += _limits(config)
+    if not found.has("input"):
+        found.problems += check_records(config)
+    if retention_for(config).limited:
+        more, found.kept = check_changelog(config)
+        found.problems += more
+
+
+def _limits(config: Config) -> list[Problem]:
+    """Return the limits of this process that are too low; those of `run` may differ."""
+    if config.index.scope == "topic":
+        return []
+    from streamfilter.kafka.needs import need_of
+
+    return [replace(each, warning=True) for each in small_limits(need_of(config))]
+
+
+def _properties(config: Config, known: list[Problem]) -> list[Problem]:
+    """Return the properties that librdkafka refuses and that are not reported yet."""
+    from streamfilter.kafka import clients
+
+    said = {problem.key for problem in known}
+    found = clients.validate_properties(_without_brokers(config))
+    return [problem for problem in found if problem.key not in said]
+
+
+def _format(reading: Reading) -> list[Problem]:
+    """Return what the input's format needs and does not have; nothing if its settings are wrong."""
+    if any(problem.key.startswith("input") for problem in reading.problems):
+        return []
+    try:
+        reader_for(reading.config)
+    except ConfigError as error:
+        return list(error.problems)
+    return []
+
+
+def _has_schemas(config: Config, known: list[Problem], connect: bool) -> bool:
+    """Return whether there are schemas to check: a file's, or with *connect* the registry's."""
+    if not config.input.has_schema or any(each.key.startswith("input") for each in known):
+        return False
+    return connect or config.input.schema_file is not None
+
+
+def _without_brokers(config: Config) -> Config:
+    """Return *config* without brokers, so that a client made from it connects to nothing.
+
+    librdkafka connects in the background as soon as a client is created. Without ``--connect`` no
+    connection is allowed.
+    """
+    common = {k: v for k, v in config.kafka.common.items() if k not in BROKERS}
+    kafka = config.kafka.model_copy(update={"common": common | {"log_level": "0"}})
+    return config.model_copy(update={"kafka": kafka})
