@@ -36,6 +36,8 @@ WHOLE_SECONDS = 3_600.0
 class Load:
     """The content of one transaction."""
 
+    positions: Positions
+    """The next offset of every input partition after it."""
     leaving: Sequence[Outgoing] = ()
     update: Update | None = None
     """None: it changes only positions."""
@@ -120,12 +122,12 @@ class Transactions:
         """Return the seconds since the last commit."""
         return self._clock.monotonic() - self._committed_at
 
-    def run(self, load: Load, positions: Positions, member: Member) -> int | None:
+    def run(self, load: Load, member: Member) -> int | None:
         """Run one transaction; return the last changelog record's offset, None if aborted."""
         begun = self._clock.monotonic()
         outcome = "failed"
         try:
-            offset = self._send_and_commit(load, positions, member)
+            offset = self._send_and_commit(load, member)
             outcome = "aborted" if offset is None else "committed"
         except ProducerFenced:
             outcome = "fenced"
@@ -138,12 +140,12 @@ class Transactions:
             self._committed_at = self._clock.monotonic()
         return offset
 
-    def _send_and_commit(self, load: Load, positions: Positions, member: Member) -> int | None:
+    def _send_and_commit(self, load: Load, member: Member) -> int | None:
         try:
-            offset = self._send(load, positions, member)
+            offset = self._send(load, member)
             self._commit()
             self._succession.committed(offset)
-            self._committed(positions)
+            self._committed(load.positions)
             return offset
         except Abortable as error:
             failure = without_frames(error)
@@ -180,7 +182,7 @@ class Transactions:
         self._end(self._log.abort)
         kill_point("transaction.aborted")
 
-    def _send(self, load: Load, positions: Positions, member: Member) -> int:
+    def _send(self, load: Load, member: Member) -> int:
         """Do steps 10 and 11; return the last changelog record's offset."""
         log = self._log
         pause = self._committed_at + MARKERS_SECONDS - self._clock.monotonic()
@@ -201,7 +203,7 @@ class Transactions:
         self._delivered = True
         self._succession.check(offset, count=len(load.values))
         kill_point("transaction.flushed")
-        self._patience.call(log.send_offsets, self._to_commit(positions), member)
+        self._patience.call(log.send_offsets, self._to_commit(load.positions), member)
         kill_point("transaction.offsets")
         return offset
 

@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import partial
 
 from streamfilter.documents.schemas import SchemasAway
@@ -43,6 +42,7 @@ from streamfilter.engine.outgoing import Forwarder
 from streamfilter.engine.pace import STRETCH_GROWTH, Pace, Stopwatch
 from streamfilter.engine.ports import Clock, InputLost, Log, Member, NotReady, Worker
 from streamfilter.engine.standing import Standing
+from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transaction import Load, Transactions
 from streamfilter.engine.trimming import Trimming
@@ -65,25 +65,6 @@ PASS_SECONDS = 5.0
 """After so long without a commit the positions move past markers and aborted records. A batch moves
 past those before it; this is for an idle input. Otherwise retention, once it has removed all the
 judged records, would seem to have removed unread ones."""
-
-
-class StepResult(Enum):
-    """How a step of the loop ended."""
-
-    STARTED = "started"
-    """A piece of a task's start is done; no record was moved."""
-    MOVED = "moved"
-    IDLE = "idle"
-    RETRY = "retry"
-    """No transaction was committed: poll the membership, then step again."""
-    DISK_FULL = "disk full"
-    """Committed, but not written: only the write may be tried again."""
-    SCHEMAS_AWAY = "schemas away"
-    """The schema of a record is unavailable: the batch waits, no transaction was begun."""
-    TRIPPED = "tripped"
-    """The dead-letter breaker has tripped: no records are taken."""
-    REPLACE = "replace"
-    """Moved, but the producer must be replaced before the next transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +230,8 @@ class Transactor:
         self._batches.look()
         watch.lap("poll")
         share = (lambda: self._share_of(records)) if records else None
-        load = Load(leaving, update, records, share)
-        offset = self._transactions.run(load, after.positions, member)
+        load = Load(after.positions, leaving, update, records, share)
+        offset = self._transactions.run(load, member)
         if offset is None:
             return StepResult.RETRY
         watch.lap("commit")
@@ -383,7 +364,7 @@ class Transactor:
         if member is None:
             return StepResult.RETRY
         update = Update.encoded(batch, header) if batch else None
-        offset = self._transactions.run(Load(update=update), after.positions, member)
+        offset = self._transactions.run(Load(after.positions, update=update), member)
         if offset is None:
             return StepResult.RETRY
         self.standing = after

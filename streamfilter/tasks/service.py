@@ -25,7 +25,7 @@ from streamfilter.engine.ports import (
     as_stop,
     without_frames,
 )
-from streamfilter.engine.transactor import StepResult
+from streamfilter.engine.step_result import StepResult
 from streamfilter.index.errors import (
     DiskFull,
     IndexDamaged,
@@ -37,8 +37,8 @@ from streamfilter.index.errors import (
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
 from streamfilter.stops import Fenced, SchemeMismatch, Temporary
+from streamfilter.tasks.job import Job
 from streamfilter.tasks.standby import Standbys
-from streamfilter.tasks.task import Task
 
 STANDBY_SECONDS = 0.25
 """Wait of a membership poll while there is no other work."""
@@ -63,7 +63,7 @@ class Service:
     def __init__(
         self,
         membership: Membership,
-        new_task: Callable[[int, Index | None], Task],
+        new_job: Callable[[int, Index | None], Job],
         observer: Observer,
         clock: Clock,
         *,
@@ -77,7 +77,7 @@ class Service:
 
         Args:
             membership: reports which tasks are ours.
-            new_task: makes a task by its number, with the open index of its standby if any.
+            new_job: makes a task's job by its number, with the open index of its standby if any.
             observer: records every event.
             clock: for pauses.
             latency: longest wait for a batch in seconds, for all tasks together.
@@ -87,12 +87,12 @@ class Service:
                 end the process (`watching.TopicsWatch.look`).
             away: returns why no broker is reachable; empty if one is.
         """
-        self._membership, self._new_task = membership, new_task
+        self._membership, self._new_job = membership, new_job
         self._observer, self._clock = observer, clock
         self._patience = max(latency, IDLE_SECONDS)
         self._standbys = standbys or Standbys()
         self._count, self._look = tasks, look
-        self._tasks: dict[int, Task] = {}
+        self._jobs: dict[int, Job] = {}
         self._replaced: dict[int, int] = {}
         self._rebuilt: set[int] = set()
         self._wait = STANDBY_SECONDS
@@ -120,22 +120,22 @@ class Service:
         self._wait = max((_WAITS.get(step, 0.0) for step in steps), default=0.0)
         if StepResult.MOVED in steps:
             self._wait = 0.0
-        if not self._tasks:
+        if not self._jobs:
             self._wait = self._stand_by()
         self._observer.enter(*self._state())
 
     def _follow(self, layout: Layout | None) -> None:
         if layout is not None:
-            for task in self._tasks.values():
-                task.follow(layout)
+            for job in self._jobs.values():
+                job.follow(layout)
 
     def _advance_all(self) -> Iterator[StepResult]:
-        for task in list(self._tasks.values()):
+        for number, job in list(self._jobs.items()):
             if self._clock.monotonic() - self._polled_at >= TURN_SECONDS:
                 self._take(self._poll(0.0))
             # A piece of one task may have dropped another, which is closed already.
-            if self._is_ours(task):
-                yield self._advance(task)
+            if self._jobs.get(number) is job:
+                yield self._advance(number, job)
 
     def _stand_by(self) -> float:
         """Let a standby do a piece; return the wait of the next membership poll."""
@@ -162,34 +162,30 @@ class Service:
         if not moves:
             return
         self._observer.rebalanced(moves)
-        for number in sorted((moves.gone | moves.gained) & self._tasks.keys()):
+        for number in sorted((moves.gone | moves.gained) & self._jobs.keys()):
             self._drop(number)
         for number in sorted(moves.gained):
             # Its tail ends before step 1 begins, so no other code writes this index from here on.
-            self._tasks[number] = self._new_task(number, self._standbys.release(number))
+            self._jobs[number] = self._new_job(number, self._standbys.release(number))
             self._replaced[number] = 0
             self._rebuilt.discard(number)
-        if self._tasks:
+        if self._jobs:
             self._standbys.close()
         self._show_owned()
 
     def _show_owned(self) -> None:
-        partitions = sum(len(task.partitions) for task in self._tasks.values())
-        self._observer.owning([task.plan.label for task in self._tasks.values()], partitions)
-
-    def _is_ours(self, task: Task) -> bool:
-        return self._tasks.get(task.plan.number) is task
+        partitions = sum(len(job.partitions) for job in self._jobs.values())
+        self._observer.owning([job.label for job in self._jobs.values()], partitions)
 
     def _drop(self, number: int) -> None:
-        task = self._tasks.pop(number)
-        self._observer.note(f"{task.plan.label} is no longer ours")
-        task.close()
+        job = self._jobs.pop(number)
+        self._observer.note(f"{job.label} is no longer ours")
+        job.close()
 
-    def _advance(self, task: Task) -> StepResult:
-        number = task.plan.number
+    def _advance(self, number: int, job: Job) -> StepResult:
         try:
             with _stops():
-                step = task.advance(self._patience / max(1, len(self._tasks)))
+                step = job.advance(self._patience / max(1, len(self._jobs)))
             if step is StepResult.STARTED:
                 self._show_owned()  # the task knows its partitions now
             if step is StepResult.MOVED:
@@ -200,62 +196,59 @@ class Service:
         finally:
             self._observer.alive()  # many tasks that wait for a coordinator are no stuck loop
         if isinstance(trouble, IndexDamaged):
-            return self._rebuild(task, trouble)
+            return self._rebuild(number, job, trouble)
         if isinstance(trouble, ProducerFenced):
-            return self._fenced(task, trouble)
-        return self._replace(task, trouble)
+            return self._fenced(number, job, trouble)
+        return self._replace(number, job, trouble)
 
-    def _replace(self, task: Task, error: LogError) -> StepResult:
+    def _replace(self, number: int, job: Job, error: LogError) -> StepResult:
         """Handle an unknown outcome: restart the task at step 1, with a new producer.
 
         A transaction that timed out is repeated with a smaller batch (`pace.py`), without limit.
         """
-        number = task.plan.number
-        self._replaced[number] += not task.outlived
+        self._replaced[number] += not job.outlived
         if self._replaced[number] > REPLACEMENTS_MAX:
             raise as_stop(error) from error
-        self._observer.loudly(f"{task.plan.label} begins again with a new producer: {error}")
-        task.restart()
+        self._observer.loudly(f"{job.label} begins again with a new producer: {error}")
+        job.restart()
         return StepResult.RETRY
 
-    def _rebuild(self, task: Task, error: IndexDamaged) -> StepResult:
+    def _rebuild(self, number: int, job: Job, error: IndexDamaged) -> StepResult:
         """Handle index damage that a read found: restore the index, but only once per task.
 
         If the index is damaged again, the process ends: a person must check the disk.
         """
-        number = task.plan.number
         if number in self._rebuilt and not isinstance(error, IndexRemoved):
             raise SchemeMismatch(f"{error}; it was restored once already: look at the disk")
         if not isinstance(error, IndexRemoved):
             self._rebuilt.add(number)
-        task.rebuild(str(error))
+        job.rebuild(str(error))
         return StepResult.RETRY
 
-    def _fenced(self, task: Task, error: ProducerFenced) -> StepResult:
+    def _fenced(self, number: int, job: Job, error: ProducerFenced) -> StepResult:
         """Find out whether another process took over, or the transaction was only too old.
 
         The broker's answer is the same. Another process owns the task if the group revoked it, or
         if the fence is repeated. Then this process ends, and its restart becomes a standby.
         """
-        number = task.plan.number
         self._observer.enter(State.FENCED, str(error))
         for _ in range(FENCE_POLLS):
             moves = self._poll(RETRY_SECONDS)
             if number in moves.gone:
-                raise Fenced(f"{task.plan.label} was taken over by another process: {error}")
+                raise Fenced(f"{job.label} was taken over by another process: {error}")
             self._take(moves)
-            if not self._is_ours(task):
+            if self._jobs.get(number) is not job:
                 return StepResult.RETRY  # started over; moves of other tasks do not count
-        if self._replaced[number] >= REPLACEMENTS_MAX and not task.outlived:
+        if self._replaced[number] >= REPLACEMENTS_MAX and not job.outlived:
             raise Fenced(
-                f"{task.plan.label}: somebody else uses this transactional id again and again: "
+                f"{job.label}: somebody else uses this transactional id again and again: "
                 f"{error}; is there a second cluster of processes with the same kafka.group?"
             )
-        return self._replace(task, error)
+        return self._replace(number, job, error)
 
     def _state(self) -> tuple[State, str]:
         """Return the state of the process: the worst state of its tasks (`_WORRY`)."""
-        doing = [(task.state, task.detail) for task in self._tasks.values()]
+        doing = [job.doing for job in self._jobs.values()]
         if not doing and self._membership.member().generation < 0:
             doing = [(State.STARTING, "joining the group")]
         doing = doing or [self._standbys.doing]
@@ -267,8 +260,8 @@ class Service:
         """Close every task, then leave the group: the next owner must find them closed."""
         try:
             self._standbys.close()
-            for number in list(self._tasks):
-                self._tasks.pop(number).close()
+            for number in list(self._jobs):
+                self._jobs.pop(number).close()
         finally:
             self._membership.close()
             self._observer.spent("stop")

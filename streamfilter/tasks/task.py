@@ -7,13 +7,14 @@ does one piece and returns, so that the service can poll the membership between 
 from __future__ import annotations
 
 from streamfilter.engine.ports import Clock, Layout, Log, LogError
-from streamfilter.engine.transactor import Parts, StepResult, Transactor
+from streamfilter.engine.step_result import StepResult
+from streamfilter.engine.transactor import Parts, Transactor
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
 from streamfilter.tasks.held_back import HeldBack
-from streamfilter.tasks.plan import Plan, Script
+from streamfilter.tasks.plan import Doing, Plan, Script
 from streamfilter.tasks.starting import Starter
 from streamfilter.tasks.store import IndexStore
 
@@ -84,12 +85,12 @@ class Task:
         self, plan: Plan, parts: Parts, store: IndexStore, index: Index | None = None
     ) -> None:
         """Prepare step 1; *index* is the open index of a standby, if there was one."""
-        self.plan, self._parts, self._store = plan, parts, store
+        self._plan, self._parts, self._store = plan, parts, store
         self._starter: Starter | None = Starter(plan, parts, store, index)
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
         self._progress = StallDetector(parts.log, parts.clock, seconds=parts.bounds.stuck_seconds)
-        self.state, self.detail = State.STARTING, ""
+        self.doing: Doing = State.STARTING, ""
         self._measure_at = self._lag_at = 0.0
         self._stood_at: Positions = {}
         self._held = HeldBack(parts.log, parts.clock, plan.names.topic)
@@ -100,6 +101,11 @@ class Task:
     @property
     def _index(self) -> Index | None:
         return self._starter.index if self._starter else None
+
+    @property
+    def label(self) -> str:
+        """Return the task's name, as in its transactional id."""
+        return self._plan.label
 
     @property
     def outlived(self) -> bool:
@@ -115,16 +121,16 @@ class Task:
 
     def _begin(self) -> None:
         self._transactor, self._parts.pace.outlived = None, False
-        self._starter = Starter(self.plan, self._parts, self._store, self._index)
+        self._starter = Starter(self._plan, self._parts, self._store, self._index)
         self._script = self._starter.run()
-        self.state, self.detail = State.STARTING, ""
+        self.doing = State.STARTING, ""
 
     def follow(self, layout: Layout) -> None:
         """Begin again if the topics' numbers of partitions differ from those of the last start."""
         if self._transactor is None or self._starter is None or self._starter.layout == layout:
             return
         self._parts.observer.loudly(
-            f"{self.plan.label} begins again: topics have more partitions, and it uses them all"
+            f"{self.label} begins again: topics have more partitions, and it uses them all"
         )
         self.restart()
 
@@ -140,13 +146,14 @@ class Task:
     def advance(self, timeout: float) -> StepResult:
         """Do one piece of the start, or one step of the loop, waiting *timeout* for records."""
         if self._parts.pace.resting:
-            self.detail = f"{self._parts.pace.failures} transactions in a row have failed"
+            failed = f"{self._parts.pace.failures} transactions in a row have failed"
+            self.doing = self.doing[0], failed
             return StepResult.RETRY
         if self._script is not None:
             return self._advance_start(self._script)
         assert self._transactor is not None
         step = self._transactor.step(timeout)
-        self.state, self.detail = self._shown(step, self._transactor)
+        self.doing = self._shown(step, self._transactor)
         self._look_for_progress(step, self._transactor)
         if step is StepResult.REPLACE:
             self._show(self._transactor)
@@ -157,7 +164,7 @@ class Task:
 
     def _advance_start(self, script: Script[Transactor]) -> StepResult:
         try:
-            self.state, self.detail = next(script)
+            self.doing = next(script)
         except StopIteration as end:
             transactor: Transactor = end.value
         else:
@@ -165,16 +172,16 @@ class Task:
         self._parts.observer.spent("start")
         self._transactor, self._script = transactor, None
         self.partitions = tuple(transactor.standing.positions)
-        self.state, self.detail = State.RUNNING, ""
+        self.doing = State.RUNNING, ""
         self._show(transactor)
         return StepResult.STARTED
 
     def _started_a_piece(self) -> StepResult:
-        restoring = self.state is State.RESTORING
-        self._parts.observer.spent("restore" if restoring else "start")
-        if self.state is State.PAUSED_DISK:
+        state, waiting = self.doing
+        self._parts.observer.spent("restore" if state is State.RESTORING else "start")
+        if state is State.PAUSED_DISK:
             return StepResult.DISK_FULL
-        return StepResult.RETRY if self.detail else StepResult.STARTED
+        return StepResult.RETRY if waiting else StepResult.STARTED
 
     def _look_for_progress(self, step: StepResult, transactor: Transactor) -> None:
         """Report a stuck task; a pause on purpose does not count."""
@@ -184,7 +191,7 @@ class Task:
             self._progress.moved()
         self._stood_at = positions
         reason = self._progress.reason(positions)
-        self._parts.observer.stuck(self.plan.label, reason)
+        self._parts.observer.stuck(self.label, reason)
 
     def _shown(self, step: StepResult, transactor: Transactor) -> tuple[State, str]:
         if step is StepResult.SCHEMAS_AWAY:
@@ -199,7 +206,7 @@ class Task:
         index, parts = self._index, self._parts
         if index is None:
             return
-        positions, topic = transactor.standing.positions, self.plan.names.topic
+        positions, topic = transactor.standing.positions, self._plan.names.topic
         now = parts.clock.monotonic()
         lag = self._lag(transactor) if now >= self._lag_at else None
         self._lag_at = now + LAG_SECONDS if lag is not None else self._lag_at
@@ -233,8 +240,8 @@ class Task:
         starter, self._starter = self._starter, None
         if starter is not None:
             starter.close()
-        self._parts.observer.stuck(self.plan.label, "")
-        self._parts.observer.left(self.partitions, self.plan.names.topic)
+        self._parts.observer.stuck(self.label, "")
+        self._parts.observer.left(self.partitions, self._plan.names.topic)
         if self._parts.trimming is not None:
             self._parts.trimming.close()
         kill_point("close.done")

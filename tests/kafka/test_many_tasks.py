@@ -10,7 +10,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Moves
-from streamfilter.engine.transactor import StepResult
+from streamfilter.engine.step_result import StepResult
 from streamfilter.kafka.assembling import TASK_BATCH_MIN, _bounds
 from streamfilter.kafka.clients import TASK_QUEUE_KBYTES_MIN, data_properties
 from streamfilter.kafka.log import INIT_SECONDS
@@ -65,11 +65,10 @@ class Tasks:
             return StepResult.RETRY
 
         return SimpleNamespace(
-            plan=SimpleNamespace(number=number, label=f"group.{number}"),
+            label=f"group.{number}",
             partitions=(number,),
             advance=advance,
-            state=State.STARTING,
-            detail="",
+            doing=(State.STARTING, ""),
             close=lambda: self.closed.append(number),
         )
 

@@ -64,23 +64,23 @@ def test_a_transaction_commits_what_moved_and_all_once_an_hour() -> None:
     log, clock = Log(), FakeClock()
     transactions = begun(log, clock)
     for positions in ({0: 1, 1: 0, 2: 7}, {0: 1, 1: 3, 2: 7}, {0: 2, 1: 3, 2: 8}):
-        transactions.run(Load(), positions, ME)
+        transactions.run(Load(positions), ME)
     assert log.sent == [{0: 1, 1: 0, 2: 7}, {1: 3}, {0: 2, 2: 8}]
     clock.sleep(WHOLE_SECONDS)
     for _ in range(2):  # and nothing that moved is no reason to send no offset, and so no member
-        transactions.run(Load(), {0: 2, 1: 3, 2: 8}, ME)
-    transactions.run(Load(), {0: 2, 1: 4, 2: 8}, ME)
+        transactions.run(Load({0: 2, 1: 3, 2: 8}), ME)
+    transactions.run(Load({0: 2, 1: 4, 2: 8}), ME)
     assert log.sent[3:] == [{0: 2, 1: 3, 2: 8}, {0: 2, 1: 3, 2: 8}, {1: 4}]
 
 
 def test_what_an_aborted_transaction_would_have_moved_is_moved_by_the_next() -> None:
     log, clock = Log(), FakeClock()
     transactions = begun(log, clock)
-    transactions.run(Load(), {0: 1, 1: 1}, ME)
+    transactions.run(Load({0: 1, 1: 1}), ME)
     log.fails = True
-    assert transactions.run(Load(), {0: 5, 1: 1}, ME) is None
+    assert transactions.run(Load({0: 5, 1: 1}), ME) is None
     log.fails = False
-    transactions.run(Load(), {0: 5, 1: 2}, ME)
+    transactions.run(Load({0: 5, 1: 2}), ME)
     assert log.sent == [{0: 1, 1: 1}, {0: 5, 1: 2}]
 
 

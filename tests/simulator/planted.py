@@ -23,7 +23,7 @@ from streamfilter.engine import (
 )
 from streamfilter.engine.ports import Entry, Moves, Outgoing, Watermarks
 from streamfilter.engine.standing import Standing
-from streamfilter.engine.transactor import StepResult
+from streamfilter.engine.step_result import StepResult
 from streamfilter.index import memory
 from streamfilter.index.bands import bucket_overflow as longer
 from streamfilter.index.bands import buckets
