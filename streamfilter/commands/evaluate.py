@@ -23,7 +23,7 @@ from streamfilter.commands.similarity_options import config_of, seed_of, similar
 from streamfilter.config.configuration import Config
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.inputs import check_read_again
-from streamfilter.files.run import Job, filter_files
+from streamfilter.files.run import FileRun, filter_files
 from streamfilter.files.scratch import scratch
 from streamfilter.files.summary import all_broken
 from streamfilter.files.truth import read_truth
@@ -181,7 +181,7 @@ def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) 
         unique, duplicates, dead = (
             str(directory / name) for name in ("unique", "duplicates", "dead")
         )
-        job = Job(inputs, unique, duplicates, dead, seed=seed_of(others, config))
+        job = FileRun(inputs, unique, duplicates, dead, seed=seed_of(others, config))
         with over_files("filtering", inputs) as advanced:
             filter_files(config, job, advanced=advanced)
         return read_run(

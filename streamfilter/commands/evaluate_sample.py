@@ -14,7 +14,7 @@ from streamfilter.commands.evaluate_records import records_as_json, records_as_t
 from streamfilter.commands.evaluation_report import share_as_text
 from streamfilter.config.configuration import Config
 from streamfilter.files.finished_run import read_run
-from streamfilter.files.run import Job, filter_files
+from streamfilter.files.run import FileRun, filter_files
 from streamfilter.files.sampling import copy_first, documents_of, pass_over
 from streamfilter.files.scratch import scratch
 from streamfilter.process.visible import inline
@@ -46,7 +46,7 @@ def evaluate_sample(
         copy_first(inputs, config, Path(path), records=records)
         found = list(documents_of([path], config, rejected=pass_over))
         ids, texts = [id_ for id_, _ in found], [text for _, text in found]
-        filter_files(config, Job([path], unique, duplicates, dead, seed=seed))
+        filter_files(config, FileRun([path], unique, duplicates, dead, seed=seed))
         run = read_run(
             [path], config, unique=unique, duplicates=duplicates, dead_letter=dead,
             short_dropped=config.input.short_text == "drop",

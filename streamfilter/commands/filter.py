@@ -13,7 +13,7 @@ from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.files.keeping import KEEPS, filter_keeping_longest
 from streamfilter.files.lines import STDIN
-from streamfilter.files.run import Job, filter_files
+from streamfilter.files.run import FileRun, filter_files
 from streamfilter.files.summary import Summary, all_broken
 from streamfilter.matching import envelope
 from streamfilter.process import standard
@@ -108,7 +108,7 @@ def command(
     if state is not None and similarity["seed"] is not None:
         raise click.UsageError("--state keeps the seed it was made with; leave --seed out")
     seed = None if state is not None else seed_of(similarity, config)
-    job = Job(inputs, unique, duplicates, dead_letter, state, stdin_name, shadow, seed)
+    job = FileRun(inputs, unique, duplicates, dead_letter, state, stdin_name, shadow, seed)
     started = time.monotonic()
     with INTERRUPTION.listening(), over_files("filtering", inputs) as advanced:
         run = filter_keeping_longest if keep == "longest" else filter_files

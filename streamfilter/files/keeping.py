@@ -23,7 +23,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.files.inputs import check_read_again, opened, records_in
 from streamfilter.files.lines import lines_of
 from streamfilter.files.outputs import AS_THEY_WERE, Outputs
-from streamfilter.files.run import Job, check_paths, filter_files, no_progress
+from streamfilter.files.run import FileRun, check_paths, filter_files, no_progress
 from streamfilter.files.scratch import scratch
 from streamfilter.files.summary import Summary
 from streamfilter.matching import envelope
@@ -78,7 +78,7 @@ class _Groups:
 
 
 def filter_keeping_longest(
-    config: Config, job: Job, *, advanced: Callable[[int], None] = no_progress
+    config: Config, job: FileRun, *, advanced: Callable[[int], None] = no_progress
 ) -> Summary:
     """Run *job*, and keep the longest text of each group.
 
@@ -122,7 +122,7 @@ def filter_keeping_longest(
     return summary
 
 
-def _changed(job: Job) -> Temporary:
+def _changed(job: FileRun) -> Temporary:
     return Temporary(
         f"{' or '.join(job.inputs)} changed before it was read again: nobody knows whose the "
         "verdicts are\n"
@@ -138,7 +138,7 @@ def _groups(duplicates: Path) -> _Groups:
     return groups
 
 
-def _place(job: Job, config: Config, groups: _Groups, unique: Path, outputs: Outputs) -> int:
+def _place(job: FileRun, config: Config, groups: _Groups, unique: Path, outputs: Outputs) -> int:
     """Write each record to its output, in input order; return the number written."""
     placed = 0
     forwarded = (record.value for record in records_in([str(unique)], config))

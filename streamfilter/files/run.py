@@ -23,7 +23,7 @@ from streamfilter.stops import ExitCode, Stop
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class FileRun:
     """The inputs and outputs of a run."""
 
     inputs: Sequence[str]
@@ -45,7 +45,7 @@ def no_progress(_: int) -> None:
 
 
 def filter_files(
-    config: Config, job: Job, *, advanced: Callable[[int], None] = no_progress
+    config: Config, job: FileRun, *, advanced: Callable[[int], None] = no_progress
 ) -> Summary:
     """Run *job* and return its counts.
 

@@ -25,7 +25,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.documents.schemas import OneSchema, Schema
 from streamfilter.files.formats.avro import MAGIC, SYNC_BYTES
 from streamfilter.files.inputs import for_files
-from streamfilter.files.run import Job, filter_files
+from streamfilter.files.run import FileRun, filter_files
 from streamfilter.files.sampling import documents_of
 from streamfilter.model import Document, Record, Source
 
@@ -212,7 +212,7 @@ def _filtered(
     def way(name: str, path: Path) -> Callable[[], None]:
         config = for_files(Config(), [str(path)])
         kept, again = directory / f"kept{path.suffix}", directory / "again"
-        job = Job([str(path)], str(kept), str(again), seed=SEED)
+        job = FileRun([str(path)], str(kept), str(again), seed=SEED)
 
         def work() -> None:
             filter_files(config, job)
