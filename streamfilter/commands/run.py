@@ -28,6 +28,7 @@ EXAMPLES = """\b
 Examples:
   streamfilter run --config streamfilter.yaml
   streamfilter run --config streamfilter.yaml --set kafka.group=news --set http.port=0
+  streamfilter run --config streamfilter.yaml --rewrite-changelog   # once, then without
 """
 
 logger = logging.getLogger("streamfilter.run")
@@ -40,7 +41,17 @@ logger = logging.getLogger("streamfilter.run")
     is_flag=True,
     help="Go on where the group's offsets or the input disagree with the changelog.",
 )
-def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_positions: bool) -> int:
+@click.option(
+    "--rewrite-changelog",
+    is_flag=True,
+    help="If the changelog lost its beginning, write it again from this host's whole index.",
+)
+def command(
+    files: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    accept_positions: bool,
+    rewrite_changelog: bool,
+) -> int:
     """Filter between Kafka topics, exactly once, until stopped.
 
     SIGTERM or Ctrl-C: the batch is finished and committed, then the process ends with 0; if a call
@@ -73,6 +84,7 @@ def command(files: tuple[Path, ...], overrides: tuple[str, ...], accept_position
             showcase=showcase,
             stopping=signals.is_set,
             accept_positions=accept_positions,
+            rewrite_changelog=rewrite_changelog,
         )
     logger.info("stopped; everything taken is committed")
     return ExitCode.OK

@@ -38,7 +38,16 @@ class Names:
 class Refusal(Stop):
     """Going on would lose or misjudge records; a person must choose a way out."""
 
-    exit_code = ExitCode.CONFIG
+    def __init__(self, what: str, *ways: str) -> None:
+        """Say *what* is wrong, with the positions, and the *ways* out."""
+        super().__init__(f"{what}.\n    ways out: {'; or '.join(ways)}", exit_code=ExitCode.CONFIG)
+
+
+BEGIN_ANEW = "begin anew (`streamfilter reset`)"
+_DIRECTORY_OR_CHANGELOG = (
+    "if the changelog is right, remove the directory, and it is restored",
+    "if the directory is right, bring the changelog back from a backup",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +65,11 @@ def refuse_lost_changelog(names: Names, committed: Positions) -> None:
     if committed:
         raise Refusal(
             f"the group {names.group} has committed offsets of {names.topic}, but the changelog "
-            f"{names.changelog} is empty or missing: the index cannot be trusted or rebuilt.\n"
-            "    ways out: bring the changelog topic back from a backup; or begin anew, and "
-            "everything counts as new: stop every process of the group, and run "
-            "`streamfilter reset --yes`; or name a new kafka.group"
+            f"{names.changelog} is empty or missing: the index cannot be trusted or rebuilt",
+            "bring the changelog topic back from a backup",
+            "begin anew, and everything counts as new: stop every process of the group, and run "
+            "`streamfilter reset --yes`",
+            "name a new kafka.group",
         )
 
 
@@ -70,9 +80,8 @@ def refuse_future(names: Names, progress: Progress, bounds: Watermarks, *, empty
         raise Refusal(
             f"the index in {names.where} has applied {names.changelog} up to offset {offset}, "
             f"which ends at {bounds.end}: the changelog was truncated or recreated, or the "
-            "directory comes from elsewhere.\n"
-            "    ways out: if the changelog is right, remove the directory, and it is restored; "
-            "if the directory is right, bring the changelog back from a backup"
+            "directory comes from elsewhere",
+            *_DIRECTORY_OR_CHANGELOG,
         )
 
 
@@ -80,9 +89,11 @@ def refuse_lost_beginning(names: Names, start: int) -> Refusal:
     """Return the refusal of a changelog without its beginning, if no index can go on."""
     return Refusal(
         f"{names.changelog} begins at {start}: somebody deleted its beginning, and the index in "
-        f"{names.where} is not one that could go on without it.\n"
-        "    ways out: start the process whose directory is whole (the last owner's), or bring its "
-        "directory, or a backup of it, here; or begin anew (`streamfilter reset`)"
+        f"{names.where} is not one that could go on without it",
+        "start the process whose directory is whole (the last owner's), or bring its directory, "
+        "or a backup of it, here: `streamfilter run --rewrite-changelog` then writes the changelog "
+        "again",
+        BEGIN_ANEW,
     )
 
 
@@ -95,9 +106,9 @@ def refuse_foreign(names: Names) -> Refusal:
     """Return the refusal of a directory that belongs to another changelog."""
     return Refusal(
         f"the index in {names.where} belongs to another changelog than {names.changelog}: its "
-        "index id differs.\n"
-        "    ways out: name the right directory (index.path) or changelog (index.changelog); or "
-        "remove the directory, and it is restored from this changelog"
+        "index id differs",
+        "name the right directory (index.path) or changelog (index.changelog)",
+        "remove the directory, and it is restored from this changelog",
     )
 
 
@@ -106,9 +117,9 @@ def refuse_other_group(names: Names, group: str) -> Refusal:
     return Refusal(
         f"the changelog {names.changelog} belongs to the group {group!r}, and kafka.group is "
         f"{names.group!r}: of two groups that write one changelog neither index could be trusted "
-        "or restored.\n"
-        "    ways out: give this group a changelog (index.changelog) and a directory (index.path) "
-        f"of its own; or, if the group was only renamed, name it {group!r} again"
+        "or restored",
+        "give this group a changelog (index.changelog) and a directory (index.path) of its own",
+        f"if the group was only renamed, name it {group!r} again",
     )
 
 
@@ -117,12 +128,13 @@ def refuse_other_writer(names: Names, offset: int) -> Refusal:
     return Refusal(
         f"{names.changelog} at offset {offset} holds a record that no process of the group "
         f"{names.group!r} wrote: somebody else writes this changelog, and nothing further is "
-        "judged.\n"
-        "    ways out: look for another kafka.group with the same index.changelog, give it one of "
-        "its own, and restart; if the group was only renamed, give it its old name; if an older "
-        "version of streamfilter ran in between, keep the directory of the last owner; if this "
-        "changelog can then not be restored, bring the topic back from a backup, or name a new "
-        "kafka.group to begin anew"
+        "judged",
+        "look for another kafka.group with the same index.changelog, give it one of its own, and "
+        "restart",
+        "if the group was only renamed, give it its old name",
+        "if an older version of streamfilter ran in between, keep the directory of the last owner",
+        "if this changelog can then not be restored, bring the topic back from a backup, or name "
+        "a new kafka.group to begin anew",
     )
 
 
@@ -131,18 +143,18 @@ def refuse_other_record(names: Names, offset: int) -> Refusal:
     return Refusal(
         f"{names.changelog} at offset {offset} holds another record than the one that the index "
         f"in {names.where} has applied: the changelog was recreated, or the directory comes "
-        "from elsewhere.\n"
-        "    ways out: if the changelog is right, remove the directory, and it is restored; "
-        "if the directory is right, bring the changelog back from a backup"
+        "from elsewhere",
+        *_DIRECTORY_OR_CHANGELOG,
     )
 
 
 def refuse_broken(names: Names, offset: int, why: str) -> Refusal:
     """Return the refusal of a changelog that cannot be read."""
     return Refusal(
-        f"{names.changelog} at offset {offset}: {why}.\n"
-        "    ways out: run the version of streamfilter that wrote it; or bring the topic back "
-        "from a backup; or name a new kafka.group to begin anew"
+        f"{names.changelog} at offset {offset}: {why}",
+        "run the version of streamfilter that wrote it",
+        "bring the topic back from a backup",
+        "name a new kafka.group to begin anew",
     )
 
 
@@ -180,10 +192,11 @@ def reconcile(
             raise Refusal(
                 f"the group {names.group} is ahead of its changelog on {names.topic}: committed "
                 f"{ahead}, judged up to {known}. Somebody skipped records, or the changelog lost "
-                "its end (unclean leader election).\n"
-                "    ways out: rewind the group to the changelog's positions with "
-                "kafka-consumer-groups.sh --reset-offsets; or go on from the committed offsets "
-                "with `streamfilter run --accept-positions`: what lies between is not judged"
+                "its end (unclean leader election)",
+                "rewind the group to the changelog's positions with kafka-consumer-groups.sh "
+                "--reset-offsets",
+                "go on from the committed offsets with `streamfilter run --accept-positions`: "
+                "what lies between is not judged",
             )
         loudly.append(f"going on at the committed offsets {ahead}, as accepted")
         known = known | ahead
@@ -202,9 +215,10 @@ def _with_new_partitions(
     if gone := sorted(known.keys() - set(partitions)):
         raise Refusal(
             f"the changelog {names.changelog} speaks of partitions {gone} of {names.topic}, which "
-            "do not belong to this task: index.scope was changed, or the topic was recreated.\n"
-            "    ways out: set index.scope as it was; or bring the topic back; or begin anew "
-            "(`streamfilter reset`)"
+            "do not belong to this task: index.scope was changed, or the topic was recreated",
+            "set index.scope as it was",
+            "bring the topic back",
+            BEGIN_ANEW,
         )
     added = sorted(set(partitions) - known.keys())
     judged = {p: committed[p] for p in added if committed.get(p, 0) > 0}
@@ -213,10 +227,11 @@ def _with_new_partitions(
         raise Refusal(
             f"the group {names.group} has committed offsets of {names.topic} for partitions "
             f"{judged} that the changelog {names.changelog} does not know: index.scope was "
-            "changed, or the changelog lost its end (unclean leader election).\n"
-            "    ways out: set index.scope as it was; or begin anew (`streamfilter reset`); or go "
-            "on from the committed offsets with `streamfilter run --accept-positions`: what "
-            "lies before them is not judged"
+            "changed, or the changelog lost its end (unclean leader election)",
+            "set index.scope as it was",
+            BEGIN_ANEW,
+            "go on from the committed offsets with `streamfilter run --accept-positions`: what "
+            "lies before them is not judged",
         )
     if added:
         loudly.append(f"{names.topic} has new partitions {added}: they are read from the beginning")
@@ -238,10 +253,10 @@ def refuse_other_input(names: Names, remembered: str, present: str, *, accept: b
     if accept:
         return [f"{what}; going on at the old positions, as accepted"]
     raise Refusal(
-        f"{what}: the positions and the index speak of records that are no longer there.\n"
-        "    ways out: begin anew (`streamfilter reset`); or, if the same records were brought "
-        "back at the same offsets, or what lies before the old positions need not be judged, go "
-        "on with `streamfilter run --accept-positions`"
+        f"{what}: the positions and the index speak of records that are no longer there",
+        BEGIN_ANEW,
+        "if the same records were brought back at the same offsets, or what lies before the old "
+        "positions need not be judged, go on with `streamfilter run --accept-positions`",
     )
 
 
@@ -257,16 +272,17 @@ def refuse_lost_input(
         raise Refusal(
             f"{names.topic} ends before the positions that were judged (partition: position, "
             f"end): {short}. The topic was recreated or truncated, and the index speaks of "
-            "records that are no longer there.\n"
-            "    ways out: bring the topic back; or begin anew (`streamfilter reset`)"
+            "records that are no longer there",
+            "bring the topic back",
+            BEGIN_ANEW,
         )
     lost = {p: (o, earliest[p]) for p, o in positions.items() if o < earliest[p]}
     if lost and not accept:
         raise Refusal(
             f"retention passed us on {names.topic} (partition: position, first offset left): "
             f"{lost}. Whatever was there was never judged, and is gone: records, or only what a "
-            "transaction leaves behind (markers, aborted records): nobody can tell any more.\n"
-            "    ways out: bring them back; or go on without them: "
-            "`streamfilter run --accept-positions`"
+            "transaction leaves behind (markers, aborted records): nobody can tell any more",
+            "bring them back",
+            "go on without them: `streamfilter run --accept-positions`",
         )
     return positions | {p: earliest[p] for p in lost}

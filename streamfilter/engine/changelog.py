@@ -53,10 +53,14 @@ DATED = 4
 """Version of an `AGED` batch with documents. For each document it holds the time of arrival and the
 horizon at that time (`index.ages`). Its own horizon is the one after the batch; an `AGED` batch
 holds the one before."""
+ANEW = 5
+"""Version of a header that begins or ends a rewrite, which repeats earlier batches."""
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
-GROUP, BUCKET_CAP, WINDOW = "group", "bucket_cap", "window"
+BEGIN, END = "begin", "end"
+REWRITING = bytes([ANEW, HEADER])
+"""The first bytes of such a header."""
+GROUP, BUCKET_CAP, WINDOW, PART = "group", "bucket_cap", "window", "anew"
 """Names of the header's fields, in addition to the identity's fields."""
-KINDS = (HEADER, DOCUMENT, BATCH, FORGET)
 NUMBER_MAX = (1 << 63) - 1
 """Highest number of a batch or an ordinal: they are compared in signed 64-bit columns."""
 
@@ -87,6 +91,8 @@ class Header:
     window: Window | None = None
     """The window that begins with this record's transaction, at this record's offset. None: the
     first window."""
+    anew: str = ""
+    """`BEGIN` or `END` of a rewrite; empty: any other header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +156,13 @@ def kind_of(value: bytes) -> int:
     if len(value) < _PREFIX.size:
         raise FormatError("a changelog record is too short to say what it is")
     version, kind = _PREFIX.unpack_from(value)
-    if version not in (VERSION, NAMED, AGED, DATED):
+    if not VERSION <= version <= ANEW:
         raise FormatError(
-            f"a changelog record of version {version}; this streamfilter reads up to {DATED}"
+            f"a changelog record of version {version}; this streamfilter reads up to {ANEW}"
         )
-    if kind not in KINDS:
+    if kind not in (HEADER, DOCUMENT, BATCH, FORGET):
         raise FormatError(f"a changelog record of unknown type {kind}")
-    if version != VERSION and kind != BATCH:
+    if version != VERSION and kind != (HEADER if version == ANEW else BATCH):
         raise FormatError(f"a changelog record of type {kind} has no version {version}")
     return int(kind)
 
@@ -175,9 +181,11 @@ def encode_header(header: Header) -> bytes:
     ours: dict[str, object] = {GROUP: header.group, BUCKET_CAP: header.bucket_cap}
     if (window := header.window) is not None:
         ours[WINDOW] = [window.number, window.first_ordinal, window.first_batch]
+    if header.anew:
+        ours[PART] = header.anew
     fields = json.loads(header.identity) | ours
     body = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-    return _PREFIX.pack(VERSION, HEADER) + body
+    return _PREFIX.pack(ANEW if header.anew else VERSION, HEADER) + body
 
 
 def decode_header(value: bytes) -> Header:
@@ -196,7 +204,11 @@ def decode_header(value: bytes) -> Header:
     cap = fields.get(BUCKET_CAP, 0)
     if type(cap) is not int or not 0 <= cap <= BUCKET_CAP_MAX:
         raise FormatError(f"a header record has the bucket_cap {cap!r}")
-    return Header(body, str(fields.get(GROUP, "")), cap, _decoded_window(fields.get(WINDOW)))
+    anew = fields.get(PART, "")
+    if anew not in ((BEGIN, END) if value[0] == ANEW else ("",)):
+        raise FormatError(f"a header record is the part {anew!r} of a rewrite")
+    window = _decoded_window(fields.get(WINDOW))
+    return Header(body, str(fields.get(GROUP, "")), cap, window, anew)
 
 
 def _decoded_window(field: object) -> Window | None:
@@ -211,19 +223,13 @@ def _decoded_window(field: object) -> Window | None:
     return Window(number, ordinal, batch)
 
 
-def encode_changelog_documents(documents: Documents) -> list[bytes]:
-    """Return a record for each document."""
-    return _numbered(documents, encode_documents(documents))
-
-
-def _numbered(documents: Documents, bodies: Sequence[bytes]) -> list[bytes]:
-    """Return the changelog's records of *documents*, given their stored bytes, the *bodies*."""
-    prefix = _PREFIX.pack(VERSION, DOCUMENT)
-    ordinals = documents.ordinals.tolist()
-    return [
-        prefix + _ORDINAL.pack(ordinal) + body
-        for ordinal, body in zip(ordinals, bodies, strict=True)
-    ]
+def encode_changelog_documents(
+    documents: Documents, stored: Sequence[bytes] | None = None
+) -> list[bytes]:
+    """Return a record for each document; *stored* are its bytes in the index, if known."""
+    prefix, ordinals = _PREFIX.pack(VERSION, DOCUMENT), documents.ordinals.tolist()
+    bodies = encode_documents(documents) if stored is None else stored
+    return [prefix + _ORDINAL.pack(n) + body for n, body in zip(ordinals, bodies, strict=True)]
 
 
 def remembered_bytes(ids: Sequence[str], sketches: Sketches) -> list[int]:
@@ -363,12 +369,9 @@ class Update:
     ) -> Update:
         """Return the update of a *batch* with its *additions* (`format.recorded`) and removals."""
         begin = [encode_header(header)] if header else []
-        documents: list[bytes] = []
-        if additions is not None:
-            assert additions.records is not None
-            documents = _numbered(additions.documents, additions.records)
+        added = additions and encode_changelog_documents(additions.documents, additions.records)
         forgotten = encode_forgotten(removals.ordinals) if removals else []
-        values = [*begin, *documents, *forgotten, encode_batch(batch)]
+        values = [*begin, *(added or ()), *forgotten, encode_batch(batch)]
         return cls(batch, header, additions, removals, values)
 
     @property

@@ -92,9 +92,12 @@ class Standing:
         known = {p: max(offset, positions[p]) for p, offset in self.known.items()}
         return replace(self, positions=positions, known=known)
 
-    def opened(self) -> tuple[Standing, BatchRecord]:
-        """Return a changelog's first batch: it judges no record and holds the start offsets."""
-        return self._moved_to(self, 0, EVERYTHING)
+    def opened(self, extent: Extent = EVERYTHING) -> tuple[Standing, BatchRecord]:
+        """Return the first batch of a changelog, or the batch that ends a rewrite.
+
+        It judges no record and holds the positions of all partitions.
+        """
+        return self._moved_to(self, 0, extent)
 
     def _moved_to(
         self, at: Standing, judged: int, extent: Extent, ages: Ages | None = None

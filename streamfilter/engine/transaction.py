@@ -45,16 +45,18 @@ class Load:
     """The input records that it is made from."""
     share: Share | None = None
     """Returns how full the batch is, 0 to 1; None: the transaction holds no records."""
+    repeated: Sequence[bytes] = ()
+    """Changelog records of a rewrite; only without an update."""
 
     @property
     def values(self) -> Sequence[bytes]:
         """Return the changelog's records."""
-        return self.update.values if self.update else ()
+        return self.update.values if self.update else self.repeated
 
     @property
     def items(self) -> list[Item]:
         """Return everything to produce, in the order of producing."""
-        places = self.update.places if self.update else ()
+        places = self.update.places if self.update else [None] * len(self.repeated)
         return [
             *(Item(out, place_of(out.source)) for out in self.leaving),
             *map(Item, self.values, places),

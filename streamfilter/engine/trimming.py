@@ -25,7 +25,8 @@ def said_of_lost_beginning(changelog: str, start: int) -> str:
     return (
         f"{changelog} begins at {start}: somebody deleted records that a restore needs. The index "
         "of this process is whole, and the only copy of what is remembered: keep its directory, "
-        "and back it up (`streamfilter backup`)"
+        "back it up (`streamfilter backup`), and restart this process once with `streamfilter run "
+        "--rewrite-changelog`: it writes the changelog again"
     )
 
 
@@ -46,10 +47,18 @@ class Trimming:
         self._start, self._again_at, self._denied = 0, 0.0, False
         self._shown = (-1, -1)
         self._lost = False
+        self._anew = 0
 
     def begins(self, start: int) -> None:
         """Note the first offset of the changelog, as the brokers report it."""
         self._start = start
+
+    def whole(self, anew: int) -> None:
+        """Note that the changelog can restore its index, from offset *anew* on if that is not 0."""
+        self._anew = anew
+        if self._lost:
+            self._lost = False
+            self._observer.changelog_fault("beginning", self._changelog, there=False)
 
     def lost(self, message: str) -> None:
         """Warn once that records were deleted that a restore needs."""
@@ -66,7 +75,7 @@ class Trimming:
 
     def look(self, windows: Sequence[Window]) -> None:
         """Delete the records before the live *windows*, which are ordered from the oldest."""
-        begin = windows[0].offset
+        begin = max(windows[0].offset, self._anew)
         self._show(begin)
         start = self._log.changelog_start()
         if start > max(self._start, begin):

@@ -97,7 +97,7 @@ class Assembly:
         largest = self.destinations.changelog_limit or topics.MESSAGE_BYTES
         topics.create_changelog(self.config, self.admin, self.tasks, message_bytes=largest)
 
-    def service(self, accept_positions: bool) -> Service:
+    def service(self, *, accept_positions: bool, rewrite_changelog: bool) -> Service:
         """Return the service; it joins the group here."""
         with stops(), kafka_errors("joining the group"):
             consumer = clients.consumer(
@@ -119,7 +119,15 @@ class Assembly:
 
         return Service(
             membership,
-            lambda number, index: self._task(number, index, membership, accept_positions),
+            lambda number, index: self._task(
+                self._plan(
+                    number,
+                    accept_positions=accept_positions,
+                    rewrite_changelog=rewrite_changelog,
+                ),
+                index,
+                membership,
+            ),
             self.observer,
             self.clock,
             latency=self.config.batch.latency.total_seconds(),
@@ -135,11 +143,13 @@ class Assembly:
         return Standbys(range(self.tasks), self._standby)
 
     def _standby(self, number: int) -> Standby:
-        plan = self._plan(number, accept_positions=False)
+        plan = self._plan(number)
         log, store = self._log(number), self._store(number)
         return Standby(plan, log, store, self.observer, self.clock)
 
-    def _plan(self, number: int, *, accept_positions: bool) -> Plan:
+    def _plan(
+        self, number: int, *, accept_positions: bool = False, rewrite_changelog: bool = False
+    ) -> Plan:
         return Plan(
             number=number,
             names=self._names(number),
@@ -150,13 +160,11 @@ class Assembly:
             accept_positions=accept_positions,
             new_identity=self._new_identity,
             spread=self.crew,
+            rewrite_changelog=rewrite_changelog,
         )
 
-    def _task(
-        self, number: int, index: Index | None, membership: GroupMembership, accept_positions: bool
-    ) -> Task:
-        config = self.config
-        plan = self._plan(number, accept_positions=accept_positions)
+    def _task(self, plan: Plan, index: Index | None, membership: GroupMembership) -> Task:
+        config, number = self.config, plan.number
         log = self._log(number)
         parts = Parts(
             log=log,

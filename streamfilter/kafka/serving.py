@@ -80,6 +80,7 @@ def serve(
     showcase: Showcase,
     stopping: Callable[[], bool],
     accept_positions: bool = False,
+    rewrite_changelog: bool = False,
 ) -> None:
     """Filter between the topics of *config* until *stopping*.
 
@@ -102,7 +103,9 @@ def serve(
             return
         metrics.spent("start")
         try:
-            assembly.service(accept_positions).run(stopping)
+            assembly.service(
+                accept_positions=accept_positions, rewrite_changelog=rewrite_changelog
+            ).run(stopping)
         finally:
             assembly.worker.close()  # before the crew: a batch prepared ahead may still use it
             assembly.crew.close()

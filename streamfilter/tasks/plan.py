@@ -38,6 +38,8 @@ class Plan:
     """Makes the identity of a new index: a random id, a seed and the time."""
     spread: Spread | None = None
     """Computes sketches in other processes; None: this process computes them."""
+    rewrite_changelog: bool = False
+    """Whether a changelog that lost its beginning is written again from a whole index."""
 
     def partitions(self, layout: Layout) -> tuple[int, ...]:
         """Return the task's input partitions in a *layout*."""

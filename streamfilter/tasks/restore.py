@@ -7,7 +7,8 @@ after some batch. Band keys are not in the changelog; they are computed again fr
 A write ends before a batch that forgets documents, because a batch removes before it adds. A write
 also ends before a header, because a header begins a window. A replay decides neither what is
 forgotten nor when a window begins: it reads both. A known record adds nothing, so a replay may be
-interrupted anywhere.
+interrupted anywhere. A rewrite (`rewriting.py`) repeats batches; those that the index has are
+skipped.
 
 Example: the transactions hold [document 1, batch 0], [document 2, batch 1] and [document 3,
 forget 1, batch 2]. The first write adds 1 and 2. The second write removes 1 and adds 3.
@@ -95,6 +96,8 @@ class Replay:
         self._next = progress.next_batch if progress.changelog_offset >= 0 else None
         """Number of the next batch; None: any number, because the changelog may be trimmed."""
         self._horizon = progress.horizon
+        self._anew = False
+        """Whether the last header began a rewrite: batches that the index has may come again."""
         self.by = ""
         """The process that wrote the last record read, if a record says so."""
 
@@ -157,7 +160,7 @@ class Replay:
                 return
             kind = changelog.kind_of(entry.value)
             if kind == changelog.HEADER:
-                self._begin_window(entry, changelog.decode_header(entry.value).window)
+                self._head(entry, changelog.decode_header(entry.value))
             elif kind == changelog.DOCUMENT:
                 self._unfinished.append(entry.value)
             elif kind == changelog.FORGET:
@@ -182,6 +185,13 @@ class Replay:
         if batch.writer:
             self._writers = {batch.writer}
 
+    def _head(self, entry: Entry, header: changelog.Header) -> None:
+        if header.anew:
+            self._anew = header.anew == changelog.BEGIN
+            if self._next is None and header.window is None:
+                self._next = 0  # no window was dropped, so the rewrite has all batches
+        self._begin_window(entry, header.window)
+
     def _begin_window(self, entry: Entry, window: Window | None) -> None:
         """Let the next write begin *window*, if it is new; earlier batches are written already."""
         progress, newest = self._index.progress, self._index.windows[-1]
@@ -198,6 +208,9 @@ class Replay:
         """Add a batch to the next write; batch numbers have no gaps."""
         self._refuse_stranger(entry, batch)
         number = batch.mark.number
+        if self._anew and self._next is not None and number < self._next:
+            self._unfinished = []
+            return
         if self._next is not None and number != self._next:
             why = f"batch {number} where batch {self._next} must come"
             raise refuse_broken(self._names, entry.offset, why)
@@ -207,7 +220,7 @@ class Replay:
         if any(each[-1] >= batch.mark.first_ordinal for each in self._forgotten):
             why = f"batch {number} forgets what was not judged before it"
             raise refuse_broken(self._names, entry.offset, why)
-        self._next, self._horizon = number + 1, batch.mark.horizon
+        self._next, self._horizon, self._anew = number + 1, batch.mark.horizon, False
         self._marks.append(batch.stored_mark)
         self._documents += self._unfinished
         self._unfinished = []

@@ -30,7 +30,8 @@ from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
 from streamfilter.process.health import State
 from streamfilter.tasks.plan import Plan, Script, patiently
-from streamfilter.tasks.store import IndexStore, Keeper, Opened
+from streamfilter.tasks.rewriting import Rewriting
+from streamfilter.tasks.store import Keeper, Opened
 
 HEAR_SECONDS, ASK_SECONDS = 10.0, 0.2
 """Longest wait until brokers know a partition that a predecessor has read, and the pause between
@@ -40,26 +41,12 @@ two requests. After that the input counts as recreated."""
 class Starter:
     """One start of one task."""
 
-    def __init__(self, plan: Plan, parts: Parts, store: IndexStore, index: Index | None) -> None:
-        """Prepare a start; an *index* that is still open from the last one is used again."""
-        self._plan, self._parts = plan, parts
+    def __init__(self, plan: Plan, parts: Parts, keeper: Keeper) -> None:
+        """Prepare a start; if the *keeper* still has an open index, it is used again."""
+        self._plan, self._parts, self._keeper = plan, parts, keeper
         self._log, self._observer = parts.log, parts.observer
-        self._keeper = Keeper(plan, parts.log, parts.observer, store, index)
         self.layout = Layout(0, {})
         """The numbers of partitions that the start found."""
-
-    def wipe(self, why: str) -> None:
-        """Remove the index, with a warning."""
-        self._keeper.wipe(why)
-
-    def close(self) -> None:
-        """Close the index, if one is open."""
-        self._keeper.close()
-
-    @property
-    def index(self) -> Index | None:
-        """Return the index if it is open, even if the start was stopped."""
-        return self._keeper.index
 
     def run(self) -> Script[Transactor]:
         """Do all six steps; return the transactor, which does the others."""
@@ -83,9 +70,6 @@ class Starter:
             self._parts.trimming.begins(bounds.start)
         kill_point("start.bounds")
         header = yield from self._keeper.header(bounds)
-        if self._keeper.lost >= 0 and self._parts.trimming is not None:
-            said = said_of_lost_beginning(names.changelog, self._keeper.lost)
-            self._parts.trimming.lost(said)
         if header is None:
             beginning.refuse_lost_changelog(names, committed)
         opened = yield from self._keeper.opened(header, bounds)
@@ -97,12 +81,8 @@ class Starter:
             standing = Standing(positions, positions, writer=opened.writer)
         else:
             yield from self._catch_up(opened, bounds)
-            oldest = opened.index.windows[0]
-            if oldest.first_ordinal > opened.index.progress.horizon:
-                # A window is dropped and trimmed once the horizon has passed all its documents.
-                # This partial index must not stay: a backup may bring the changelog back whole.
-                self._keeper.wipe(f"{names.changelog} lacks what the oldest window begins with")
-                raise beginning.refuse_lost_beginning(names, bounds.start)
+            if not (yield from self._is_complete(opened.index, bounds)):
+                return (yield from self.run())
             if (yield from self._was_late(opened.index, self.layout)):
                 return (yield from self.run())
             standing = yield from self._standing(opened, committed, partitions)
@@ -115,6 +95,12 @@ class Starter:
             log, self._parts.clock, names, end=bounds.end, transaction_seconds=seconds
         )
         own = Header(opened.identity.encode(), names.group, self._plan.bucket_cap)
+        if self._plan.rewrite_changelog and self._lost(opened.index):
+            rewriting = Rewriting(self._parts, opened.index, standing, succession, own)
+            yield from rewriting.run()
+            return (yield from self.run())
+        if self._plan.rewrite_changelog:
+            self._observer.note(f"{names.changelog} is whole: nothing is written again")
         transactor = Transactor(
             self._parts, opened.index, opened.sketcher, standing, succession, own
         )
@@ -135,6 +121,39 @@ class Starter:
                 yield state, waiting
         self._observer.restoring(0)
         self._observer.note(f"{self._plan.label} restored: {len(opened.index)} documents")
+
+    def _is_complete(self, index: Index, bounds: Watermarks) -> Script[bool]:
+        """Return False if the index must be restored once more, from a rewrite.
+
+        A window is dropped and trimmed once the horizon has passed all its documents. An index
+        whose oldest window begins after the horizon lacks documents.
+
+        Raises:
+            Refusal: the index lacks documents, and the changelog holds no complete rewrite.
+        """
+        keeper, names = self._keeper, self._plan.names
+        partial = index.windows[0].first_ordinal > index.progress.horizon
+        if (partial or self._lost(index)) and not keeper.anew:
+            yield from keeper.find_anew(bounds)
+        if partial:
+            # This partial index must not stay: a backup may bring the changelog back whole.
+            keeper.wipe(f"{names.changelog} lacks what the oldest window begins with")
+        if partial and not keeper.anew:
+            raise beginning.refuse_lost_beginning(names, bounds.start)
+        if self._lost(index):
+            keeper.lost = bounds.start  # this index is the only copy, and is not wiped
+        if (trimming := self._parts.trimming) is not None:
+            if self._lost(index):
+                trimming.lost(said_of_lost_beginning(names.changelog, bounds.start))
+            else:
+                trimming.whole(keeper.anew)
+        return not partial
+
+    def _lost(self, index: Index) -> bool:
+        """Return whether the changelog could not restore this whole *index*."""
+        keeper = self._keeper
+        unsure = self._plan.rewrite_changelog and keeper.begins_anew  # that may have no end
+        return not keeper.anew and (unsure or keeper.is_cut_off(index))
 
     def _was_late(self, index: Index, layout: Layout) -> Script[bool]:
         """Return whether brokers now report more partitions, after the index already had more.

@@ -16,6 +16,7 @@ If the disk is full, opening or creating an index waits for space, as a write do
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -36,7 +37,7 @@ from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.similarity.sketchers import scheme_of
 from streamfilter.tasks.plan import Plan, Script, with_room
-from streamfilter.tasks.restore import READ_SECONDS, Replay
+from streamfilter.tasks.restore import READ_RECORDS, READ_SECONDS, Replay
 
 
 class IndexStore(Protocol):
@@ -133,17 +134,28 @@ class Keeper:
         self.lost = -1
         """First offset of a changelog whose beginning was deleted; -1: it was not. Then the index
         is the only copy."""
+        self.anew = 0
+        """Offset of the BEGIN of a complete rewrite (`rewriting.py`); 0: there is none."""
+        self._searched, self._begun = 0, -1
+        """The offset at which the next search for a rewrite begins, and the last BEGIN before it;
+        -1: none."""
 
     def header(self, bounds: Watermarks) -> Script[Identity | None]:
         """Return the identity in the changelog's header; None: no record was ever committed."""
-        reader = self._log.read_changelog(bounds.start, bounds.end)
+        self._header, self.lost = None, -1
+        self.anew = self.anew if self.anew >= bounds.start else 0
+        reader = self._log.read_changelog(max(bounds.start, self.anew), bounds.end)
         try:
             while not reader.done:
                 for entry in reader.read(1, READ_SECONDS):
                     try:
-                        if bounds.start > 0 and changelog.kind_of(entry.value) != changelog.HEADER:
-                            return self._without_header(bounds.start)
-                        self._header = changelog.decode_header(entry.value)
+                        headed = changelog.kind_of(entry.value) == changelog.HEADER
+                        if bounds.start > 0 and not headed:
+                            return (yield from self._without_header(bounds))
+                        header = changelog.decode_header(entry.value)
+                        if header.anew == changelog.END:  # it holds no batch
+                            return (yield from self._without_header(bounds))
+                        self._header = header
                         self._refuse_other_group(self._header.group)
                         return self._store.decode(self._header.identity)
                     except ValueError as error:
@@ -155,13 +167,49 @@ class Keeper:
             reader.close()
         return None
 
-    def _without_header(self, start: int) -> Identity:
-        """Return the identity of the stored index: the changelog has lost its header.
+    @property
+    def begins_anew(self) -> bool:
+        """Return whether the first record begins a rewrite, whether or not the rewrite ended."""
+        return self._header is not None and bool(self._header.anew)
+
+    def is_cut_off(self, index: Index) -> bool:
+        """Return whether the changelog could not restore the oldest window of a whole *index*."""
+        window = self._header.window if self._header else None
+        return self.lost >= 0 or (window.number if window else 0) > index.windows[0].number
+
+    def find_anew(self, bounds: Watermarks) -> Script[bool]:
+        """Find the last rewrite that has its end record; return whether there is one.
+
+        The changelog is whole from its first record on. The next search reads only later records.
+        """
+        if not bounds.start <= self._searched <= bounds.end:
+            self._searched = bounds.start
+        if not bounds.start <= self._begun < self._searched:
+            self._begun = -1
+        with closing(self._log.read_changelog(self._searched, bounds.end)) as reader:
+            while not reader.done:
+                for entry in reader.read(READ_RECORDS, READ_SECONDS):
+                    if not entry.value.startswith(changelog.REWRITING):
+                        continue
+                    if changelog.decode_header(entry.value).anew == changelog.BEGIN:
+                        self._begun = entry.offset
+                    elif self._begun >= 0:
+                        self.anew, self.lost = self._begun, -1
+                self._searched = reader.position
+                yield State.RESTORING, ""
+        return self.anew > 0
+
+    def _without_header(self, bounds: Watermarks) -> Script[Identity | None]:
+        """Return the identity of a changelog that lost its header.
+
+        It is in a rewrite's first record, or else in the stored index.
 
         Raises:
-            Refusal: there is no stored index.
+            Refusal: there is neither.
         """
-        self.lost = start
+        if (yield from self.find_anew(bounds)):
+            return (yield from self.header(bounds))
+        start = self.lost = bounds.start
         try:
             stored = self._store.identity()
         except IndexDamaged:
@@ -244,6 +292,10 @@ class Keeper:
         if self.index is None:
             self.index = yield from with_room(self._store.open, identity)
         beginning.refuse_future(names, self.index.progress, bounds, empty=empty)
+        if self.index.progress.changelog_offset < 0 and self.begins_anew and not self.anew:
+            # The first record may begin a rewrite without an end. Nothing is restored from that.
+            self.lost = bounds.start
+            yield from self.find_anew(bounds)
         if self.index.progress.changelog_offset < self.lost:
             # The record at that offset would show whose index it is, but it was deleted.
             raise beginning.refuse_lost_beginning(names, self.lost)
@@ -266,7 +318,8 @@ class Keeper:
         """Return a replay from the index's offset up to *end*; the caller must close it."""
         known = opened.index.progress.changelog_offset
         from_known = known >= bounds.start
-        reader = self._log.read_changelog(known if from_known else bounds.start, end)
+        start = bounds.start if known >= 0 else max(bounds.start, self.anew)
+        reader = self._log.read_changelog(known if from_known else start, end)
         return Replay(
             opened.index,
             opened.sketcher,

@@ -16,7 +16,7 @@ from streamfilter.process.health import State
 from streamfilter.tasks.held_back import HeldBack
 from streamfilter.tasks.plan import Doing, Plan, Script
 from streamfilter.tasks.starting import Starter
-from streamfilter.tasks.store import IndexStore
+from streamfilter.tasks.store import IndexStore, Keeper
 
 LOOKS = 5
 """A task is stuck after so many checks in a row that find an unread record."""
@@ -86,7 +86,8 @@ class Task:
     ) -> None:
         """Prepare step 1; *index* is the open index of a standby, if there was one."""
         self._plan, self._parts, self._store = plan, parts, store
-        self._starter: Starter | None = Starter(plan, parts, store, index)
+        self._keeper = Keeper(plan, parts.log, parts.observer, store, index)
+        self._starter = Starter(plan, parts, self._keeper)
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
         self._progress = StallDetector(parts.log, parts.clock, seconds=parts.bounds.stuck_seconds)
@@ -97,10 +98,6 @@ class Task:
         self.partitions: tuple[int, ...] = ()
         """Input partitions that the last start found."""
         self.restart()
-
-    @property
-    def _index(self) -> Index | None:
-        return self._starter.index if self._starter else None
 
     @property
     def label(self) -> str:
@@ -121,13 +118,13 @@ class Task:
 
     def _begin(self) -> None:
         self._transactor, self._parts.pace.outlived = None, False
-        self._starter = Starter(self._plan, self._parts, self._store, self._index)
+        self._starter = Starter(self._plan, self._parts, self._keeper)
         self._script = self._starter.run()
         self.doing = State.STARTING, ""
 
     def follow(self, layout: Layout) -> None:
         """Begin again if the topics' numbers of partitions differ from those of the last start."""
-        if self._transactor is None or self._starter is None or self._starter.layout == layout:
+        if self._transactor is None or self._starter.layout == layout:
             return
         self._parts.observer.loudly(
             f"{self.label} begins again: topics have more partitions, and it uses them all"
@@ -136,11 +133,10 @@ class Task:
 
     def rebuild(self, why: str) -> None:
         """Remove the index and begin again; the start restores it from the changelog."""
-        assert self._starter is not None
         if self._script is not None:
             self._script.close()
         self._transactor = None  # its pending write is committed, so the changelog has it
-        self._starter.wipe(why)
+        self._keeper.wipe(why)
         self.restart()
 
     def advance(self, timeout: float) -> StepResult:
@@ -203,7 +199,7 @@ class Task:
         return State.RUNNING, str(self._held)
 
     def _show(self, transactor: Transactor) -> None:
-        index, parts = self._index, self._parts
+        index, parts = self._keeper.index, self._parts
         if index is None:
             return
         positions, topic = transactor.standing.positions, self._plan.names.topic
@@ -237,9 +233,7 @@ class Task:
             self._script.close()
         self._script = self._transactor = None
         self._parts.log.close()
-        starter, self._starter = self._starter, None
-        if starter is not None:
-            starter.close()
+        self._keeper.close()
         self._parts.observer.stuck(self.label, "")
         self._parts.observer.left(self.partitions, self._plan.names.topic)
         if self._parts.trimming is not None:

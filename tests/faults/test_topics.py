@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.faults.chain import says
-from tests.kafka.story import die_at, id_of, records, texts
+from tests.kafka.story import die_at, id_of, index_of, records, texts, wipe
 from tests.kafka.test_standby import scraped
 from tests.support.filter_process import FilterProcess
 from tests.support.stage import Stage
@@ -321,6 +321,41 @@ def test_a_changelog_that_loses_its_beginning_is_said_and_the_whole_index_goes_o
     unique = [id_of(each) for each in stage.outputs()["unique"]]
     assert not [name for name in unique if int(name[1:]) >= 700]
     assert sum(map(len, stage.outputs().values())) == 160
+
+
+def test_a_changelog_that_lost_its_beginning_is_written_anew_from_the_whole_index(
+    stage: Stage,
+) -> None:
+    process = working(stage)
+    first = end_offsets(stage.bootstrap, stage.changelog)[0]
+    into(stage, 0, texts(random.Random(SEED + 6), 20), 500)
+    stage.drain(process)
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    for future in admin.delete_records([TopicPartition(stage.changelog, 0, first)]).values():
+        future.result(120)
+    heard(process, "restart this process once with `streamfilter run --rewrite-changelog`")
+    assert process.terminate() == 0
+    process = stage.start(**settings(stage), arguments=["--rewrite-changelog"])
+    heard(process, "the changelog is written again, and whole")
+    process.wait_for_state("running")
+    heard(process, f"{stage.changelog}/0 begins at")  # and what came before is cut off
+    assert scraped(process, 'changelog_faults{fault="beginning"}') == 0
+    assert process.terminate() == 0
+    lived = index_of(stage)
+    wipe(stage.directory / "state")
+    process = stage.start(**settings(stage))
+    stage.drain(process)
+    assert process.terminate() == 0
+    assert index_of(stage) == lived, "restored from what was written anew"
+    process = stage.start(**settings(stage), arguments=["--rewrite-changelog"])
+    into(stage, 0, texts(random.Random(SEED), 60), 700)  # copies of the first ones
+    stage.drain(process)
+    assert says(process, "is whole: nothing is written again")
+    assert scraped(process, 'changelog_faults{fault="beginning"}') == 0
+    assert process.terminate() == 0
+    unique = [id_of(each) for each in stage.outputs()["unique"]]
+    assert not [name for name in unique if int(name[1:]) >= 700]
+    assert sum(map(len, stage.outputs().values())) == 140
 
 
 def test_a_changelog_that_brokers_may_delete_from_is_said_while_it_works(stage: Stage) -> None:

@@ -211,6 +211,22 @@ def test_a_header_that_begins_a_window_says_which_and_is_otherwise_that_of_befor
     assert changelog.decode_header(first).window is None
 
 
+@pytest.mark.parametrize("part", [changelog.BEGIN, changelog.END])
+def test_a_header_of_what_is_written_anew_has_a_version_that_older_readers_refuse(
+    part: str,
+) -> None:
+    value = changelog.encode_header(Header(identity().encode(), "ours", 5, Window(3, 70, 9), part))
+    assert value.startswith(changelog.REWRITING)
+    assert value[0] == changelog.DATED + 1, "what comes after the last one that they know"
+    told = changelog.decode_header(value)
+    assert (told.group, told.window, told.anew) == ("ours", Window(3, 70, 9), part)
+    for version in (changelog.VERSION, changelog.DATED):
+        with pytest.raises(FormatError):
+            changelog.decode_header(bytes([version]) + value[1:])
+    with pytest.raises(FormatError, match="is the part ''"):
+        changelog.decode_header(changelog.REWRITING + identity().encode())
+
+
 @pytest.mark.parametrize(
     "window", ["7", "[]", "[1,2]", "[1,2,3,4]", "[0,0,0]", "[1,-1,0]", "[1,0,-1]", "[1,0,true]",
                "[1,0,1.5]", "[1,0,9223372036854775808]", "[1,1099511627777,0]", '{"1":2}']
@@ -277,8 +293,8 @@ def test_a_record_that_forgets_nobody_or_the_impossible_is_refused(body: str) ->
 
 def test_another_version_is_named_in_the_refusal() -> None:
     value = changelog.encode_batch(BatchRecord(BatchMark(0, 0, 0), -1))
-    with pytest.raises(FormatError, match="version 5; this streamfilter reads"):
-        changelog.kind_of(b"\x05" + value[1:])
+    with pytest.raises(FormatError, match="version 6; this streamfilter reads"):
+        changelog.kind_of(b"\x06" + value[1:])
     for version in (2, 3, 4):
         with pytest.raises(FormatError, match=f"type 1 has no version {version}"):
             changelog.kind_of(bytes([version, changelog.HEADER]) + value[2:])

@@ -15,7 +15,7 @@ from streamfilter.engine.transactor import PASS_SECONDS
 from streamfilter.model import BatchMark
 from tests.simulator import events
 from tests.simulator.broker import Partition, Txn
-from tests.simulator.history import BATCH, HEADER, WRITER_BYTES, read_batches
+from tests.simulator.history import ANEW, BATCH, HEADER, WRITER_BYTES, read_batches
 from tests.simulator.log import CHANGELOG, INPUT
 from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
 from tests.simulator.world import Failure
@@ -39,7 +39,9 @@ def next_one(story: Story) -> None:
     if CHANGELOG not in story.world.broker.topics:
         return
     kind = story.rng.random()
-    if kind < 0.40:
+    if story.losses.random() < 0.05:
+        changelog_written_anew(story)
+    elif kind < 0.40:
         rewind(story)
     elif kind < 0.45:
         retention_behind_us(story)
@@ -156,6 +158,69 @@ def beginning_deleted(story: Story) -> None:
     story.all_down()
     watcher.refusals, world.calm = None, False
     changelog.start = before  # and brings it back
+
+
+KILLED = {"crash": 0.06, "produce_fails": 0.02, "commit_lost": 0.05, "disk_full": 0.02}
+"""Rates of what befalls a changelog that is written anew. No disk loses what it had: then nothing
+could be written."""
+
+
+def changelog_written_anew(story: Story) -> None:
+    """The beginning is deleted for good; its owner writes the changelog anew, all else is lost."""
+    world, shape, watcher = story.world, story.shape, story.watcher
+    changelog = world.broker.topics[CHANGELOG][0]
+    disks = [process.disks[0] for process in story.processes]
+    whole = [disk.index.progress.changelog_offset for disk in disks if not disk.damaged]
+    before, most = changelog.start, max(whole, default=-1)
+    # A full bucket does not know any more whom it lost: it lists those that it turned away.
+    if shape.tasks > 1 or shape.forgets or shape.thin or most <= before:
+        return
+    if not all(_working(story, p) for p in story.inputs):
+        return
+    changelog.start = story.rng.randint(before + 1, most)
+    world.tell("operator", f"deletes the changelog before {changelog.start}, to be written anew")
+    ended, refused, rates = _ended_anew(changelog), set[str](), dict(shape.rates)
+    watcher.refusals = []
+    shape.rates.update({**dict.fromkeys(shape.rates, 0.0), **KILLED})
+    for count in range(2 * RESTING_ROUNDS):
+        world.calm = count >= RESTING_ROUNDS
+        _turns(story, refused, rewrites=True)
+        if _ended_anew(changelog) > ended and story.rng.random() < 0.3:
+            world.tell("world", "the changelog is written anew, and whole")
+            break
+    shape.rates.update(rates)
+    story.all_down()
+    world.calm, watcher.refusals = True, None
+    lost = [disk for disk in disks if story.rng.random() < 0.8] or disks
+    for disk in lost:
+        world.tell("operator", f"deletes {disk.name}, which was written anew")
+        disk.forget()
+    for _ in range(RESTING_ROUNDS):
+        _turns(story, set(), rewrites=False)
+        if story.done:
+            break
+    else:
+        raise Failure("stuck", "nobody goes on with what was written anew")
+    story.all_down()
+    world.calm = False
+
+
+def _turns(story: Story, refused: set[str], *, rewrites: bool) -> None:
+    """Let each process take a turn, but those that were *refused*: they have no whole index."""
+    refusals = story.watcher.refusals
+    for process in story.processes:
+        before = len(refusals or ())
+        if process.life is None and process.name not in refused:
+            process.start(accept_positions=story.accept, rewrites=rewrites)
+        if process.free:
+            process.turn()
+        if len(refusals or ()) > before:
+            refused.add(process.name)
+    story.world.advance(0.01)
+
+
+def _ended_anew(changelog: Partition) -> int:
+    return sum(v[0] == ANEW and b'"anew":"end"' in v for _, v in changelog.committed(0))
 
 
 def add_partition(story: Story) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 
 from streamfilter.matching import forgetting
@@ -24,6 +24,9 @@ from tests.support.model import Memory, SequentialModel
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 NAMED, AGED, DATED, WRITER_BYTES = 2, 3, 4, 16
 """Versions of a batch that begins with its writer's name, and how long that is."""
+ANEW = 5
+"""Version of a header that begins or ends what is written anew."""
+NUMBER_MAX = 1 << 63
 _BATCH, _SPAN = struct.Struct("<QQQqI"), struct.Struct("<Iqq")
 
 Place = tuple[int, int]
@@ -88,6 +91,8 @@ class History:
     """What was judged, by its name."""
     retention: Retention | None = None
     """What was in force all the time; None: it was changed."""
+    anew: bool = False
+    """Whether the changelog was written anew."""
 
 
 def read_batches(changelog: Partition) -> list[Told]:
@@ -96,11 +101,20 @@ def read_batches(changelog: Partition) -> list[Told]:
     documents: list[int] = []
     forgotten: list[int] = []
     opens: Window | None = None
+    anew: int | None = None
+    """The batch that comes next of what is written anew; -1: any, None: nothing is."""
     for count, (offset, value) in enumerate(changelog.committed(0)):
         kind = value[1]
         if count == 0 and kind != HEADER:
             raise Failure("changelog", f"offset {offset} holds a record of kind {kind}")
-        if kind == HEADER:
+        if value[0] == ANEW and kind == HEADER:
+            begins = json.loads(value[2:])["anew"] == "begin"
+            if not begins and anew != len(batches):
+                raise Failure("changelog", f"what is written anew ends at {anew}, at {offset}")
+            anew, documents, opens = -1 if begins else None, [], None
+        elif kind == HEADER and anew is not None:
+            pass
+        elif kind == HEADER:
             told = json.loads(value[2:]).get("window")
             if documents or opens or (told is None) != (count == 0):
                 raise Failure("changelog", f"offset {offset} holds a header with window {told}")
@@ -118,11 +132,41 @@ def read_batches(changelog: Partition) -> list[Told]:
             assert len(spans) == count
             time = time if value[0] in (AGED, DATED) else -1
             age = opens, horizon, time, _ages(body[end + 8 :], spans, after - first)
-            batches.append(Told(number, first, after, spans, documents, forgotten, *age))
+            batch = Told(number, first, after, spans, documents, forgotten, *age)
+            if anew is not None and number < len(batches):
+                _check_anew(batch, batches[number], anew)
+                anew = number + 1
+            else:
+                batches.append(batch)
+                anew = None
             documents, forgotten, opens = [], [], None
     if documents:
         raise Failure("changelog", f"documents {documents} without a batch record")
     return batches
+
+
+def anew_at(changelog: Partition, window: int) -> int:
+    """Return where the last part that was written anew, and ended, begins with *window*; or 0."""
+    begun: list[tuple[int, int]] = []
+    whole: list[tuple[int, int]] = []
+    for offset, value in changelog.committed(0):
+        if value[1] == HEADER:
+            told = json.loads(value[2:])
+            if told.get("anew") == "begin":
+                begun = []
+            begun.append((offset, (told.get("window") or [0])[0]))
+            whole = begun if told.get("anew") == "end" else whole
+    return next((offset for offset, number in reversed(whole[:-1]) if number <= window), 0)
+
+
+def _check_anew(batch: Told, told: Told, following: int) -> None:
+    """Hold a batch that is written anew against the one of before."""
+    spans = {p: span for p, span in told.spans.items() if span[0] < span[1]}
+    same = replace(batch, opens=told.opens, spans=spans, forgotten=told.forgotten)
+    if following not in (-1, batch.number) or same != replace(told, spans=spans):
+        raise Failure("changelog", f"batch {told} is written anew as {batch}")
+    if batch.spans != spans:
+        raise Failure("changelog", f"batch {told} is written anew with {batch.spans}")
 
 
 def _ages(data: bytes, spans: Mapping[int, tuple[int, int]], documents: int) -> tuple[Age, ...]:
@@ -174,7 +218,8 @@ def relive(
     """
     model = SequentialModel(threshold=THRESHOLD, max_candidates=CANDIDATES, cap=shape.cap)
     retention = shape.retentions[0] if len(shape.retentions) == 1 else None
-    history = History(model, read_batches(changelog)[:until], retention=retention)
+    anew = anew_at(changelog, NUMBER_MAX) > 0
+    history = History(model, read_batches(changelog)[:until], retention=retention, anew=anew)
     for count, batch in enumerate(history.batches):
         if batch.number != count:
             raise Failure("changelog", f"batch {batch.number} where {count} was to come")

@@ -35,7 +35,7 @@ from streamfilter.index.protocol import Changes
 from streamfilter.stops import ExitCode
 from tests.simulator.broker import Partition
 from tests.simulator.disk import Disk
-from tests.simulator.history import Expected, History, Place, read_batches, windows_at
+from tests.simulator.history import Expected, History, Place, anew_at, read_batches, windows_at
 from tests.simulator.log import CHANGELOG
 from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
 from tests.simulator.world import Failure, World
@@ -66,7 +66,7 @@ class Watcher:
         committed = Partition(partition.name)
         committed.cells = partition.cells  # also what is committed, and lacks its marker still
         oldest, *_ = windows_at(read_batches(committed))
-        if before > oldest.offset:
+        if before > max(oldest.offset, anew_at(committed, oldest.number)):
             self._world.fail("trimmed", f"{partition.name} is cut off before {before}: {oldest}")
 
     def exited(self, name: str, code: ExitCode, message: str) -> None:
@@ -211,8 +211,14 @@ def judge_disk(disk: Disk, history: History, start: int) -> None:
         raise Failure("state", f"{disk.name} stands at batch {progress.next_batch}")
     limit, windows = progress.next_ordinal, windows_at(done)
     have = disk.index.windows
-    if have[0].offset <= start:
+    midway = history.anew and progress.next_batch < len(history.batches)
+    # A standby restores what is left of a changelog that was cut off inside of a window; a start
+    # finds that its oldest window begins behind the horizon, and restores what was written anew.
+    partial = history.anew and have[0].first_ordinal > progress.horizon
+    if have[0].offset <= start or midway or partial:
         windows = windows[-len(have) :]
+    if history.anew:  # restored from there, or not: they begin elsewhere
+        have, windows = (tuple(replace(w, offset=0) for w in each) for each in (have, windows))
     if (have, progress.horizon) != (windows, done[-1].horizon):
         raise Failure("state", f"{disk.name} has {disk.index.windows}, not {windows}")
     oldest = windows[0]
@@ -229,7 +235,11 @@ def judge_disk(disk: Disk, history: History, start: int) -> None:
     stored_buckets, stored, stored_marks = _contents(disk)
     if len(disk.index) != remembered:
         raise Failure("state", f"{disk.name} says that it remembers {len(disk.index)}")
-    if progress.positions != {p: end for p, (_, end) in done[-1].spans.items()}:
+    told = {p: end for p, (_, end) in done[-1].spans.items()}
+    have_positions = dict(progress.positions or {})
+    if history.anew:  # inside of it, a batch tells only of the partitions that it judged
+        told = {p: end for p, end in told.items() if p in have_positions}
+    if have_positions != told:
         raise Failure("state", f"{disk.name} has positions {progress.positions}")
     for what, have, want in (
         ("documents", stored, _documents(history, limit, oldest.first_ordinal)),

@@ -33,10 +33,10 @@ from streamfilter.matching import batch, forgetting, overlay, past, retention
 from streamfilter.matching.forgetting import Forgetting, removals_of
 from streamfilter.matching.past import Past
 from streamfilter.matching.retention import UNLIMITED, Extent, Retention
-from streamfilter.tasks import restore, standby, starting, store, task
+from streamfilter.tasks import restore, rewriting, standby, starting, store, task
 from tests.simulator import chapters, world
 from tests.simulator.disk import SimIndex
-from tests.simulator.log import SimLog, SimReader
+from tests.simulator.log import CHANGELOG, SimLog, SimReader
 from tests.simulator.oracle import Watcher
 from tests.simulator.texts import keys_of
 
@@ -418,6 +418,55 @@ def a_batch_knows_no_longer_keys(patch: pytest.MonkeyPatch) -> None:
     only_in_worlds(patch, **world.TEMPLATE)
 
 
+def only_written_anew(patch: pytest.MonkeyPatch) -> None:
+    """Let nothing happen but changelogs that lose their beginning and are written anew."""
+
+    def chapter(story: Any) -> None:
+        story.all_down()
+        if CHANGELOG in story.world.broker.topics:
+            chapters.changelog_written_anew(story)
+
+    patch.setattr(chapters, "next_one", chapter)
+    only_in_worlds(patch, tasks=1, forgets=0.0, thin=None)
+
+
+def an_end_comes_before_the_last_batches(patch: pytest.MonkeyPatch) -> None:
+    """A changelog that is written anew is said to be whole, and lacks what was judged last."""
+    only_written_anew(patch)
+    real = rewriting.Rewriting._values
+
+    def values(self: Any, marks: Any) -> list[bytes]:
+        return real(self, marks) if marks[-1].number + 1 < self._standing.next_batch else []
+
+    patch.setattr(rewriting.Rewriting, "_values", values)
+
+
+def what_has_no_end_is_believed(patch: pytest.MonkeyPatch) -> None:
+    """A restore goes on from where somebody began to write the changelog anew, and was killed."""
+    only_written_anew(patch)
+    real = store.Keeper.find_anew
+
+    def find(self: Any, bounds: Watermarks) -> Iterator[Any]:
+        begun = [
+            offset
+            for offset, value in self._log._changelog().committed(bounds.start)
+            if value.startswith(store.changelog.REWRITING) and b'"anew":"begin"' in value
+        ]
+        if not begun:
+            return (yield from real(self, bounds))
+        self.anew, self.lost = begun[-1], -1
+        return True
+
+    patch.setattr(store.Keeper, "find_anew", find)
+
+
+def what_is_written_anew_is_read_again(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has the batches already takes them for ones that come next."""
+    only_written_anew(patch)
+    never = property(lambda self: False, lambda self, value: None)
+    patch.setattr(restore.Replay, "_anew", never, raising=False)
+
+
 def time_is_the_clocks(patch: pytest.MonkeyPatch) -> None:
     """What is forgotten follows our clock, not the stream."""
 
@@ -701,6 +750,9 @@ PLANTED = tuple(
         (new_partitions_are_not_taken_up, "stuck"),
         (a_start_believes_the_first_broker, "stop"),
         (a_changelog_without_its_beginning_ends_all, "stuck"),
+        (an_end_comes_before_the_last_batches, "changelog"),
+        (what_has_no_end_is_believed, "stop"),
+        (what_is_written_anew_is_read_again, "stop"),
         (whoever_gets_a_spare_partition_has_a_task, "bug"),
     )
 )

@@ -134,11 +134,14 @@ class Process:
         """True if it may take a step: it runs, and is not paused in the middle of one."""
         return self.life is not None and self.up and not self.life.paused
 
-    def start(self, *, accept_positions: bool = False) -> None:
+    def start(self, *, accept_positions: bool = False, rewrites: bool = False) -> None:
         self._lives += 1
         retention = self.world.retention()
         life = Life(
-            f"{self.name}{self._lives}", accept_positions=accept_positions, retention=retention
+            f"{self.name}{self._lives}",
+            accept_positions=accept_positions,
+            rewrites=rewrites,
+            retention=retention,
         )
         self.life = life
         kept = f", and keeps {retention}" if retention.limited else ""
@@ -241,6 +244,7 @@ class Process:
             start="earliest",
             accept_positions=life.accept_positions,
             new_identity=lambda: _identity(self.world.rng),
+            rewrite_changelog=life.rewrites,
         )
 
     def _task(

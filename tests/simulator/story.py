@@ -14,7 +14,7 @@ from tests.simulator.process import DEAD, DUPLICATES, UNIQUE, Process
 from tests.simulator.texts import Input, draw, forgetting, source
 from tests.simulator.world import FAR_FUTURE, Failure, World
 
-OBLIVION = 1 << 42
+OBLIVION, LOSSES = 1 << 42, 1 << 45
 CALM_ROUNDS = 600
 """Turns of every process in which everything has to be done once all faults are over."""
 
@@ -55,6 +55,7 @@ class Story:
             self._families = 0
         # Of its own: what else befalls a seed stays as it was without it.
         self._oblivion = random.Random(seed ^ OBLIVION)
+        self.losses = random.Random(seed ^ LOSSES)
 
     @property
     def rng(self) -> random.Random:

@@ -84,6 +84,7 @@ class Life:
     dead: bool = False
     paused: bool = False
     accept_positions: bool = False
+    rewrites: bool = False
     retention: Retention = UNLIMITED
     rotted: bool = False
     inputs: int = 0

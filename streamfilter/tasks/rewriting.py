@@ -1,0 +1,148 @@
+"""Writes a changelog that lost its beginning again, from the owner's whole index.
+
+    1   a BEGIN header with the oldest live window, in a transaction of its own
+    2   all batches of the index, with their old numbers, and the documents that it still holds
+    3   an END header and the next batch, in one transaction
+
+Step 2 takes many transactions of bounded size. A rewrite without its END has no effect, so a kill
+leaves the changelog as it was. With its END, a restore begins at the BEGIN (`store.py`). An index
+that has the batches skips them (`restore.py`).
+
+A rewrite holds what the index remembers, and nothing about forgotten documents. If a bucket was
+full and a tombstone made room in it, a restore lists a document that the bucket had rejected.
+
+Example: the index holds batches 0 to 2. The rewrite is [BEGIN], [document 1, batch 0, batch 1,
+document 2, batch 2], [END, batch 3]. Batch 3 judges no record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from streamfilter.engine.beginning import BEGIN_ANEW, Refusal
+from streamfilter.engine.changelog import (
+    BEGIN,
+    END,
+    BatchRecord,
+    Header,
+    Update,
+    encode_batch,
+    encode_changelog_documents,
+    encode_header,
+)
+from streamfilter.engine.ports import OutcomeUnknown
+from streamfilter.engine.standing import Standing
+from streamfilter.engine.succession import Succession
+from streamfilter.engine.transaction import Load, Transactions
+from streamfilter.engine.transactor import Parts
+from streamfilter.index.protocol import Index
+from streamfilter.model import EVER, BatchMark
+from streamfilter.process.health import State
+from streamfilter.tasks.plan import Script
+
+BATCHES, DOCUMENTS = 1_000, 500
+"""Limits of one transaction. One batch is never divided, however many documents it has."""
+
+
+class Rewriting:
+    """Writes one task's changelog again; it reads the index and does not change it."""
+
+    def __init__(
+        self, parts: Parts, index: Index, standing: Standing, succession: Succession, own: Header
+    ) -> None:
+        """Prepare a rewrite.
+
+        Args:
+            parts: the task's parts.
+            index: a whole index that has applied every committed batch.
+            standing: the positions and numbers to go on with.
+            succession: checks for foreign writers before our first transaction.
+            own: the header of our changelog.
+        """
+        self._parts, self._index, self._standing, self._own = parts, index, standing, own
+        self._transactions = Transactions(
+            parts.log,
+            parts.clock,
+            parts.observer,
+            succession,
+            parts.incoming.refusals,
+            parts.pace,
+            transaction_seconds=parts.bounds.transaction_seconds,
+            socket_seconds=parts.bounds.socket_seconds,
+        )
+
+    def run(self) -> Script[None]:
+        """Do the three steps. The caller starts again, and applies the last batch."""
+        index, next_batch = self._index, self._standing.next_batch
+        oldest, positions = index.windows[0], self._standing.positions
+        number, most = oldest.first_batch, BATCHES
+        begin = replace(self._own, window=None if oldest == EVER else oldest, anew=BEGIN)
+        self._parts.observer.loudly(
+            f"the changelog is written again: batches {number} to {next_batch - 1} with "
+            f"{len(index)} documents; until the end of this, it stays as it was"
+        )
+        yield from self._commit(Load(positions, repeated=[encode_header(begin)]))
+        while number < next_batch:
+            marks = self._marks(number, min(next_batch, number + most))
+            if (yield from self._try(Load(positions, repeated=self._values(marks)))):
+                number += len(marks)
+            else:
+                most = max(1, len(marks) // 2)  # it may have been too much for one transaction
+        _, batch = self._standing.opened(self._parts.retention.rest(index))
+        update = Update.encoded(batch, replace(self._own, anew=END))
+        yield from self._commit(Load(positions, update=update))
+        self._parts.observer.loudly("the changelog is written again, and whole")
+
+    def _marks(self, first: int, end: int) -> list[BatchMark]:
+        """Return the batches of the next transaction, from *first* on: at least one."""
+        marks: list[BatchMark] = []
+        for number in range(first, end):
+            mark = self._index.mark(number)
+            if mark is None:
+                raise Refusal(
+                    f"the index has no batch {number}: it is not whole, and the changelog cannot "
+                    "be written again from it",
+                    "bring a whole directory, or a backup of it, here",
+                    BEGIN_ANEW,
+                )
+            if marks and mark.next_ordinal - marks[0].first_ordinal > DOCUMENTS:
+                break
+            marks.append(mark)
+        return marks
+
+    def _values(self, marks: list[BatchMark]) -> list[bytes]:
+        """Return the records of the batches *marks*, in the order of a replay."""
+        first, end = marks[0].first_ordinal, marks[-1].next_ordinal
+        documents = self._index.fetch(np.arange(first, end, dtype=np.int64))
+        records = encode_changelog_documents(documents)
+        ends = np.searchsorted(documents.ordinals, [mark.next_ordinal for mark in marks])
+        opens = {window.first_batch: window for window in self._index.windows[1:]}
+        values: list[bytes] = []
+        done = 0
+        for mark, upto in zip(marks, ends.tolist(), strict=True):
+            if mark.number in opens:
+                values.append(encode_header(replace(self._own, window=opens[mark.number])))
+            batch = BatchRecord(mark, mark.stream_time, self._standing.writer)
+            values += [*records[done:upto], encode_batch(batch)]
+            done = upto
+        return values
+
+    def _commit(self, load: Load) -> Script[None]:
+        while not (yield from self._try(load)):
+            pass
+
+    def _try(self, load: Load) -> Script[bool]:
+        """Run one transaction as a member of the group; return whether it was committed.
+
+        Raises:
+            OutcomeUnknown: the producer must be replaced, and the rewrite begins again.
+        """
+        yield State.RESTORING, ""
+        while (member := self._parts.member()).generation < 0 or not member.member_id:
+            yield State.STARTING, "the changelog is to be written again, by a member of the group"
+        offset = self._transactions.run(load, member)
+        if self._transactions.worn and (offset is None or load.update is None):
+            raise OutcomeUnknown("the rewrite of the changelog begins again")
+        return offset is not None
