@@ -35,7 +35,7 @@ from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
-from streamfilter.collection import given
+from streamfilter.collection import argument_checks as checks
 from streamfilter.collection.answers import DeduplicatorClosed, Duplicate, duplicates
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Pair
 from streamfilter.collection.identity import (
@@ -123,7 +123,7 @@ class Deduplicator:
             IndexFault: *path* is in use, damaged, or was made with another scheme.
         """
         if threshold is not None:
-            given.check_threshold(threshold)
+            checks.check_threshold(threshold)
         retention = retention_of(retention_documents)
         asked = MatchPolicy() if threshold is None else MatchPolicy(threshold=threshold)
         known = identity_at(path)
@@ -221,7 +221,7 @@ class Deduplicator:
 
     @_alone
     def __contains__(self, id: str) -> bool:
-        return self._collection.ordinals_of([given.check_id(id)]) != [None]
+        return self._collection.ordinals_of([checks.check_id(id)]) != [None]
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the ids, in the order in which their texts were added."""
@@ -249,7 +249,7 @@ class Deduplicator:
             ValueError: an id is known already, comes twice, or is no UTF-8; likewise.
         """
         found: list[list[Duplicate]] = []
-        pairs = map(given.check_pair, documents)
+        pairs = map(checks.check_pair, documents)
         while chunk := list(islice(pairs, BATCH_DOCUMENTS)):
             ids = [id for id, _ in chunk]
             self._refuse_known(ids)
@@ -271,26 +271,26 @@ class Deduplicator:
     @_alone
     def update(self, id: str, text: str) -> list[Duplicate]:
         """Set the text of *id*, known or not; return the other documents that are similar to it."""
-        ordinals = self._collection.put([given.check_id(id)], [given.check_text(text)])
+        ordinals = self._collection.put([checks.check_id(id)], [checks.check_text(text)])
         (row,) = self._collection.like_ordinals(ordinals, self._policy, earlier=False)
         return duplicates(row)
 
     @_alone
     def forget(self, id: str) -> bool:
         """Forget the document *id*; return whether it was known."""
-        return self._collection.remove([given.check_id(id)]) == 1
+        return self._collection.remove([checks.check_id(id)]) == 1
 
     @_alone
     def forget_many(self, ids: Iterable[str]) -> int:
         """Forget the documents *ids*, a thousand in one write; return how many were known."""
-        left, known = map(given.check_id, given.check_many(ids)), 0
+        left, known = map(checks.check_id, checks.check_many(ids)), 0
         while chunk := list(islice(left, BATCH_DOCUMENTS)):
             known += self._collection.remove(list(dict.fromkeys(chunk)))
         return known
 
     def is_duplicate(self, text: str) -> bool:
         """Return whether a remembered document is similar to *text*. Remembers nothing."""
-        return bool(self.duplicates_of(given.check_text(text)))
+        return bool(self.duplicates_of(checks.check_text(text)))
 
     @_alone
     def duplicates_of(
@@ -309,8 +309,8 @@ class Deduplicator:
             raise ValueError("give a text, or id=...: one of them")
         policy = self._policy_at(threshold, stacklevel=3)  # through `_alone`
         if text is not None:
-            return duplicates(self._collection.like_texts([given.check_text(text)], policy)[0])
-        (ordinal,) = self._collection.ordinals_of([given.check_id(id)])
+            return duplicates(self._collection.like_texts([checks.check_text(text)], policy)[0])
+        (ordinal,) = self._collection.ordinals_of([checks.check_id(id)])
         if ordinal is None:
             raise KeyError(id)
         ordinals = np.array([ordinal], np.int64)
@@ -369,7 +369,7 @@ class Deduplicator:
     def _policy_at(self, threshold: float | None, *, stacklevel: int) -> MatchPolicy:
         if threshold is None:
             return self._policy
-        given.check_threshold(threshold)
+        checks.check_threshold(threshold)
         policy = replace(self._policy, threshold=threshold)
         warn_of_missed(scheme_of(self._identity.scheme), threshold, stacklevel=stacklevel + 1)
         return policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamfilter.process.visible import inline
-from streamfilter.quality.records import RecordSample
+from streamfilter.quality.record_sample import RecordSample
 
 
 def records_as_json(sample: RecordSample) -> dict[str, Any]:

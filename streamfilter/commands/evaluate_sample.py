@@ -19,10 +19,10 @@ from streamfilter.files.sampling import copy_first, documents_of, pass_over
 from streamfilter.files.scratch import scratch
 from streamfilter.process.visible import inline
 from streamfilter.quality.judge import evaluate, forwarded
-from streamfilter.quality.records import RecordSample, measure_records
+from streamfilter.quality.record_sample import RecordSample, measure_records
 from streamfilter.quality.report import Report
 from streamfilter.quality.run import Truth
-from streamfilter.quality.sample import BruteForceSample, measure
+from streamfilter.quality.text_sample import BruteForceSample, measure
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
 

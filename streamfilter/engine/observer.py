@@ -25,7 +25,7 @@ from streamfilter.model import Positions, Record
 from streamfilter.monitoring.batch_report import BatchReport
 from streamfilter.monitoring.capacity import expected_bytes
 from streamfilter.monitoring.client_statistics import Statistics
-from streamfilter.monitoring.held import Held
+from streamfilter.monitoring.index_totals import IndexTotals
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase
 from streamfilter.process.health import Health, State
@@ -95,7 +95,7 @@ class Observer:
         """The time at which the start began, and whether the present state was logged."""
         self._behind = True
         """True until the end of the input is reached, each time that work begins."""
-        self._indexes: dict[Index, Held] = {}
+        self._indexes: dict[Index, IndexTotals] = {}
         self._usages: dict[Index, Usage] = {}
         self._changelogs: dict[str, tuple[int, int]] = {}
         """By changelog: its first offset, and the number of records that are not needed."""
@@ -177,24 +177,24 @@ class Observer:
 
     def _hold(self, index: Index) -> None:
         progress = index.progress
-        self._indexes[index] = Held(
+        self._indexes[index] = IndexTotals(
             documents=len(index),
             windows=len(index.windows),
             horizon=progress.horizon,
             changelog_offset=progress.changelog_offset,
         )
-        self._show_held()
+        self._show_totals()
 
     def closed(self, index: Index) -> None:
         """Remove an index that is about to be closed."""
         self._usages.pop(index, None)
         if self._indexes.pop(index, None) is not None:
-            self._show_held()
+            self._show_totals()
 
-    def _show_held(self) -> None:
-        held = Held.together(self._indexes.values())
-        self._metrics.index(held)
-        self._health.report(documents=held.documents)
+    def _show_totals(self) -> None:
+        totals = IndexTotals.together(self._indexes.values())
+        self._metrics.index(totals)
+        self._health.report(documents=totals.documents)
 
     def occupying(self, index: Index, usage: Usage) -> None:
         """Show the disk space that an index takes, and the free space."""

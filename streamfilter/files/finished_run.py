@@ -10,8 +10,8 @@ from streamfilter.files.inputs import records_in
 from streamfilter.files.lines import lines_of
 from streamfilter.matching import envelope
 from streamfilter.model import Verdict
-from streamfilter.quality.reading import digest, given_of, placed_of
 from streamfilter.quality.run import Given, Placed, Run
+from streamfilter.quality.run_reading import digest, given_of, placed_of
 from streamfilter.stops import BrokenInput
 
 

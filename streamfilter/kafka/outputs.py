@@ -23,8 +23,8 @@ from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.reader import record_of
 from streamfilter.matching import envelope
 from streamfilter.model import Record, Source, Verdict
-from streamfilter.quality.reading import digest, given_of, placed_of
 from streamfilter.quality.run import Given, Placed, Run
+from streamfilter.quality.run_reading import digest, given_of, placed_of
 from streamfilter.stops import BrokenInput, Temporary
 
 READ_RECORDS = 5_000

@@ -26,7 +26,7 @@ class Counts:
     rejected: NDArray[np.float64]
     """Similarities of those that did not: the false positives of the LSH step."""
     skipped: int = 0
-    """Candidates beyond ``max_candidates``, and outnumbered ones (`crowds`)."""
+    """Candidates beyond ``max_candidates``, and outnumbered ones (`candidate_limit`)."""
     missing: int = 0
     """Candidates whose record the index no longer has."""
     held_out: HeldOut = NO_POOLS

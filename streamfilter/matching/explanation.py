@@ -18,8 +18,8 @@ from streamfilter.index.bands.bucket_overflow import DEPTH
 from streamfilter.index.bucket_levels import Level
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress, Readable
+from streamfilter.matching.candidate_limit import LimitedCandidates
 from streamfilter.matching.candidates import Candidates, collect
-from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, Fate, Outcome, decide
 from streamfilter.matching.pipeline import Batch, Locate, described, judge
 from streamfilter.matching.policy import MatchPolicy
@@ -87,8 +87,8 @@ def explain(
     met = _met_under(levels, range(since, before))
     candidates = collect(levels, columns=sketches.keys.shape[1])
     candidates = candidates.where(meets(candidates.rows, candidates.ordinals))
-    crowd = Crowd.of([candidates], documents=1, most=policy.estimated)
-    outnumbered = ~np.isin(candidates.ordinals, crowd.candidates.ordinals)
+    limited = LimitedCandidates.of([candidates], documents=1, most=policy.estimated)
+    outnumbered = ~np.isin(candidates.ordinals, limited.candidates.ordinals)
     stored = index.fetch(distinct(candidates.ordinals))
     verifier = Verifier(stored, sketches.contents, policy, first_ordinal=BEHIND_ALL)
     outcome = verifier.verify(candidates, outnumbered=outnumbered)

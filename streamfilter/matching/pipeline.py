@@ -25,16 +25,16 @@ import numpy as np
 from streamfilter.entities.held_out import pools_of
 from streamfilter.index.protocol import Additions, Documents, Index
 from streamfilter.index.selection import subset
+from streamfilter.matching.candidate_limit import LimitedCandidates
 from streamfilter.matching.candidates import collect, meetings
 from streamfilter.matching.counts import Counts
-from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import SHORT, UNIQUE, Outcome, decide
 from streamfilter.matching.forgetting import NO_TOMBSTONES, Forgetting
 from streamfilter.matching.overlay import Overlay
-from streamfilter.matching.past import Past
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
 from streamfilter.matching.verification import Verifier
+from streamfilter.matching.visibility import Visibility
 from streamfilter.model import BatchMark, Decision, Positions, Record, Source
 from streamfilter.similarity.columns import I64, Contents, Flags, distinct
 from streamfilter.similarity.sketch import Sketches
@@ -173,19 +173,21 @@ class _Judging:
         self._ours, self._sketches, self._new = ours, sketches, as_of is None
         self._locate, self._first = locate, first_ordinal
         if as_of is None:
-            past = Past.of_new(extent.since(len(ours)), forgetting=forgetting)
+            visible = Visibility.of_new(extent.since(len(ours)), forgetting=forgetting)
         else:
-            past = Past.reread(as_of, ours.partitions, ours.offsets, index)
-        self._past = past
+            visible = Visibility.reread(as_of, ours.partitions, ours.offsets, index)
+        self._visible = visible
         present = sketches.keys_that_count(short=policy.judges_short)
-        copies = past.copies(present, sketches, index)
+        copies = visible.copies(present, sketches, index)
         present[copies.rows, :-1] = False
         buckets = index.probe(sketches.keys, present, ours.contents.signatures)
         self._buckets = buckets = buckets if extent.opens is None else buckets.aged()
         met = meetings(buckets.levels_beside(copies), columns=sketches.keys.shape[1])
-        crowd = Crowd.of(map(past.among, met), documents=len(ours), most=policy.estimated)
-        self._stored = index.fetch(distinct(crowd.candidates.ordinals))
-        self._verifier = Verifier(self._stored, ours.contents, policy, first_ordinal, crowd)
+        limited = LimitedCandidates.of(
+            map(visible.among, met), documents=len(ours), most=policy.estimated
+        )
+        self._stored = index.fetch(distinct(limited.candidates.ordinals))
+        self._verifier = Verifier(self._stored, ours.contents, policy, first_ordinal, limited)
         shared = present if self._new else np.zeros_like(present)
         signatures, cap = ours.contents.signatures, index.bucket_cap
         self._overlay = Overlay(sketches.keys, shared, signatures, buckets, cap=cap)
@@ -216,7 +218,7 @@ class _Judging:
                 self._guess(looked)
             settled = self.round(looked)
             width = n if not number else max(WIDTH_MIN, WIDTH_GROWTH * settled)
-        contents, forgetting = self._ours.contents, self._past.forgetting
+        contents, forgetting = self._ours.contents, self._visible.forgetting
         rows = np.flatnonzero(self._unique & ~forgetting.rows_of(n))
         everything = Additions(self._ours, self._sketches.keys, self._buckets)
         held_out = pools_of(
@@ -239,7 +241,7 @@ class _Judging:
     def round(self, undecided: Flags) -> int:
         """Judge the *undecided* rows, keep the verdicts that stand, and return their number."""
         met = self._overlay.levels(self._unique, undecided, first_ordinal=self._first)
-        own = self._past.among(collect(met, columns=self._sketches.keys.shape[1]))
+        own = self._visible.among(collect(met, columns=self._sketches.keys.shape[1]))
         asked, outcome = self._verifier.round(undecided, own)
         unique = undecided.copy()
         unique[outcome.candidates.rows[outcome.confirmed]] = False
@@ -272,7 +274,7 @@ class _Judging:
         """
         block = asked & (np.cumsum(asked) <= WIDTH_MIN)
         levels = self._overlay.levels(self._unique | block, block, first_ordinal=self._first)
-        met = self._past.among(collect(levels, columns=self._sketches.keys.shape[1]))
+        met = self._visible.among(collect(levels, columns=self._sketches.keys.shape[1]))
         self._note(self._verifier.verify(met, most=len(met)))
         unique = self._unique.tolist()
         unique.append(True)  # at index STORED: documents of the index are unique

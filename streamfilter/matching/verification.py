@@ -1,7 +1,7 @@
 """Verification: which candidates are confirmed as matches, and what became of the others.
 
 1. An equal content fingerprint (all 128 bits) is a match. It decides before anything else.
-2. Candidates beyond the bound of `crowds` are left out before their signatures are read.
+2. Candidates beyond the bound of `candidate_limit` are left out before their signatures are read.
 3. Candidates whose signature estimate is hopeless are rejected.
 4. The ``max_candidates`` with the best estimates are compared on their sets.
 
@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Documents
+from streamfilter.matching.candidate_limit import LimitedCandidates
 from streamfilter.matching.candidates import Candidates, merge
 from streamfilter.matching.comparers import Compare
-from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import Outcome
 from streamfilter.matching.policy import MatchPolicy, Terms
 from streamfilter.similarity.columns import F64, I64, Contents, Flags, places_of, ranks
@@ -75,7 +75,7 @@ class Asked:
 class Shortlist:
     """The index's candidates that may become matches: neither hopeless nor missing."""
 
-    crowd: Crowd
+    limited: LimitedCandidates
     """Holds these candidates, for each document those with the best estimates first."""
     most: int
     """How many candidates of a document are compared."""
@@ -89,16 +89,16 @@ class Shortlist:
         """Return the candidates that may be compared for the *asked* rows.
 
         *own* are the candidates of these rows in their own batch. They have no estimates yet, so
-        all that the crowd's bound allows are returned.
+        all that their bound allows are returned.
         """
-        known = self.crowd.candidates
-        met = self.crowd.met + np.bincount(own.rows, minlength=len(asked))
-        stays, own_stays = self.crowd.stay(own)
+        known = self.limited.candidates
+        met = self.limited.met + np.bincount(own.rows, minlength=len(asked))
+        stays, own_stays = self.limited.stay(own)
         places = np.flatnonzero(stays & asked[known.rows])
         rows = known.rows[places]
         foremost = ranks(rows) < self.most
         beyond = np.bincount(rows[~foremost], minlength=len(asked))
-        left_out = np.maximum(met - self.crowd.most, 0) + beyond
+        left_out = np.maximum(met - self.limited.most, 0) + beyond
         return Asked(merge(known.at(places[foremost]), own.where(own_stays)), met, left_out)
 
 
@@ -115,7 +115,7 @@ class Verifier:
     policy: MatchPolicy
     first_ordinal: int
     """Ordinal of the batch's first document."""
-    crowd: Crowd | None = None
+    limited: LimitedCandidates | None = None
     """The batch's candidates in the index. None for a search, which passes candidates itself."""
     _all: Contents = field(init=False)
     """Contents of the stored documents, then of the batch's own."""
@@ -130,21 +130,21 @@ class Verifier:
 
     @property
     def shortlist(self) -> Shortlist:
-        """Return the crowd's candidates that are neither hopeless nor missing."""
+        """Return the limited candidates that are neither hopeless nor missing."""
         if self._shortlist is None:
-            crowd = self.crowd
-            assert crowd is not None, "who brings candidates of his own has no rounds"
-            candidates, look = crowd.candidates, self._look(crowd.candidates)
+            limited = self.limited
+            assert limited is not None, "who brings candidates of his own has no rounds"
+            candidates, look = limited.candidates, self._look(limited.candidates)
             rejected, kept = look.near & ~look.hopeful, look.hopeful | look.equal_text
             order = _best_first(candidates, look.estimated, np.flatnonzero(kept))
             self._shortlist = Shortlist(
-                crowd.at(order), self.policy.max_candidates, candidates.rows[rejected],
+                limited.at(order), self.policy.max_candidates, candidates.rows[rejected],
                 look.estimated[rejected], candidates.rows[~look.known],
             )  # fmt: skip
         return self._shortlist
 
     def round(self, asked: Flags, own: Candidates) -> tuple[Asked, Outcome]:
-        """Verify the candidates of the *asked* rows: the crowd's and the batch's *own*."""
+        """Verify the candidates of the *asked* rows: the limited ones and the batch's *own*."""
         beside = self.shortlist.with_own(asked, own)
         return beside, self.verify(beside.candidates)
 

@@ -33,7 +33,7 @@ from streamfilter.monitoring.catalogue import (
     MetricKind,
 )
 from streamfilter.monitoring.exposition import Exposition, Family, Histogram, Key, Series
-from streamfilter.monitoring.held import Held
+from streamfilter.monitoring.index_totals import IndexTotals
 from streamfilter.process.health import Cause, Health, State
 from streamfilter.quality.audit_sample import DOUBTS, doubts_of
 from streamfilter.quality.audit_scan import Round
@@ -265,7 +265,7 @@ class Metrics:
         """Set the number of changelog records still to be applied."""
         self._set(restore_remaining_records=remaining)
 
-    def index(self, held: Held) -> None:
+    def index(self, held: IndexTotals) -> None:
         """Set how many documents all indexes of the process hold, and their position."""
         self._set(
             index_documents=held.documents,

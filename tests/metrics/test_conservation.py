@@ -29,7 +29,7 @@ from streamfilter.model import (
     Verdict,
 )
 from streamfilter.monitoring.catalogue import ACTIVITIES, CATALOGUE, MetricKind
-from streamfilter.monitoring.held import Held
+from streamfilter.monitoring.index_totals import IndexTotals
 from streamfilter.monitoring.metrics import BatchReport, Metrics
 from streamfilter.process.health import Health, State
 from streamfilter.quality import audit_sample
@@ -235,7 +235,7 @@ def test_every_series_exists_before_anything_happened_and_no_other_ever_comes():
     metrics.spent("commit")
     metrics.partitions(4, disk=1)
     metrics.rebalance("lost")
-    metrics.index(Held(10, windows=2, horizon=3, changelog_offset=9))
+    metrics.index(IndexTotals(10, windows=2, horizon=3, changelog_offset=9))
     metrics.changelog(3, 0)
     metrics.occupied(5, expected=9.0, free=1, oldest=0.0, properties={"front_keys": 3.0})
     metrics.kafka("data", {"requests": 3}, {"brokers_up": 1})

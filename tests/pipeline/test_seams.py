@@ -6,11 +6,11 @@ from streamfilter.index.bucket_levels import Level
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Changes, Progress
 from streamfilter.matching import candidates
+from streamfilter.matching.candidate_limit import ranks
 from streamfilter.matching.candidates import Candidates, collect
-from streamfilter.matching.crowds import ranks
 from streamfilter.matching.decision import Outcome, decide
-from streamfilter.matching.past import Past
 from streamfilter.matching.pipeline import Batch, MatchPolicy, accept, judge
+from streamfilter.matching.visibility import Visibility
 from streamfilter.model import BatchMark, Reason, Record, Source, Span, Verdict
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
@@ -209,7 +209,7 @@ def test_the_past_of_a_reread_batch_is_looked_up_once_however_many_batches_judge
 
     monkeypatch.setattr(index, "fetch", fetch)
     offsets, partitions = np.array([1, 4, 5, 8, 40]), np.zeros(5, np.int64)
-    past = Past.reread(index.marks_covering(partitions, offsets), partitions, offsets, index)
+    past = Visibility.reread(index.marks_covering(partitions, offsets), partitions, offsets, index)
     assert fetched == [list(range(9))]
     # The last was never judged, and meets nobody.
     assert past.until.tolist() == [1, 4, 5, 8, 0]

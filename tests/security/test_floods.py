@@ -13,8 +13,8 @@ from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Additions, Changes, Documents, Progress
+from streamfilter.matching.candidate_limit import LimitedCandidates
 from streamfilter.matching.candidates import Candidates
-from streamfilter.matching.crowds import Crowd
 from streamfilter.matching.decision import Fate
 from streamfilter.matching.explanation import explain
 from streamfilter.matching.pipeline import Batch, MatchPolicy, _Judging, judge
@@ -241,14 +241,14 @@ def test_the_foremost_of_a_crowd_share_most_then_are_oldest_and_an_equal_text_st
     weights = np.array([4, 2, 4, 8, 0, 2, 6])
     same = np.array([False, False, False, False, True, False, False])
     met = Candidates.of(rows, ordinals, bands=weights, weights=weights, same_text=same)
-    crowd = Crowd.of([met], documents=2, most=2)
-    assert crowd.met.tolist() == [5, 2]
-    assert crowd.candidates.ordinals.tolist() == [3, 8, 9, 3, 7]
-    assert crowd.places.tolist() == [1, 0, 2, 1, 0]
+    limited = LimitedCandidates.of([met], documents=2, most=2)
+    assert limited.met.tolist() == [5, 2]
+    assert limited.candidates.ordinals.tolist() == [3, 8, 9, 3, 7]
+    assert limited.places.tolist() == [1, 0, 2, 1, 0]
     one, five = np.array([1]), np.array([5])
     own = Candidates.of(one - 1, np.array([20]), bands=one, weights=five, same_text=one > 1)
-    stay, own_stay = crowd.stay(own)
-    assert crowd.candidates.where(stay).ordinals.tolist() == [8, 9, 3, 7]
+    stay, own_stay = limited.stay(own)
+    assert limited.candidates.where(stay).ordinals.tolist() == [8, 9, 3, 7]
     assert own_stay.tolist() == [True]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamfilter.quality.reading import text_digest
+from streamfilter.quality.run_reading import text_digest
 from streamfilter.similarity.code_points import (
     FILE,
     LETTER,

@@ -29,10 +29,10 @@ from streamfilter.index.bands import bucket_overflow as longer
 from streamfilter.index.bands import buckets
 from streamfilter.index.errors import DiskFull, IndexMismatch
 from streamfilter.index.protocol import Buckets, Changes
-from streamfilter.matching import batch, forgetting, overlay, past, retention
+from streamfilter.matching import batch, forgetting, overlay, retention, visibility
 from streamfilter.matching.forgetting import Forgetting, removals_of
-from streamfilter.matching.past import Past
 from streamfilter.matching.retention import UNLIMITED, Extent, Retention
+from streamfilter.matching.visibility import Visibility
 from streamfilter.tasks import restore, rewriting, standby, starting, store, task
 from tests.simulator import chapters, world
 from tests.simulator.disk import SimIndex
@@ -521,7 +521,7 @@ def a_window_begins_with_its_batch(patch: pytest.MonkeyPatch) -> None:
 def a_record_read_again_has_its_batchs_horizon(patch: pytest.MonkeyPatch) -> None:
     """Not the one that it had itself: it may come out, and had not."""
     only_in_worlds(patch, retentions=(Retention(documents=2, least=100),), forgets=0.0, batch=5)
-    patch.setattr(past, "ages_of", lambda mark: None)
+    patch.setattr(visibility, "ages_of", lambda mark: None)
 
 
 FORGETTING = {"forgets": 0.4, "retentions": (UNLIMITED,), "template": False, "thin": None}
@@ -635,13 +635,13 @@ def a_record_read_again_has_the_horizon_of_now(patch: pytest.MonkeyPatch) -> Non
     in other worlds the oracle asks nothing of who met somebody that has gone since.
     """
     only_in_worlds(patch, retentions=(Retention(documents=2, least=100),), forgets=0.0)
-    real = Past.reread
+    real = Visibility.reread
 
-    def reread(marks: Any, partitions: Any, offsets: Any, index: Any) -> Past:
+    def reread(marks: Any, partitions: Any, offsets: Any, index: Any) -> Visibility:
         then = real(marks, partitions, offsets, index)
         return replace(then, since=np.maximum(then.since, index.progress.horizon))
 
-    patch.setattr(Past, "reread", reread)
+    patch.setattr(Visibility, "reread", reread)
 
 
 def new_partitions_are_read_from_their_end(patch: pytest.MonkeyPatch) -> None:

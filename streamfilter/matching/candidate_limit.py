@@ -1,4 +1,4 @@
-"""Crowds: a bound on the candidates of a document that are fetched and estimated.
+"""The limit on the candidates of a document that are fetched and estimated.
 
 In a flood of similar documents each later one has hundreds of candidates; full buckets bound that
 at thousands. An attacker could use this to slow the filter down. So only the candidates that share
@@ -30,7 +30,7 @@ _HEAVIEST = (1 << _WEIGHT_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class LimitedCandidates:
     """The index's candidates, for each document those that share most with it."""
 
     most: int
@@ -45,7 +45,7 @@ class Crowd:
     """Row and weight of each candidate as one integer, rising: the heaviest of each row first."""
 
     @classmethod
-    def of(cls, parts: Iterable[Candidates], *, documents: int, most: int) -> Crowd:
+    def of(cls, parts: Iterable[Candidates], *, documents: int, most: int) -> LimitedCandidates:
         """Keep for each of the batch's *documents* the *most* candidates that share most with it.
 
         All candidates of a document are in one part.
@@ -58,8 +58,8 @@ class Crowd:
         places, keys = _ranked(candidates)
         return cls(most, met, candidates, places, keys)
 
-    def at(self, places: NDArray[np.intp]) -> Crowd:
-        """Return a crowd with only the candidates at *places*; they keep their ranks."""
+    def at(self, places: NDArray[np.intp]) -> LimitedCandidates:
+        """Return only the candidates at *places*; they keep their ranks."""
         return replace(self, candidates=self.candidates.at(places), places=self.places[places])
 
     def stay(self, own: Candidates) -> tuple[Flags, Flags]:

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class IndexTotals:
     """How many documents an index holds, and its position."""
 
     documents: int
@@ -17,7 +17,7 @@ class Held:
     changelog_offset: int
 
     @classmethod
-    def together(cls, all_: Iterable[Held]) -> Held:
+    def together(cls, all_: Iterable[IndexTotals]) -> IndexTotals:
         """Return the sum of all; zeros if there is none."""
         columns = zip((0, 0, 0, 0), *map(astuple, all_), strict=True)
         return cls(*map(sum, columns))

@@ -1,4 +1,4 @@
-"""The past of a batch: which earlier documents each of its documents may match.
+"""Visibility: which earlier documents each document of a batch may match.
 
 A document of a new batch may match all remembered documents, except those that an earlier tombstone
 forgets. If a batch is read again, its documents may match what was remembered when it was first
@@ -29,7 +29,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Visibility:
     """The range of ordinals that each of n documents may match."""
 
     since: I64
@@ -42,15 +42,15 @@ class Past:
     """Whether the range has no bounds: no ordinal is too old or too young."""
 
     @classmethod
-    def of_new(cls, since: I64, *, forgetting: Forgetting) -> Past:
-        """Return the past of new documents: each may match ordinals from its *since* on."""
+    def of_new(cls, since: I64, *, forgetting: Forgetting) -> Visibility:
+        """Return the visibility of new documents: each may match ordinals from its *since* on."""
         return cls(since, np.full_like(since, NEVER), forgetting, whole=not since.any())
 
     @classmethod
     def reread(
         cls, marks: Sequence[BatchMark | None], partitions: I64, offsets: I64, index: Index
-    ) -> Past:
-        """Return the past of documents at these places as of the batches that judged them."""
+    ) -> Visibility:
+        """Return the visibility of documents at these places as of the batches that judged them."""
         numbered = [(m.number, m.next_ordinal) if m else (-1, 0) for m in marks]
         numbers, ends = np.array(numbered, np.int64).reshape(-1, 2).T
         known = {each.number: each for each in marks if each}
@@ -72,14 +72,14 @@ class Past:
         return cls(since, np.minimum(behind, ends))
 
     def meets(self, rows: I64, ordinals: I64) -> Flags:
-        """Return whether each ordinal is in the past of the document in its row, (p,) both."""
+        """Return whether each ordinal is visible to the document in its row, (p,) both."""
         met = self.forgetting.meets(rows, ordinals)
         if self.whole:
             return met
         return met & (self.since[rows] <= ordinals) & (ordinals < self.until[rows])
 
     def among(self, pairs: Candidates) -> Candidates:
-        """Return those of *pairs* whose candidate is in the past of its document."""
+        """Return those of *pairs* whose candidate is visible to its document."""
         return pairs.where(self.meets(pairs.rows, pairs.ordinals))
 
     def copies(self, present: Flags, sketches: Sketches, index: Index) -> Copies:
