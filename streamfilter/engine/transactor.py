@@ -34,10 +34,10 @@ from functools import partial
 from streamfilter.documents.schemas import SchemasAway
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import BatchRecord, Header, Update
+from streamfilter.engine.filter_observer import FilterObserver, Moved
 from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.intake import Ahead, Intake
 from streamfilter.engine.machine import Inline
-from streamfilter.engine.observer import Moved, Observer
 from streamfilter.engine.outgoing import Forwarder
 from streamfilter.engine.pace import STRETCH_GROWTH, Pace, Stopwatch
 from streamfilter.engine.ports import Clock, InputLost, Log, Member, NotReady, Worker
@@ -90,7 +90,7 @@ class Parts:
     log: Log
     member: Callable[[], Member]
     clock: Clock
-    observer: Observer
+    observer: FilterObserver
     incoming: Incoming
     forwarder: Forwarder
     rules: Rules
@@ -151,7 +151,7 @@ class Transactor:
         self._transactions = Transactions(
             parts.log,
             parts.clock,
-            parts.observer,
+            parts.observer.process,
             succession,
             self._refusals,
             parts.pace,
@@ -178,7 +178,7 @@ class Transactor:
         if self._parts.breaker.tripped:
             return StepResult.TRIPPED
         if not self._held:
-            watch = Stopwatch(self._clock, self._parts.observer.spent)
+            watch = Stopwatch(self._clock, self._parts.observer.process.spent)
             taken = self._batches.next(timeout)
             self._held, self._reached = taken.records, taken.reached
             watch.lap("poll")
@@ -202,7 +202,7 @@ class Transactor:
         if member is None:
             return StepResult.RETRY
         kill_point("batch.member")
-        watch = Stopwatch(self._clock, self._parts.observer.spent)
+        watch = Stopwatch(self._clock, self._parts.observer.process.spent)
         try:
             decided = self._decide(records, watch, reread=reread)
         except NotReady:
@@ -242,7 +242,7 @@ class Transactor:
         self._reached = {}
         self._parts.breaker.add(len(records), *decided.prepared.rejected)
         if self._refusals.committed(records):
-            self._parts.observer.note("deliveries are watched no more")
+            self._parts.observer.process.note("deliveries are watched no more")
             self._transactions.worn = True  # an unwatched producer is faster
         stages = {**decided.prepared.seconds, **watch.seconds}
         moved = Moved(decided, leaving, load.values, stages, first_ordinal)
@@ -305,7 +305,7 @@ class Transactor:
         """Do step 13; after a full disk it stays pending, and no batch is judged before it."""
         owed = self._owed
         assert owed is not None
-        watch = Stopwatch(self._clock, self._parts.observer.spent)
+        watch = Stopwatch(self._clock, self._parts.observer.process.spent)
         try:
             applied = self._index.apply(owed.changes)
         except DiskFull as error:
@@ -348,7 +348,7 @@ class Transactor:
         """Renew the committed offsets, and move them past markers, while no record arrives."""
         self._trim()
         self._auditing.look()
-        self._parts.observer.spent("audit")
+        self._parts.observer.process.spent("audit")
         rest = self._parts.retention.rest(self._index)
         after, batch = self.standing.passed(self._reached, rest)
         seconds = PASS_SECONDS if after != self.standing else IDLE_COMMIT_SECONDS

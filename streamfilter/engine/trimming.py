@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamfilter.engine.observer import Observer
+from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Clock, Denied, Log, LogError
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Window
@@ -33,7 +33,7 @@ def said_of_lost_beginning(changelog: str, start: int) -> str:
 class Trimming:
     """Trims one task's changelog."""
 
-    def __init__(self, log: Log, clock: Clock, observer: Observer, changelog: str) -> None:
+    def __init__(self, log: Log, clock: Clock, observer: FilterObserver, changelog: str) -> None:
         """Begin at offset 0; without a call of `begins` the first `look` trims once more.
 
         Args:
@@ -64,7 +64,7 @@ class Trimming:
         """Warn once that records were deleted that a restore needs."""
         if not self._lost:
             self._lost = True
-            self._observer.loudly(message)
+            self._observer.process.loudly(message)
             self._observer.changelog_fault("beginning", self._changelog, there=True)
 
     def close(self) -> None:
@@ -89,12 +89,12 @@ class Trimming:
             self._say_denied(error)
         except LogError as error:
             self._again_at = self._clock.monotonic() + AGAIN_SECONDS
-            self._observer.note(f"{self._changelog} is not cut off yet: {error}")
+            self._observer.process.note(f"{self._changelog} is not cut off yet: {error}")
         else:
             if done:
                 self._start = begin
                 self._show(begin)
-                self._observer.note(f"{self._changelog} begins at {begin} now")
+                self._observer.process.note(f"{self._changelog} begins at {begin} now")
                 kill_point("changelog.trimmed")
 
     def _show(self, needed: int) -> None:
@@ -105,7 +105,7 @@ class Trimming:
     def _say_denied(self, error: Denied) -> None:
         if not self._denied:
             self._denied = True
-            self._observer.loudly(
+            self._observer.process.loudly(
                 f"{self._changelog} is not cut off, and grows: {error}; nothing is wrong with the "
                 "index. Grant DELETE on the topic to this principal"
             )

@@ -13,9 +13,9 @@ from streamfilter.assembly import policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
 from streamfilter.engine.beginning import Names, refuse_lost_changelog
 from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.machine import ThreadWorker
-from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.ports import Clock, Layout
@@ -59,7 +59,7 @@ class Assembly:
     topics: Topics
     seed: bytes | None
     clock: Clock
-    observer: Observer
+    observer: FilterObserver
     destinations: Destinations
     partitions: Partitions
     input_id: str
@@ -108,7 +108,7 @@ class Assembly:
         watch.expect(self.config.input.topic, self.input_id)
         settings = ChangelogWatch(self.config, self.admin, self.clock, self.observer)
 
-        statistics = self.observer.statistics
+        statistics = self.observer.process.statistics
         reach = Reach(self.config, lambda: statistics.away_since)
 
         def look() -> Layout:
@@ -128,7 +128,7 @@ class Assembly:
                 index,
                 membership,
             ),
-            self.observer,
+            self.observer.process,
             self.clock,
             latency=self.config.batch.latency.total_seconds(),
             standbys=self._standbys(),
@@ -218,7 +218,7 @@ class Assembly:
         changelog = self.topics.get(config.changelog_topic)
         smallest = min([*limits, changelog.message_bytes if changelog else topics.MESSAGE_BYTES])
         sizes = clients.Sizes(message=most, batch=min(BATCH_BYTES_MAX, smallest))
-        watched = self.observer.statistics.watched
+        watched = self.observer.process.statistics.watched
         properties = clients.producer_properties(
             config, transactional_id=clients.transactional_id(config, number), sizes=sizes
         )
@@ -250,7 +250,7 @@ class Assembly:
             )
 
     def _watched(self, properties: Callable[[Config], dict[str, Any]], role: str) -> dict[str, Any]:
-        return self.observer.statistics.watched(properties(self.config), role)
+        return self.observer.process.statistics.watched(properties(self.config), role)
 
     def _forwarder(self) -> Forwarder:
         config = self.config

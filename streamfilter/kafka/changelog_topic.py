@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.observer import Observer
+from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Clock, LogError
 from streamfilter.kafka.questions import POLICY_SECONDS
 from streamfilter.kafka.topics import (
@@ -66,7 +66,7 @@ class ChangelogWatch:
     """Checks the changelog's settings every `ASK_SECONDS`, and never waits for an answer."""
 
     def __init__(
-        self, config: Config, admin: AdminClient, clock: Clock, observer: Observer
+        self, config: Config, admin: AdminClient, clock: Clock, observer: FilterObserver
     ) -> None:
         self._config, self._admin = config, admin
         self._clock, self._observer = clock, observer
@@ -92,7 +92,9 @@ class ChangelogWatch:
         if problems == self._said:
             return
         for problem in problems:
-            self._observer.loudly(f"{problem}; nothing is wrong yet, and the next start refuses it")
+            self._observer.process.loudly(
+                f"{problem}; nothing is wrong yet, and the next start refuses it"
+            )
         name = self._config.changelog_topic
         self._observer.changelog_fault("settings", name, there=bool(problems))
         self._said = problems

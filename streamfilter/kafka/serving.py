@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import crew_for, policy_for, retention_for
 from streamfilter.config.configuration import Config
+from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
@@ -162,14 +163,11 @@ def _assemble(
     for warning in topics.warnings_of(config, found):
         clients.logger.warning("%s", warning)
     destinations = _destinations(config, found)
-    observer = Observer(
-        metrics,
-        health,
-        start.clock,
+    observer = FilterObserver(
+        Observer(metrics, health, start.clock, statistics),
         destinations,
         showcase,
         retention=retention_for(config),
-        statistics=statistics,
     )
     input_id = start.patiently(lambda: ask_for_id(admin, config.input.topic))
     assembly = Assembly(

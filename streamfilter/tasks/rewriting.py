@@ -65,7 +65,7 @@ class Rewriting:
         self._transactions = Transactions(
             parts.log,
             parts.clock,
-            parts.observer,
+            parts.observer.process,
             succession,
             parts.incoming.refusals,
             parts.pace,
@@ -79,7 +79,7 @@ class Rewriting:
         oldest, positions = index.windows[0], self._standing.positions
         number, most = oldest.first_batch, BATCHES
         begin = replace(self._own, window=None if oldest == EVER else oldest, anew=BEGIN)
-        self._parts.observer.loudly(
+        self._parts.observer.process.loudly(
             f"the changelog is written again: batches {number} to {next_batch - 1} with "
             f"{len(index)} documents; until the end of this, it stays as it was"
         )
@@ -93,7 +93,7 @@ class Rewriting:
         _, batch = self._standing.opened(self._parts.retention.rest(index))
         update = Update.encoded(batch, replace(self._own, anew=END))
         yield from self._commit(Load(positions, update=update))
-        self._parts.observer.loudly("the changelog is written again, and whole")
+        self._parts.observer.process.loudly("the changelog is written again, and whole")
 
     def _marks(self, first: int, end: int) -> list[BatchMark]:
         """Return the batches of the next transaction, from *first* on: at least one."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from streamfilter.engine.beginning import refuse_future
-from streamfilter.engine.observer import Observer
+from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Clock, Denied, Log, LogError, Watermarks, without_frames
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
@@ -37,9 +37,10 @@ class Standby:
     """Tails one task's changelog into this process's own index."""
 
     def __init__(
-        self, plan: Plan, log: Log, store: IndexStore, observer: Observer, clock: Clock
+        self, plan: Plan, log: Log, store: IndexStore, observer: FilterObserver, clock: Clock
     ) -> None:
-        self._plan, self._log, self._observer, self._clock = plan, log, observer, clock
+        self._plan, self._log, self._clock = plan, log, clock
+        self._observer, self._process = observer, observer.process
         self._keeper = Keeper(plan, log, observer, store, None)
         self._script = self._run()
         self._again_at = 0.0
@@ -77,10 +78,10 @@ class Standby:
             self._keeper.wipe(why)
         elif isinstance(trouble, IndexLocked):
             if self._shut_out != why:
-                self._observer.loudly(f"{self._plan.label} cannot stand by: {why}")
+                self._process.loudly(f"{self._plan.label} cannot stand by: {why}")
             self._shut_out = why
         else:
-            self._observer.note(f"{self._plan.label} stands by, and tries again: {why}")
+            self._process.note(f"{self._plan.label} stands by, and tries again: {why}")
         self._begin_again(why)
 
     def _show(self, state: State, detail: str) -> None:
@@ -114,8 +115,9 @@ class Standby:
             look_at = self._clock.monotonic() + LOOK_SECONDS
             for waiting in replay.follow():
                 remaining = max(0, bounds.end - replay.position)
-                self._observer.tailing(index, remaining)
-                self._observer.followed(self._plan.label, replay.by)
+                self._process.restoring(remaining)
+                self._observer.holding(index)
+                self._process.followed(self._plan.label, replay.by)
                 self.busy = remaining > 0 and not waiting
                 yield State.PAUSED_DISK if waiting else State.STANDBY, waiting
                 if self._clock.monotonic() >= look_at:

@@ -44,7 +44,7 @@ class Starter:
     def __init__(self, plan: Plan, parts: Parts, keeper: Keeper) -> None:
         """Prepare a start; if the *keeper* still has an open index, it is used again."""
         self._plan, self._parts, self._keeper = plan, parts, keeper
-        self._log, self._observer = parts.log, parts.observer
+        self._log, self._observer = parts.log, parts.observer.process
         self.layout = Layout(0, {})
         """The numbers of partitions that the start found."""
 

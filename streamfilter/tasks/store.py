@@ -23,7 +23,7 @@ from typing import Protocol
 
 from streamfilter.assembly import note_policy
 from streamfilter.engine import beginning, changelog
-from streamfilter.engine.observer import Observer, Usage
+from streamfilter.engine.filter_observer import FilterObserver, Usage
 from streamfilter.engine.ports import Log, Watermarks
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
@@ -124,7 +124,7 @@ class Keeper:
     """Opens the index of one task. `index` is open as soon as it is not None."""
 
     def __init__(
-        self, plan: Plan, log: Log, observer: Observer, store: IndexStore, index: Index | None
+        self, plan: Plan, log: Log, observer: FilterObserver, store: IndexStore, index: Index | None
     ) -> None:
         """Prepare to open; an *index* that is still open from before is used again."""
         self._plan, self._log, self._observer, self._store = plan, log, observer, store
@@ -244,12 +244,12 @@ class Keeper:
             raise mismatch(where, named, identity)
         present = self._plan.new_identity().unicode_version
         if identity.unicode_version != present:
-            self._observer.loudly(
+            self._observer.process.loudly(
                 f"the index was begun with Unicode {identity.unicode_version}, this Python has "
                 f"{present}: texts with characters assigned since may normalise differently"
             )
         if stored is None and self._header is not None and not self._header.bucket_cap:
-            self._observer.loudly(
+            self._observer.process.loudly(
                 f"{self._plan.names.changelog} was begun by a version that did not write down "
                 f"index.bucket_cap: it is restored with {self._plan.bucket_cap}; if it was another "
                 "before, set that and remove the directory, or records that are read again may get "
@@ -338,7 +338,7 @@ class Keeper:
         self.close()
         if self.lost >= 0:
             raise beginning.refuse_lost_beginning(self._plan.names, self.lost)
-        self._observer.loudly(
+        self._observer.process.loudly(
             f"the index in {self._plan.names.where} is removed and restored from "
             f"{self._plan.names.changelog} from its beginning: {why}"
         )

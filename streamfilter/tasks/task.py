@@ -126,7 +126,7 @@ class Task:
         """Begin again if the topics' numbers of partitions differ from those of the last start."""
         if self._transactor is None or self._starter.layout == layout:
             return
-        self._parts.observer.loudly(
+        self._parts.observer.process.loudly(
             f"{self.label} begins again: topics have more partitions, and it uses them all"
         )
         self.restart()
@@ -165,7 +165,7 @@ class Task:
             transactor: Transactor = end.value
         else:
             return self._started_a_piece()
-        self._parts.observer.spent("start")
+        self._parts.observer.process.spent("start")
         self._transactor, self._script = transactor, None
         self.partitions = tuple(transactor.standing.positions)
         self.doing = State.RUNNING, ""
@@ -174,7 +174,7 @@ class Task:
 
     def _started_a_piece(self) -> StepResult:
         state, waiting = self.doing
-        self._parts.observer.spent("restore" if state is State.RESTORING else "start")
+        self._parts.observer.process.spent("restore" if state is State.RESTORING else "start")
         if state is State.PAUSED_DISK:
             return StepResult.DISK_FULL
         return StepResult.RETRY if waiting else StepResult.STARTED
@@ -187,7 +187,7 @@ class Task:
             self._progress.moved()
         self._stood_at = positions
         reason = self._progress.reason(positions)
-        self._parts.observer.stuck(self.label, reason)
+        self._parts.observer.process.stuck(self.label, reason)
 
     def _shown(self, step: StepResult, transactor: Transactor) -> tuple[State, str]:
         if step is StepResult.SCHEMAS_AWAY:
@@ -206,7 +206,8 @@ class Task:
         now = parts.clock.monotonic()
         lag = self._lag(transactor) if now >= self._lag_at else None
         self._lag_at = now + LAG_SECONDS if lag is not None else self._lag_at
-        parts.observer.standing(index, positions, lag, topic)
+        parts.observer.holding(index)
+        parts.observer.process.at(positions, lag, topic, index.progress.highest_timestamp)
         if now >= self._measure_at:
             parts.observer.occupying(index, self._store.usage(index))
             self._measure_at = now + MEASURE_SECONDS
@@ -224,7 +225,9 @@ class Task:
         before = str(self._held)
         self._held.look(positions, ends)
         if (now := str(self._held)) != before:
-            self._parts.observer.loudly(now or "no open transaction holds the input back any more")
+            self._parts.observer.process.loudly(
+                now or "no open transaction holds the input back any more"
+            )
 
     def close(self) -> None:
         """Release all resources; an open transaction is aborted."""
@@ -234,8 +237,8 @@ class Task:
         self._script = self._transactor = None
         self._parts.log.close()
         self._keeper.close()
-        self._parts.observer.stuck(self.label, "")
-        self._parts.observer.left(self.partitions, self._plan.names.topic)
+        self._parts.observer.process.stuck(self.label, "")
+        self._parts.observer.process.left(self.partitions, self._plan.names.topic)
         if self._parts.trimming is not None:
             self._parts.trimming.close()
         kill_point("close.done")

@@ -13,9 +13,10 @@ from streamfilter.engine.beginning import Names
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import HEADER, encode_batch, kind_of
 from streamfilter.engine.changelog import BatchRecord as ChangelogBatch
+from streamfilter.engine.filter_observer import FilterObserver, Usage
 from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.machine import Inline
-from streamfilter.engine.observer import Observer, Usage
+from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.engine.pace import Pace
 from streamfilter.engine.ports import (
@@ -125,10 +126,9 @@ class World:
         self._to = Destinations(
             "unique", "duplicates", "dead", 1, outputs, dict.fromkeys(outputs, 1_000_000)
         )
-        self._observer = Observer(self.metrics, self.health, self.clock, self._to)
-        self.service = Service(
-            self.membership, self._task, self._observer, self.clock, latency=latency
-        )
+        process = Observer(self.metrics, self.health, self.clock)
+        self._observer = FilterObserver(process, self._to)
+        self.service = Service(self.membership, self._task, process, self.clock, latency=latency)
 
     def _task(self, number: int, index: Index | None) -> Task:
         parts = Parts(

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.observer import Observer
-from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Moves
 from streamfilter.engine.step_result import StepResult
 from streamfilter.kafka.assembling import TASK_BATCH_MIN, _bounds
@@ -46,8 +45,7 @@ class Tasks:
         self.live: list[bool] = []
         self.advanced: list[int] = []
         self.closed: list[int] = []
-        to = Destinations("unique", None, None, 16, {"unique": 16}, {"unique": 1_000_000})
-        observer = Observer(Metrics(self.health), self.health, self.clock, to)
+        observer = Observer(Metrics(self.health), self.health, self.clock)
         self.service = Service(
             self.membership,
             self._task,  # type: ignore[arg-type]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.engine.observer import Observer
+from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Denied, Retriable
 from streamfilter.engine.trimming import AGAIN_SECONDS, DENIED_SECONDS, Trimming
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
@@ -67,8 +68,9 @@ def test_a_refusal_is_told_once_and_the_next_look_asks_anew(code: int, raised: t
     assert (log.trim_changelog(7), brokers.asked) == (False, [7, 7])
 
 
-class Notes(Observer):
+class Notes(FilterObserver):
     def __init__(self) -> None:
+        self.process = SimpleNamespace(note=self.note, loudly=self.note)  # type: ignore[assignment]
         self.notes: list[str] = []
         self.shown: list[tuple[int | None, int]] = []
 
@@ -80,8 +82,6 @@ class Notes(Observer):
 
     def note(self, message: str) -> None:
         self.notes.append(message)
-
-    loudly = note
 
 
 def test_a_cut_counts_as_done_when_the_brokers_say_so_and_is_tried_again_when_they_do_not() -> None:

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamfilter.engine.filter_observer import FilterObserver, Usage
 from streamfilter.engine.machine import SystemClock
-from streamfilter.engine.observer import Observer, Usage
+from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Applied, Changes, Progress
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.forgetting import Forgotten
-from streamfilter.matching.retention import Retention
+from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.model import (
     Decision,
     ErrorCode,
@@ -58,6 +59,13 @@ def scraped(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
     }
 
 
+def filter_observer(
+    metrics: Metrics, health: Health | None = None, retention: Retention = UNLIMITED
+) -> FilterObserver:
+    process = Observer(metrics, health or Health(), SystemClock())
+    return FilterObserver(process, Destinations("u", "d", "x", 1, {}, {}), retention=retention)
+
+
 def total(series, name: str) -> float:
     return sum(value for (found, _), value in series.items() if found == f"streamfilter_{name}")
 
@@ -88,8 +96,7 @@ def test_every_outcome_is_counted_once_under_its_verdict_and_reason():
 @pytest.mark.parametrize("state", State)
 def test_what_a_person_may_have_to_act_upon_is_a_warning(state, caplog):
     caplog.set_level("DEBUG")
-    to = Destinations("u", "d", "x", 1, {}, {})
-    Observer(Metrics(), Health(), SystemClock(), to).enter(state, "why")
+    Observer(Metrics(), Health(), SystemClock()).enter(state, "why")
     (said,) = caplog.records
     calm = {State.STARTING, State.STANDBY, State.RESTORING, State.RUNNING, State.DRAINING}
     assert (said.levelname == "WARNING") is (state not in calm)
@@ -98,26 +105,24 @@ def test_what_a_person_may_have_to_act_upon_is_a_warning(state, caplog):
 
 def test_a_lag_is_unknown_while_no_broker_is_reached():
     health, metrics = Health(), Metrics()
-    to = Destinations("u", "d", "x", 1, {}, {})
-    observer, index = Observer(metrics, health, SystemClock(), to), MemoryIndex(slots=4)
-    observer.standing(index, {0: 5}, {0: 3}, "in")
+    observer = Observer(metrics, health, SystemClock())
+    observer.at({0: 5}, {0: 3}, "in")
     assert scraped(metrics)["streamfilter_consumer_lag_records", ()] == 3
     observer.enter(State.UNREACHABLE, "why")
-    observer.standing(index, {0: 5}, {0: 0}, "in")
+    observer.at({0: 5}, {0: 0}, "in")
     assert health.status.lag == {}
     assert not health.ready
     assert isnan(scraped(metrics)["streamfilter_consumer_lag_records", ()])
     assert isnan(scraped(metrics)["streamfilter_consumer_lag_seconds", ()])
     observer.enter(State.RUNNING)
-    observer.standing(index, {0: 5}, {0: 1}, "in")
+    observer.at({0: 5}, {0: 1}, "in")
     assert scraped(metrics)["streamfilter_consumer_lag_records", ()] == 1
 
 
 def test_an_index_that_is_closed_is_counted_no_more():
     health, metrics = Health(), Metrics()
-    to = Destinations("u", "d", "x", 1, {}, {})
-    observer, index = Observer(metrics, health, SystemClock(), to), MemoryIndex(slots=4)
-    observer.tailing(index, 0)
+    observer, index = filter_observer(metrics, health), MemoryIndex(slots=4)
+    observer.holding(index)
     observer.closed(index)
     observer.closed(index)
     assert health.status.documents == 0
@@ -129,10 +134,10 @@ def test_what_is_forgotten_is_counted_and_what_is_left_is_shown_of_all_indexes_t
     metrics.batch(BatchReport.of(OUTCOMES, applied=Applied(expired=4, removed=2)))
     metrics.batch(BatchReport.of(OUTCOMES, applied=Applied(expired=1)))
     indexes = [MemoryIndex(slots=16, bucket_cap=8) for _ in range(2)]
-    observer = Observer(metrics, Health(), SystemClock(), Destinations("u", "d", "x", 1, {}, {}))
+    observer = filter_observer(metrics)
     for next_ordinal, index in zip((50, 20), indexes, strict=True):
         index.apply(Changes(Progress(next_ordinal=next_ordinal, horizon=next_ordinal // 2)))
-        observer.standing(index, {}, None, "docs")
+        observer.holding(index)
     assert metrics.value("expired_documents_total") == 5
     assert metrics.value("forgotten_documents_total") == 2
     assert metrics.value("index_horizon_documents") == 25 + 10
@@ -141,7 +146,7 @@ def test_what_is_forgotten_is_counted_and_what_is_left_is_shown_of_all_indexes_t
 
 def test_where_changelogs_begin_is_shown_of_all_that_are_ours_with_what_could_be_cut_off():
     metrics = Metrics()
-    observer = Observer(metrics, Health(), SystemClock(), Destinations("u", "d", "x", 1, {}, {}))
+    observer = filter_observer(metrics)
 
     def shown() -> tuple[float, float]:
         return metrics.value("changelog_start_offset"), metrics.value("changelog_surplus_records")
@@ -161,8 +166,7 @@ def test_where_changelogs_begin_is_shown_of_all_that_are_ours_with_what_could_be
 def test_an_index_says_how_large_it_becomes_once_its_retention_is_reached():
     def told(retention: Retention, **progress: int) -> float:
         metrics, index = Metrics(), MemoryIndex(slots=16, bucket_cap=8)
-        to = Destinations("u", "d", "x", 1, {}, {})
-        observer = Observer(metrics, Health(), SystemClock(), to, retention=retention)
+        observer = filter_observer(metrics, retention=retention)
         index.apply(Changes(Progress(**progress)))
         observer.occupying(index, Usage(1_000, free=1, oldest=10_000))
         return metrics.value("index_expected_bytes")

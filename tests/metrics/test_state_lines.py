@@ -6,8 +6,6 @@ import pytest
 
 from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.observer import START_SECONDS, WARN_EVERY_SECONDS, Observer
-from streamfilter.engine.outgoing import Destinations
-from streamfilter.index.memory import MemoryIndex
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.process.health import Health, State
 
@@ -31,7 +29,7 @@ def clock() -> SetClock:
 @pytest.fixture
 def observer(clock: SetClock, caplog: pytest.LogCaptureFixture) -> Observer:
     caplog.set_level(logging.INFO, "streamfilter.run")
-    return Observer(Metrics(), Health(), clock, Destinations("u", "d", "x", 1, {}, {}))
+    return Observer(Metrics(), Health(), clock)
 
 
 def test_what_a_healthy_start_waits_for_is_no_line_until_it_takes_long(
@@ -52,12 +50,11 @@ def test_what_a_healthy_start_waits_for_is_no_line_until_it_takes_long(
 def test_beginnings_and_the_end_of_the_input_are_lines_with_counts_and_come_once(
     observer: Observer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    index = MemoryIndex(slots=16, bucket_cap=8)
     for _ in range(2):
         observer.owning(["g.0", "g.1"], 3)
     observer.enter(State.RUNNING)
     for lag in (7, 0, 0, 3, 0):
-        observer.standing(index, {0: 5}, {0: lag}, "docs")
+        observer.at({0: 5}, {0: lag}, "docs")
         observer.enter(State.RUNNING)
     assert caplog.messages == [
         "initialising 2 tasks", "running", "caught up with the input"
@@ -66,7 +63,7 @@ def test_beginnings_and_the_end_of_the_input_are_lines_with_counts_and_come_once
     assert vars(caplog.records[-1])["index_documents"] == 0
     observer.enter(State.PAUSED_DISK)
     observer.enter(State.RUNNING)
-    observer.standing(index, {0: 5}, {0: 0}, "docs")
+    observer.at({0: 5}, {0: 0}, "docs")
     assert caplog.messages[-2:] == ["running", "caught up with the input"]
 
 
@@ -74,7 +71,7 @@ def test_a_pause_whose_details_change_is_a_line_a_minute_and_counts_before_parti
     clock: SetClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     metrics, health = Metrics(), Health()
-    observer = Observer(metrics, health, clock, Destinations("u", "d", "x", 1, {}, {}))
+    observer = Observer(metrics, health, clock)
     for number in range(100):
         clock.now = number / 2
         observer.enter(State.PAUSED_DISK, f"no space for OPTIONS-{number}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from streamfilter.engine.observer import Usage
+from streamfilter.engine.filter_observer import Usage
 from streamfilter.index.bands.buckets import copies
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked

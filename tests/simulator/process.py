@@ -12,6 +12,7 @@ from streamfilter.documents.reader import Reader
 from streamfilter.engine import beginning
 from streamfilter.engine.beginning import Names
 from streamfilter.engine.breaker import Breaker
+from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
@@ -80,6 +81,20 @@ class Teller(Observer):
         if detail.startswith("brokers do not know yet of"):
             self._world.tell(self._life.name, detail)
 
+    def _nothing(self, *_: Any, **__: Any) -> None:
+        """Metrics and health are tested where they are made."""
+
+    transaction = rebalanced = owning = restoring = alive = spent = _nothing
+    committed = at = left = followed = _nothing
+
+
+class FilterTeller(FilterObserver):
+    """The same for what only a filter has."""
+
+    def __init__(self, world: World, life: Life) -> None:
+        self._world, self._life = world, life
+        self.process = Teller(world, life)
+
     def audited(self, found: Round) -> None:
         """Verdicts rest on sets here, so whatever is withheld was rightly withheld."""
         self._world.rounds += 1
@@ -87,11 +102,9 @@ class Teller(Observer):
             self._world.fail("audit", f"{self._life.name} doubts its own verdicts: {found.results}")
 
     def _nothing(self, *_: Any, **__: Any) -> None:
-        """Metrics and health are tested where they are made."""
+        """See `Teller`."""
 
-    changelog_fault = moved = standing = left = transaction = rebalanced = owning = _nothing
-    restoring = identified = occupying = tailing = alive = _nothing
-    spent = trimmed = followed = closed = _nothing
+    moved = holding = closed = occupying = trimmed = changelog_fault = identified = _nothing
 
 
 class SimWorker:
@@ -230,7 +243,7 @@ class Process:
         def standby(number: int) -> Standby:
             plan, store = self._plan(life, number), SimStore(self.world, life, self.disks[number])
             log = SimLog(self.world, life, number)
-            return Standby(plan, log, store, Teller(self.world, life), clock)
+            return Standby(plan, log, store, FilterTeller(self.world, life), clock)
 
         return Standbys(range(shape.tasks), standby)
 
@@ -260,7 +273,7 @@ class Process:
             stands = index.progress.changelog_offset
             end = self.world.broker.topics[CHANGELOG][number].end
             self.world.tell(life.name, f"takes over with an index at {stands} of {end}")
-        log, teller = SimLog(self.world, life, number), Teller(self.world, life)
+        log, teller = SimLog(self.world, life, number), FilterTeller(self.world, life)
         parts = Parts(
             log=log,
             rates=AUDITED,

@@ -1,0 +1,184 @@
+"""Reports the filter's work to metrics, health and the page: batches, audits and indexes.
+
+A batch is reported after its commit, so that a scrape counts it whole or not at all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import starmap
+from math import nan
+
+import numpy as np
+
+from streamfilter.engine.observer import Observer
+from streamfilter.engine.outgoing import Destinations
+from streamfilter.engine.ports import Outgoing
+from streamfilter.index.protocol import Applied, Index
+from streamfilter.matching.batch import Decided
+from streamfilter.matching.retention import UNLIMITED, Retention
+from streamfilter.model import Record
+from streamfilter.monitoring.batch_report import BatchReport
+from streamfilter.monitoring.capacity import expected_bytes
+from streamfilter.monitoring.index_totals import IndexTotals
+from streamfilter.monitoring.showcase import Showcase
+from streamfilter.quality.audit_scan import Round
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One batch that is committed and applied."""
+
+    decided: Decided
+    leaving: Sequence[Outgoing]
+    changelog: Sequence[bytes]
+    """The batch's records in the changelog."""
+    stages: Mapping[str, float]
+    """Seconds by stage (`catalogue.STAGES`)."""
+    first_ordinal: int
+    """Ordinal of the batch's first document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The disk usage of an index, and its own figures."""
+
+    index: int
+    """Bytes on disk."""
+    free: int
+    """Free bytes on its file system."""
+    oldest: int = -1
+    """Timestamp of the first remembered document, in milliseconds; -1: unknown."""
+    properties: Mapping[str, float] = field(default_factory=dict)
+    """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
+
+
+class FilterObserver:
+    """Updates the metrics of the filter's jobs; `process` is the observer of their process."""
+
+    def __init__(
+        self,
+        process: Observer,
+        destinations: Destinations,
+        showcase: Showcase | None = None,
+        retention: Retention = UNLIMITED,
+    ) -> None:
+        self.process, self._metrics = process, process.metrics
+        self._destinations, self._retention = destinations, retention
+        self._showcase = showcase or Showcase()
+        self._indexes: dict[Index, IndexTotals] = {}
+        self._usages: dict[Index, Usage] = {}
+        self._changelogs: dict[str, tuple[int, int]] = {}
+        """By changelog: its first offset, and the number of records that are not needed."""
+        self._faults: dict[str, set[str]] = {}
+        """By fault: the changelogs that have it."""
+
+    def moved(self, moved: Moved, applied: Applied) -> None:
+        """Count a batch, after its commit and its write to the index."""
+        judgement, records = moved.decided.judgement, moved.decided.prepared.records
+        self.process.committed(records)
+        report = BatchReport.of(
+            moved.decided.outcomes,
+            counts=[judgement.counts] if judgement else (),
+            produced=self._by_destination(moved),
+            consumed_bytes=sum(len(record.value or b"") for record in records),
+            changelog_bytes=sum(map(len, moved.changelog)),
+            applied=applied,
+            forgotten=moved.decided.forgotten,
+            ages_seconds=self._ages(records),
+        )
+        self._metrics.batch(report)
+        self._metrics.stages(moved.stages)
+        prepared = moved.decided.prepared
+        ids, rows = prepared.batch.ids, prepared.rows
+        self._showcase.batch(
+            records, moved.decided.outcomes, lambda row: ids[bisect_left(rows, row)]
+        )
+
+    def audited(self, found: Round) -> None:
+        """Count the findings of a round of the audit."""
+        self._metrics.audited(found)
+
+    def _by_destination(self, moved: Moved) -> dict[str, int]:
+        counts = Counter[str](changelog=len(moved.changelog))
+        for topic, records in Counter(out.topic for out in moved.leaving).items():
+            counts[self._destinations.role_of(topic)] += records
+        return counts
+
+    def _ages(self, records: Sequence[Record]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        stamps = np.array([r.timestamp for r in records if r.timestamp > 0], np.float64)
+        return (self.process.clock.wall_milliseconds() - stamps) / 1000
+
+    def holding(self, index: Index) -> None:
+        """Show the size of an index that is open."""
+        progress = index.progress
+        self._indexes[index] = IndexTotals(
+            documents=len(index),
+            windows=len(index.windows),
+            horizon=progress.horizon,
+            changelog_offset=progress.changelog_offset,
+        )
+        self._show_totals()
+
+    def closed(self, index: Index) -> None:
+        """Remove an index that is about to be closed."""
+        self._usages.pop(index, None)
+        if self._indexes.pop(index, None) is not None:
+            self._show_totals()
+
+    def _show_totals(self) -> None:
+        totals = IndexTotals.together(self._indexes.values())
+        self._metrics.index(totals)
+        self.process.health.report(documents=totals.documents)
+
+    def occupying(self, index: Index, usage: Usage) -> None:
+        """Show the disk space that an index takes, and the free space."""
+        self.holding(index)
+        self._usages[index] = usage
+        usages = list(self._usages.values())
+        properties: Counter[str] = Counter()
+        for each in usages:
+            properties.update(each.properties)
+        stamps = [each.oldest for each in usages if each.oldest > 0]
+        self._metrics.occupied(
+            sum(each.index for each in usages),
+            expected=sum(starmap(self._expected, self._usages.items())),
+            free=usage.free,
+            oldest=min(stamps, default=nan) / 1000,
+            properties=properties,
+        )
+
+    def trimmed(self, changelog: str, start: int | None, needed: int = 0) -> None:
+        """Show the *start* of a task's changelog, and the first offset that its index needs.
+
+        Without a *start* the changelog is removed, because another process may own it now.
+        """
+        if start is None:
+            self._changelogs.pop(changelog, None)
+        else:
+            self._changelogs[changelog] = start, max(0, needed - start)
+        known = self._changelogs.values()
+        self._metrics.changelog(*(map(sum, zip(*known, strict=True)) if known else (nan, nan)))
+
+    def changelog_fault(self, fault: str, changelog: str, *, there: bool) -> None:
+        """Show whether a *changelog* cannot restore its index (`catalogue.CHANGELOG_FAULTS`)."""
+        known = self._faults.setdefault(fault, set())
+        (known.add if there else known.discard)(changelog)
+        self._metrics.changelog_faults(fault, len(known))
+
+    def _expected(self, index: Index, usage: Usage) -> float:
+        progress = index.progress
+        known = usage.oldest > 0 and progress.highest_timestamp > 0
+        return expected_bytes(
+            usage.index,
+            self._retention,
+            judged=progress.next_ordinal - progress.horizon,
+            age=progress.highest_timestamp - usage.oldest if known else nan,
+        )
+
+    def identified(self, index_id: str, scheme: str) -> None:
+        """Show the id and the scheme of the open index."""
+        self.process.health.report(index_id=index_id, scheme=scheme)
