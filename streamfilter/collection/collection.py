@@ -102,12 +102,7 @@ class Collection:
         documents = replace(documents, ordinals=ordinals, offsets=ordinals, batches=batches)
         old = [ordinal for ordinal in self.ordinals_of(documents.ids) if ordinal is not None]
         extent = self.retention.extent(progress, self.index.windows, times=_UNDATED)
-        following = replace(
-            progress,
-            next_batch=progress.next_batch + 1,
-            next_ordinal=progress.next_ordinal + n,
-            horizon=extent.horizon,
-        )
+        following, _ = progress.advanced(n, (), extent)
         additions = Additions(documents, self._keys(documents), always=ALWAYS)
         changes = Changes(following, additions, removals=self._removals(old), opens=extent.opens)
         self.overflows += self.index.apply(changes).overflows

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streamfilter.engine.ports import Watermarks
-from streamfilter.index.protocol import Progress
+from streamfilter.index.progress import Progress
 from streamfilter.model import Positions
 from streamfilter.stops import ExitCode, Stop
 

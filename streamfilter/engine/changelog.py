@@ -37,7 +37,8 @@ from streamfilter.index.format import (
     decode_documents,
     encode_documents,
 )
-from streamfilter.index.protocol import Additions, Changes, Documents, Progress, Removals
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Changes, Documents, Removals
 from streamfilter.model import BatchMark, Positions, Span, Window
 from streamfilter.similarity.columns import I64
 from streamfilter.similarity.sketch import Sketches
@@ -396,5 +397,4 @@ class Update:
         if opens is not None:
             opens = replace(opens, offset=offset - len(self.values) + 1)
         progress = self.batch.progress(offset, self.values[-1])
-        marks = (self.batch.stored_mark,)
-        return Changes(progress, self.additions, marks, self.removals, opens)
+        return Changes(progress, self.additions, (self.batch.stored_mark,), self.removals, opens)

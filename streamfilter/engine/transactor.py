@@ -237,7 +237,7 @@ class Transactor:
         watch.lap("commit")
         watch.seconds["poll"] += self._polled
         self._polled = 0.0
-        first_ordinal, self.standing = self.standing.next_ordinal, after
+        first_ordinal, self.standing = self.standing.progress.next_ordinal, after
         self._held = self._held[len(records) :]
         self._reached = {}
         self._parts.breaker.add(len(records), *decided.prepared.rejected)
@@ -270,7 +270,8 @@ class Transactor:
 
     def _decide(self, records: Sequence[Record], watch: Stopwatch, *, reread: bool) -> Decided:
         """Do step 9; only for the first records if the others are unreadable yet or too many."""
-        standing, index, now = self.standing, self._index, self._clock.wall_milliseconds()
+        progress, index = self.standing.progress, self._index
+        now = self._clock.wall_milliseconds()
         retention, extent, held = self._parts.retention, EVERYTHING, records
         records = records[: self._stretch]
         while True:
@@ -285,8 +286,8 @@ class Transactor:
                     prepared,
                     index,
                     self._parts.rules,
-                    number=standing.next_batch,
-                    first_ordinal=standing.next_ordinal,
+                    number=progress.next_batch,
+                    first_ordinal=progress.next_ordinal,
                     reread=reread,
                     extent=extent,
                 )

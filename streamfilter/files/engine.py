@@ -23,13 +23,14 @@ from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
 from streamfilter.files.stretches import Input, Stretch
 from streamfilter.index.ages import first_met
-from streamfilter.index.protocol import Changes, Index, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes, Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Decided, Prepared, Rules, decide, prepare
 from streamfilter.matching.forgetting import CutBatch
 from streamfilter.matching.pipeline import accept
 from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention
-from streamfilter.model import BatchMark, Decision, Malformed, Record, Span
+from streamfilter.model import Decision, Malformed, Record, Span
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import SchemeMismatch
@@ -203,29 +204,12 @@ class Engine:
 
 def _changes(progress: Progress, decided: Decided, span: Span) -> Changes:
     """Return the index write of a batch: its unique documents, its mark, its end."""
-    extent, ages = decided.extent, decided.ages
-    next_ordinal = progress.next_ordinal + len(decided.prepared.rows)
-    mark = BatchMark(
-        progress.next_batch,
-        progress.next_ordinal,
-        next_ordinal,
-        (span,),
-        extent.horizon,
-        extent.marked_time,
-        ages.encoded((span,)) if ages else b"",
-    )
-    return Changes(
-        progress=Progress(
-            positions={**(progress.positions or {}), span.partition: span.end},
-            next_batch=progress.next_batch + 1,
-            next_ordinal=next_ordinal,
-            highest_timestamp=max(progress.highest_timestamp, extent.marked_time),
-            horizon=extent.horizon,
-        ),
-        additions=decided.additions,
-        marks=(mark,),
-        opens=extent.opens,
-    )
+    extent = decided.extent
+    # An index that forgets nothing stores no time at all, in its progress as in its marks.
+    dated = replace(extent, stream_time=extent.marked_time)
+    judged = len(decided.prepared.rows)
+    after, mark = progress.advanced(judged, (span,), dated, decided.ages)
+    return Changes(after, decided.additions, (mark,), opens=extent.opens)
 
 
 def _changed(name: str, lines: int) -> SchemeMismatch:

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from streamfilter.index.errors import FormatError
-from streamfilter.index.protocol import Progress
+from streamfilter.index.progress import Progress
 from streamfilter.model import EVER, BatchMark, Span, Window
 from streamfilter.similarity.columns import I64
 

@@ -20,7 +20,8 @@ from typing import Protocol
 import numpy as np
 
 from streamfilter.index.bucket_levels import Level
-from streamfilter.model import BatchMark, Positions, Window
+from streamfilter.index.progress import Progress
+from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Contents, Flags, distinct
 
 WINDOWS_MAX = 5
@@ -155,23 +156,6 @@ class Copies:
         counts = np.bincount(np.searchsorted(rows, self.rows), minlength=len(rows))
         cells, none = rows * columns + columns - 1, np.zeros(len(rows), np.int64)
         return Level(0, cells, np.cumsum(counts) - counts, counts, self.ordinals[order], none)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The position of an index, stored in the same WriteBatch as the entries it describes."""
-
-    changelog_offset: int = -1
-    """Offset of the last applied changelog record; -1 before the first (always, for files)."""
-    record_hash: bytes = b""
-    """BLAKE2b-128 of that changelog record's value."""
-    positions: Positions | None = None
-    """Next offset to judge per partition; None before anything was judged."""
-    next_batch: int = 0
-    next_ordinal: int = 0
-    highest_timestamp: int = -1
-    horizon: int = 0
-    """Documents below this ordinal are forgotten, even if they are still stored. Never falls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from streamfilter.index.protocol import WINDOWS_MAX, Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import WINDOWS_MAX, Changes
 from streamfilter.model import Window
 from streamfilter.similarity.columns import I64
 

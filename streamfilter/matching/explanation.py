@@ -17,7 +17,8 @@ import numpy as np
 from streamfilter.index.bands.bucket_overflow import DEPTH
 from streamfilter.index.bucket_levels import Level
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Additions, Changes, Documents, Progress, Readable
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Changes, Documents, Readable
 from streamfilter.matching.candidate_limit import LimitedCandidates
 from streamfilter.matching.candidates import Candidates, collect
 from streamfilter.matching.decision import SHORT, UNIQUE, Fate, Outcome, decide

@@ -30,7 +30,8 @@ from functools import partial
 import numpy as np
 
 from streamfilter.index.ages import ages_of
-from streamfilter.index.protocol import WINDOWS_MAX, Index, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import WINDOWS_MAX, Index
 from streamfilter.model import EVER, BatchMark, Record, Window
 from streamfilter.similarity.columns import F64, I64
 

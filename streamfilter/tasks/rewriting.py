@@ -75,7 +75,7 @@ class Rewriting:
 
     def run(self) -> Script[None]:
         """Do the three steps. The caller starts again, and applies the last batch."""
-        index, next_batch = self._index, self._standing.next_batch
+        index, next_batch = self._index, self._standing.progress.next_batch
         oldest, positions = index.windows[0], self._standing.positions
         number, most = oldest.first_batch, BATCHES
         begin = replace(self._own, window=None if oldest == EVER else oldest, anew=BEGIN)

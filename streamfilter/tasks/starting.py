@@ -16,6 +16,7 @@ and then our own counters are wrong.
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 from streamfilter.engine import beginning
 from streamfilter.engine.changelog import Header
@@ -25,6 +26,7 @@ from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.succession import Succession
 from streamfilter.engine.transactor import Parts, Transactor
 from streamfilter.engine.trimming import said_of_lost_beginning
+from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Index
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Positions
@@ -78,7 +80,7 @@ class Starter:
             positions = yield from patiently(
                 State.STARTING, log.start_positions, partitions, self._plan.start
             )
-            standing = Standing(positions, positions, writer=opened.writer)
+            standing = Standing(positions, Progress(positions=positions), opened.writer)
         else:
             yield from self._catch_up(opened, bounds)
             if not (yield from self._is_complete(opened.index, bounds)):
@@ -198,4 +200,4 @@ class Starter:
             p: max(offset, positions[p]) if plan.accept_positions else offset
             for p, offset in begin.known.items()
         }
-        return Standing.of(progress, positions=positions, known=known, writer=opened.writer)
+        return Standing(positions, replace(progress, positions=known), opened.writer)

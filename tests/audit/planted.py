@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Changes, Documents, Index, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes, Documents, Index
 from streamfilter.matching.pipeline import Batch, Judgement, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source

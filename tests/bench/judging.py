@@ -12,7 +12,8 @@ import numpy as np
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.format import FORMAT
-from streamfilter.index.protocol import Changes, Index, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes, Index
 from streamfilter.matching.pipeline import Batch, Judgement, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import BatchMark, Source, Span

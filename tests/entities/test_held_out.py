@@ -18,7 +18,8 @@ from streamfilter.entities.held_out import (
     validation,
 )
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.pipeline import Batch, judge
 from streamfilter.matching.policy import MatchPolicy

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes
 from streamfilter.matching.pipeline import Batch, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source, Verdict

@@ -46,7 +46,7 @@ from streamfilter.index.journal import (
     encode_standing,
     span_entries,
 )
-from streamfilter.index.protocol import Progress
+from streamfilter.index.progress import Progress
 from streamfilter.kafka.membership import MAGIC, parse_member
 from streamfilter.model import BatchMark, Span, Window
 from tests.fuzz.pieces import Target, cut, joined

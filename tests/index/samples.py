@@ -13,7 +13,8 @@ import numpy as np
 
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.format import FORMAT
-from streamfilter.index.protocol import Additions, Changes, Documents, Index, Progress, Removals
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Changes, Documents, Index, Removals
 from streamfilter.model import BatchMark, Span
 from streamfilter.similarity.columns import Contents, Samples
 

@@ -17,7 +17,8 @@ import pytest
 
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import IndexDamaged
-from streamfilter.index.protocol import Additions, Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Changes
 from streamfilter.index.rocks import rocks_index as rocks
 from streamfilter.index.rocks import window_front as absence
 from streamfilter.index.rocks.front_file import FILE_NAME

@@ -20,7 +20,8 @@ from streamfilter.index.directory.opening import open_index, wipe_index
 from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault, IndexRefused
 from streamfilter.index.format import FORMAT
-from streamfilter.index.protocol import Additions, Changes, Documents, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Changes, Documents
 from streamfilter.index.rocks.column_families import Families
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.entries import Entries

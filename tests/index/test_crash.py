@@ -17,7 +17,8 @@ import pytest
 
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Additions, Changes, Index, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Changes, Index
 from streamfilter.index.rocks import database as store
 from tests.index.conftest import SMALL
 from tests.index.samples import SLOTS, documents, identity, mark, random_keys

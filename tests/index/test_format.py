@@ -25,7 +25,8 @@ from streamfilter.index.journal import (
     encode_mark,
     encode_standing,
 )
-from streamfilter.index.protocol import Documents, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Documents
 from streamfilter.index.selection import documents_at
 from streamfilter.similarity.columns import Contents, Samples
 from tests.index.samples import SLOTS, documents, mark

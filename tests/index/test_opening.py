@@ -20,7 +20,7 @@ from streamfilter.index.errors import (
     IndexRemoved,
     IndexUnavailable,
 )
-from streamfilter.index.protocol import Progress
+from streamfilter.index.progress import Progress
 from tests.index.conftest import SMALL
 from tests.index.samples import SCHEME, add, buckets_of, documents, identity, keys_of
 

@@ -13,7 +13,8 @@ from streamfilter.index.bands import bucket_writes as listing
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.errors import FormatError
 from streamfilter.index.format import whole_seconds
-from streamfilter.index.protocol import Additions, Changes, Index, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Changes, Index
 from streamfilter.index.selection import documents_at
 from streamfilter.model import Window
 from tests.index.conftest import SMALL, MakeIndex

@@ -12,13 +12,8 @@ import pytest
 
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import (
-    WINDOWS_MAX,
-    Additions,
-    Buckets,
-    Changes,
-    Progress,
-)
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import WINDOWS_MAX, Additions, Buckets, Changes
 from streamfilter.index.rocks import rocks_index as rocks
 from streamfilter.index.rocks import window_front as absence
 from streamfilter.index.rocks.options import Memory

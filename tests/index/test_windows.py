@@ -19,7 +19,8 @@ from streamfilter.index.errors import DiskFull, FormatError, IndexDamaged
 from streamfilter.index.format import FORMAT
 from streamfilter.index.journal import StoredProgress, decode_standing, encode_standing
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import WINDOWS_MAX, Additions, Changes
 from streamfilter.index.rocks import rocks_index as rocks
 from streamfilter.index.rocks.column_families import Families
 from streamfilter.index.rocks.database import Database, stored_families

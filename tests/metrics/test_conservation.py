@@ -15,7 +15,8 @@ from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Applied, Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Applied, Changes
 from streamfilter.matching.counts import Counts
 from streamfilter.matching.forgetting import Forgotten
 from streamfilter.matching.retention import UNLIMITED, Retention

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from streamfilter.cli import main
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes
 from streamfilter.matching.decision import Fate
 from streamfilter.matching.explanation import explain, one_after_the_other
 from streamfilter.matching.pipeline import Batch, judge

@@ -8,7 +8,8 @@ import pytest
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes
 from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.matching.batch import Prepared, Rules, decide
 from streamfilter.matching.forgetting import CutBatch, removals_of

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes
 from streamfilter.matching.batch import Decided, Prepared, Rules, decide
 from streamfilter.matching.forgetting import CutBatch, removals_of
 from streamfilter.matching.pipeline import Batch, MatchPolicy

@@ -4,7 +4,8 @@ import numpy as np
 
 from streamfilter.index.bucket_levels import Level
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes
 from streamfilter.matching import candidates
 from streamfilter.matching.candidate_limit import ranks
 from streamfilter.matching.candidates import Candidates, collect

@@ -6,7 +6,8 @@ import pytest
 
 from streamfilter.index.ages import Ages
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Changes, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Changes
 from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.matching.retention import EVERYTHING
 from streamfilter.model import BatchMark, Source, Span

@@ -11,7 +11,8 @@ import pytest
 
 from streamfilter.index.ages import Ages
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import WINDOWS_MAX, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import WINDOWS_MAX
 from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.matching.retention import (
     EVERYTHING,

@@ -12,7 +12,8 @@ import pytest
 from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at
 from streamfilter.index.directory.opening import open_index
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import Additions, Changes, Documents, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Changes, Documents
 from streamfilter.matching.candidate_limit import LimitedCandidates
 from streamfilter.matching.candidates import Candidates
 from streamfilter.matching.decision import Fate

@@ -15,16 +15,8 @@ from streamfilter.index.bands.buckets import copies
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked
 from streamfilter.index.memory import MemoryIndex
-from streamfilter.index.protocol import (
-    Applied,
-    Buckets,
-    Changes,
-    Copies,
-    Documents,
-    Index,
-    Meets,
-    Progress,
-)
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Applied, Buckets, Changes, Copies, Documents, Index, Meets
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 from tests.simulator.world import Life, World

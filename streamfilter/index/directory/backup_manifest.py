@@ -16,7 +16,7 @@ from typing import Any
 
 from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, Marker, canonical
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
-from streamfilter.index.protocol import Progress
+from streamfilter.index.progress import Progress
 from streamfilter.index.rocks.options import MIB
 
 CONTENTS_NAME = "backup.json"

@@ -32,7 +32,8 @@ from streamfilter.index.directory.read_only_view import IndexView
 from streamfilter.index.errors import FormatError, IndexDamaged
 from streamfilter.index.format import decode_buckets
 from streamfilter.index.journal import decode_mark, decode_span
-from streamfilter.index.protocol import Additions, Documents, Progress
+from streamfilter.index.progress import Progress
+from streamfilter.index.protocol import Additions, Documents
 from streamfilter.index.rocks.column_families import META
 from streamfilter.index.rocks.window_tables import WindowTables
 from streamfilter.similarity.columns import I64, Flags, KeysOf, distinct

@@ -30,6 +30,7 @@ from streamfilter.index.journal import (
     fact_key,
     span_entries,
 )
+from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import (
     Additions,
     Applied,
@@ -38,7 +39,6 @@ from streamfilter.index.protocol import (
     Copies,
     Documents,
     Meets,
-    Progress,
     Removals,
 )
 from streamfilter.index.rocks.column_families import META

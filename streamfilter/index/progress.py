@@ -1,0 +1,73 @@
+"""The position of an index in its input, and how a batch moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from streamfilter.index.ages import Ages
+from streamfilter.model import BatchMark, Positions, Span
+
+
+class StoredExtent(Protocol):
+    """The part of a batch's extent (`matching.retention.Extent`) that the index stores."""
+
+    @property
+    def horizon(self) -> int:
+        """Return the ordinal below which documents are forgotten after the batch."""
+
+    @property
+    def stream_time(self) -> int:
+        """Return the stream time at the end of the batch; -1: unknown."""
+
+    @property
+    def marked_time(self) -> int:
+        """Return the stream time that the batch's mark stores; -1: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The position of an index, stored in the same WriteBatch as the entries it describes."""
+
+    changelog_offset: int = -1
+    """Offset of the last applied changelog record; -1 before the first (always, for files)."""
+    record_hash: bytes = b""
+    """BLAKE2b-128 of that changelog record's value."""
+    positions: Positions | None = None
+    """Next offset to judge per partition; None before anything was judged."""
+    next_batch: int = 0
+    next_ordinal: int = 0
+    highest_timestamp: int = -1
+    horizon: int = 0
+    """Documents below this ordinal are forgotten, even if they are still stored. Never falls."""
+
+    def advanced(
+        self, documents: int, spans: Sequence[Span], extent: StoredExtent, ages: Ages | None = None
+    ) -> tuple[Progress, BatchMark]:
+        """Return the progress after a batch, and the batch's mark.
+
+        Example: a batch of two documents reads the offsets 5 and 6 of partition 0. Before it,
+        `positions` is {0: 5} and `next_ordinal` is 10. After it they are {0: 7} and 12.
+
+        Args:
+            documents: How many documents the batch judges.
+            spans: The offsets that it judges, at most one span for each partition.
+            extent: What is forgotten after the batch, and its stream time.
+            ages: The documents' ages, if the mark stores them.
+        """
+        ends = {span.partition: span.end for span in spans}
+        following = self.next_ordinal + documents
+        after = replace(
+            self,
+            positions={**(self.positions or {}), **ends} if spans else self.positions,
+            next_batch=self.next_batch + 1,
+            next_ordinal=following,
+            highest_timestamp=max(self.highest_timestamp, extent.stream_time),
+            horizon=extent.horizon,
+        )
+        mark = BatchMark(
+            self.next_batch, self.next_ordinal, following, tuple(spans), extent.horizon,
+            extent.marked_time, ages.encoded(spans) if ages else b"",
+        )  # fmt: skip
+        return after, mark
