@@ -26,7 +26,8 @@ FLOOR_PLAN = {
     "documents matching entities similarity index process stories",
     "demo": "bench kafka engine quality config documents process stories",
     "bench": "documents files similarity stories",
-    "preflight": "kafka assembly config documents index process similarity",
+    "preflight": "kafka files assembly monitoring quality config documents index process "
+    "similarity",
     # the wire, the life of the tasks that work on it, and the engine that moves their batches
     "kafka": "tasks engine quality assembly monitoring config documents matching similarity "
     "index process workers",
@@ -64,7 +65,7 @@ LIBRARIES = {
     "rapidfuzz": {"entities"},
     "xxhash": {"index"},  # sums of what may tear
     "prometheus_client": {"monitoring"},
-    "matplotlib": {"commands"},
+    "matplotlib": {"monitoring"},
     "click": {"cli", "commands", "demo", "process"},
     "pydantic": {"config"},
     "pydantic_core": {"config"},

@@ -9,31 +9,24 @@ from typing import Any
 import click
 
 from streamfilter.assembly import reader_for
-from streamfilter.commands.curve_picture import PictureFile
-from streamfilter.commands.evaluate_sample import (
-    draw,
-    evaluate_sample,
-    sample_as_json,
-    sample_as_text,
-)
-from streamfilter.commands.evaluation_report import as_json, as_text
-from streamfilter.commands.options import completed_files, output_option
+from streamfilter.commands.options import as_json, completed_files, output_option, plot_option
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config.configuration import Config
 from streamfilter.files.finished_run import read_run
 from streamfilter.files.inputs import check_read_again
-from streamfilter.files.run import FileRun, filter_files
-from streamfilter.files.scratch import scratch
+from streamfilter.files.outputs import write_whole
+from streamfilter.files.sample_evaluation import Sampled, evaluate_sample, run_now
 from streamfilter.files.summary import all_broken
 from streamfilter.files.truth import read_truth
-from streamfilter.matching import envelope
 from streamfilter.model import Verdict
+from streamfilter.monitoring.curve_picture import Curve, Dot, Dots, picture
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.quality.judge import evaluate
 from streamfilter.quality.report import Report
 from streamfilter.quality.run import Run
+from streamfilter.quality.text_sample import BruteForceSample
 from streamfilter.stops import ExitCode
 
 UNSOUND = 1
@@ -71,12 +64,7 @@ withheld, or if a share is below its --min.
     metavar="N",
     help="Records to judge by brute force, without --pairs.",
 )
-@click.option(
-    "--plot",
-    type=PictureFile(),
-    metavar="FILE.svg",
-    help="Draw the measured S-curve over the theory, without --pairs.",
-)
+@plot_option("Draw the measured S-curve over the theory, without --pairs.")
 @click.option("--unique", metavar="PATH", shell_complete=completed_files,
               help="What a run of filter kept.")  # fmt: skip
 @click.option("--duplicates", metavar="PATH", shell_complete=completed_files,
@@ -122,7 +110,7 @@ def command(
     shares = {"recall_from": recall_from, "precision_from": precision_from}
     with nullcontext() if topics else INTERRUPTION.listening():  # a topic's reader does not ask
         if pairs is None:
-            _check_sample(topics, others)
+            _check_sample(config, topics, others, plot)
             seed = seed_of(others, config)
             sampled = evaluate_sample(config, inputs, records=sample, seed=seed, **shares)
             report = sampled.report
@@ -134,22 +122,24 @@ def command(
     if report.given and report.verdicts[Verdict.REJECTED.value] == report.given:
         raise all_broken(report.given)  # a report of nothing but zeros would look like an answer
     if sampled is not None and plot is not None:
-        draw(sampled, plot)
+        write_whole(plot, _measured_picture(sampled, format=plot.suffix.lower()[1:]))
     if output == "json":
-        extra = {} if sampled is None else {"sample": sample_as_json(sampled.sample)}
-        standard.answer(envelope.pretty({**as_json(report), **extra}))
+        extra = {} if sampled is None else {"sample": sampled.sample.as_json()}
+        standard.answer(as_json({**report.as_json(), **extra}))
     else:
-        standard.answer(as_text(report, **shares))
+        standard.answer(report.as_text(**shares))
         if sampled is not None:
-            standard.answer(f"\n{sample_as_text(sampled.sample)}")
+            standard.answer(f"\n{sampled.sample.as_text()}")
     return ExitCode.OK if _passes(report, min_recall, min_precision) else UNSOUND
 
 
-def _check_sample(topics: bool, others: dict[str, Any]) -> None:
+def _check_sample(config: Config, topics: bool, others: dict[str, Any], plot: Path | None) -> None:
     if topics or others["unique"]:
         raise click.UsageError(
             "a finished run is judged by a truth: give --pairs TRUTH, or only the INPUT"
         )
+    if plot is not None and config.input.records:
+        raise click.UsageError("records are found by equal fields, not by chance; omit --plot")
 
 
 def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) -> None:
@@ -166,32 +156,12 @@ def _check_usage(inputs: tuple[str, ...], topics: bool, others: dict[str, Any]) 
 
 def _files_run(config: Config, inputs: tuple[str, ...], others: dict[str, Any]) -> Run:
     """Return the run whose outputs are given; without them, filter now."""
-    short_dropped = config.input.short_text == "drop"
     if others["unique"]:
-        return read_run(
-            inputs,
-            config,
-            unique=others["unique"],
-            duplicates=others["duplicates"],
-            dead_letter=others["dead_letter"],
-            short_dropped=short_dropped,
-        )
+        places = {name: others[name] for name in ("unique", "duplicates", "dead_letter")}
+        return read_run(inputs, config, **places)
     check_read_again(inputs, who="evaluate --pairs without a run's outputs")
-    with scratch() as directory:
-        unique, duplicates, dead = (
-            str(directory / name) for name in ("unique", "duplicates", "dead")
-        )
-        job = FileRun(inputs, unique, duplicates, dead, seed=seed_of(others, config))
-        with over_files("filtering", inputs) as advanced:
-            filter_files(config, job, advanced=advanced)
-        return read_run(
-            inputs,
-            config,
-            unique=unique,
-            duplicates=duplicates,
-            dead_letter=dead,
-            short_dropped=short_dropped,
-        )
+    with over_files("filtering", inputs) as advanced:
+        return run_now(config, inputs, seed=seed_of(others, config), advanced=advanced)
 
 
 def _topics_run(config: Config) -> Run:
@@ -199,6 +169,21 @@ def _topics_run(config: Config) -> Run:
     from streamfilter.kafka.outputs import read_run as read_topics  # Kafka's client is large
 
     return read_topics(config, reader_for(config))
+
+
+def _measured_picture(sampled: Sampled, *, format: str) -> bytes:
+    """Return the measured curve over the theoretical one, with the run's recall and precision."""
+    report, sample = sampled.report, sampled.sample
+    assert isinstance(sample, BruteForceSample), "checked: records have no S-curve"
+    dots = [Dot(each.similarity, each.share, *each.interval) for each in sample.curve]
+    return picture(
+        title=f"{sample.shape}: measured on all pairs of {sample.documents:,} documents",
+        subtitle=f"recall {report.recalled}, precision {report.precise}",
+        lines=[Curve("theory", sample.shape.curve(200))],
+        dots=[Dots("measured, with 95 % intervals", dots)],
+        threshold=sample.threshold,
+        format=format,
+    )
 
 
 def _passes(report: Report, min_recall: float, min_precision: float) -> bool:

@@ -44,6 +44,29 @@ class Named(click.Path):
         return super().convert(value, param, ctx)
 
 
+class PictureFile(click.Path):
+    """The name of a picture's file; refused before any work if it cannot be drawn."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        from streamfilter.monitoring.curve_picture import FORMATS, require_matplotlib
+
+        path = Path(str(super().convert(value, param, ctx)))
+        if path.suffix.lower()[1:] not in FORMATS:
+            cure = f"name it {path.with_suffix('.svg')}"
+            self.fail(
+                f"{path}: a picture's name ends in .{', .'.join(FORMATS)}; {cure}", param, ctx
+            )
+        require_matplotlib()
+        return path
+
+
+def plot_option(help: str) -> Callable[[Command], Command]:
+    """Return the option ``--plot FILE.svg`` (parameter ``plot``)."""
+    kind = PictureFile(dir_okay=False, path_type=Path)
+    return click.option("--plot", type=kind, metavar="FILE.svg", help=help)
+
+
 def once(_: click.Context, option: click.Parameter, values: tuple[Any, ...]) -> Any:
     """Return the only one of an option's *values*, None if there is none.
 

@@ -22,17 +22,16 @@ def read_run(
     unique: str,
     duplicates: str,
     dead_letter: str | None,
-    short_dropped: bool = False,
 ) -> Run:
     """Return the records of *inputs*, and the output that each one went to.
 
-    ``short_dropped`` means that the configuration drops short texts. Only the filter itself could
-    say which those are.
+    If the configuration drops short texts, any record may be missing: only the filter could say
+    which texts are short.
 
     Raises:
         Stop: a file cannot be read, or an output has another format; names the line.
     """
-    given = list(_given(inputs, config, short_dropped))
+    given = list(_given(inputs, config))
     forwarded = records_in([unique], config)
     placed = [Placed("unique", Verdict.UNIQUE, digest(each.value or b"")) for each in forwarded]
     placed += _envelopes(duplicates, "duplicates")
@@ -41,8 +40,8 @@ def read_run(
     return Run(given, placed)
 
 
-def _given(inputs: Sequence[str], config: Config, short_dropped: bool) -> Iterator[Given]:
-    reader = reader_for(config)
+def _given(inputs: Sequence[str], config: Config) -> Iterator[Given]:
+    reader, short_dropped = reader_for(config), config.input.short_text == "drop"
     for rank, record in enumerate(records_in(inputs, config)):
         yield given_of(record, reader, order=(rank,), droppable=short_dropped)
 

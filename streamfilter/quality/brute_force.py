@@ -17,8 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.process.signals import INTERRUPTION
+from streamfilter.process.visible import inline
 from streamfilter.similarity.columns import F64, I64, distinct
 from streamfilter.similarity.sketch import Sketcher
+
+EXAMPLES = 5
+"""Missed pairs that a sample shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A similar pair that shares no key, or no field."""
+
+    id: str
+    other: str
+    similarity: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,24 @@ class Pairs:
     def chosen(self, kept: NDArray[np.bool_]) -> Pairs:
         """Return the chosen pairs."""
         return Pairs(self.later[kept], self.earlier[kept], self.similarity[kept])
+
+    def most_similar(self, ids: Sequence[str], chosen: NDArray[np.bool_]) -> tuple[Missed, ...]:
+        """Return the `EXAMPLES` most similar of the *chosen* pairs, by the *ids* of the rows."""
+        places = np.flatnonzero(chosen)
+        worst = places[np.argsort(-self.similarity[places], kind="stable")][:EXAMPLES]
+        return tuple(
+            Missed(ids[self.later[i]], ids[self.earlier[i]], float(self.similarity[i]))
+            for i in worst.tolist()
+        )
+
+
+def missed_as_text(missed: Sequence[Missed], measure: str) -> list[str]:
+    """Return *missed* as lines for a terminal; *measure* names the similarity."""
+    lines = [
+        f"  {inline(each.id)}  and  {inline(each.other)}  ({measure} {each.similarity:.3f})"
+        for each in missed
+    ]
+    return ["", "pairs that never became candidates (the most similar)", *lines] if lines else []
 
 
 def all_pairs(texts: Sequence[str], sketcher: Sketcher, *, floor: float) -> Pairs:

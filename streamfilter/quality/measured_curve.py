@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,27 @@ class CurveBin:
         found = wilson(self.share * trials, trials)
         assert found is not None, "a bucket has pairs"
         return found.lower, found.upper
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the measurement as JSON values."""
+        return {
+            "from": self.low,
+            "to": self.high,
+            "similarity": self.similarity,
+            "pairs": self.pairs,
+            "met": self.met,
+            "measured": self.share,
+            "interval": list(self.interval),
+            "theory": self.expected / self.pairs,
+        }
+
+    def __str__(self) -> str:
+        """Return the measurement as a row of the table."""
+        low, high = self.interval
+        return (
+            f"{self.low:.2f} to {self.high:.2f}{self.pairs:>12,}{self.met:>10,.1f}"
+            f"{self.share:>11.4f}   {low:.3f} to {high:.3f}{self.expected / self.pairs:>9.4f}"
+        )
 
     def _trials(self) -> float:
         """Return the effective number of trials: independent pairs that vary as the seeds do.

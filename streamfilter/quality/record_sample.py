@@ -7,7 +7,8 @@ that misses, and validates the matches by the held-out field.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +22,17 @@ from streamfilter.entities.held_out import (
 )
 from streamfilter.entities.scoring import POINTS, points_of
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.quality.brute_force import Pairs
+from streamfilter.quality.brute_force import Missed, Pairs, missed_as_text
 from streamfilter.quality.measured_curve import met_of
 from streamfilter.similarity.estimators import Estimate
 from streamfilter.similarity.records import split_fields
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.stops import counted
 
 FLOOR = 0.3
 """Pairs with a lower score are ignored: one equal field of three is .33."""
 
-EXAMPLES = 5
 NOBODY = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class MissedRecords:
-    """Two records with a high score that agree in no field."""
-
-    id: str
-    other: str
-    similarity: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +47,55 @@ class RecordSample:
     """How many of the similar pairs agree in a field."""
     false_candidates: int
     """Pairs that agree in a field and have a score below the threshold."""
-    missed: tuple[MissedRecords, ...]
+    missed: tuple[Missed, ...]
     pairs: Pairs
     held_out: HeldOut
     valid: Estimate | str
     """Estimated share of true matches among the found pairs, or why it is unknown."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the findings as JSON values."""
+        valid = None if isinstance(self.valid, str) else self.valid
+        return {
+            "documents": self.records,
+            "threshold": self.threshold,
+            "similar_pairs": self.similar,
+            "false_negatives": self.similar - self.found,
+            "false_positives": self.false_candidates,
+            "missed": [asdict(each) for each in self.missed],
+            "held_out": {
+                "pools": {
+                    name: {"pairs": pool.pairs, "mean": pool.mean if pool.pairs else None}
+                    for name, pool in self.held_out.pools.items()
+                },
+                "valid_share": valid.value if valid else None,
+                "interval": [valid.lower, valid.upper] if valid else None,
+                "not_known": None if valid else self.valid,
+            },
+        }
+
+    def as_text(self) -> str:
+        """Return the findings as lines for a terminal."""
+        lost, false = self.similar - self.found, self.false_candidates
+        lines = [
+            f"fields         {self.found:,} of {counted(self.similar, 'pair')} that score from "
+            f"{self.threshold:g} on agree in a field; {lost:,} do not and are never compared",
+            f"               {counted(false, 'pair')} with an equal field and a score too low",
+            f"held out       {self._validation()}",
+        ]
+        for name, pool in self.held_out.pools.items():
+            if pool.pairs:
+                pairs = counted(pool.pairs, "pair")
+                lines.append(f"               {name}: mean difference {pool.mean:.2f} of {pairs}")
+        return "\n".join([*lines, *missed_as_text(self.missed, "score")])
+
+    def _validation(self) -> str:
+        if isinstance(self.valid, str):
+            return f"not known: {self.valid} (set input.held_out, or a larger --sample)"
+        return (
+            f"{self.valid.value:.3f} of the matches are true, by the held-out field "
+            f"(95 % interval {self.valid.lower:.3f} to {self.valid.upper:.3f})"
+        )
 
 
 def measure_records(
@@ -71,8 +107,6 @@ def measure_records(
     pairs = _scored(sketches.contents.payloads, kinds)
     met = met_of(pairs, sketches.keys[:, :-1])
     similar = pairs.similarity >= threshold
-    lost = np.flatnonzero(similar & ~met)
-    worst = lost[np.argsort(-pairs.similarity[lost], kind="stable")][:EXAMPLES]
     held_out = _pools(pairs, similar & met, sketches.contents.payloads)
     return RecordSample(
         records=len(texts),
@@ -80,10 +114,7 @@ def measure_records(
         similar=int(similar.sum()),
         found=int((similar & met).sum()),
         false_candidates=int((met & ~similar).sum()),
-        missed=tuple(
-            MissedRecords(ids[pairs.later[i]], ids[pairs.earlier[i]], float(pairs.similarity[i]))
-            for i in worst.tolist()
-        ),
+        missed=pairs.most_similar(ids, similar & ~met),
         pairs=pairs,
         held_out=held_out,
         valid=validation(held_out),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
+from streamfilter.process.visible import inline
 from streamfilter.similarity.estimators import Estimate, share_of_families
+from streamfilter.stops import counted
 
 EXAMPLES_MAX = 5
 """Errors of each kind that a report shows."""
@@ -24,6 +27,13 @@ class Example:
     """True similarity; None: below the floor of the truth."""
     claimed: float | None = None
     """Similarity that the evidence states."""
+
+    def __str__(self) -> str:
+        low = self.similarity is None
+        true = "below the truth's floor" if low else f"{self.similarity:.3f}"
+        claimed = "" if self.claimed is None else f", claimed {self.claimed:.3f}"
+        two = f"{inline(self.id)}  with {inline(self.other)}"
+        return f"  {self.kind:<8} {two}  (J {true}{claimed})"
 
 
 @dataclass(slots=True)
@@ -48,6 +58,29 @@ class Tally:
         """Return the share with its 95 % interval; None without documents."""
         good = np.array([self.good[family] for family in self.of], np.int64)
         return share_of_families(good, np.array(list(self.of.values()), np.int64))
+
+    def as_json(self, good: str) -> dict[str, Any]:
+        """Return it as JSON values; *good* is the name of the good documents."""
+        share, (many, of) = self.share, self.counts
+        return {
+            "share": share.value if share else None,
+            "interval": [share.lower, share.upper] if share else None,
+            "of": of,
+            good: many,
+            "families": len(self.of),
+        }
+
+    def __str__(self) -> str:
+        """Return the share with its 95 % interval; a dash without documents."""
+        share = self.share
+        if share is None:
+            return "  –   "
+        return f"{share.value:.4f}, 95 % interval {share.lower:.4f} to {share.upper:.4f}"
+
+    def counts_as_text(self) -> str:
+        """Return the counts in words."""
+        many, of = self.counts
+        return f"{many:,} of {counted(of, 'document')} in {counted(len(self.of), 'family')}"
 
 
 @dataclass(slots=True)
@@ -98,3 +131,63 @@ class Report:
         """Keep *example*, unless there are `EXAMPLES_MAX` of its kind."""
         if sum(known.kind == example.kind for known in self.examples) < EXAMPLES_MAX:
             self.examples.append(example)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON values; a share of nothing is null."""
+        return {
+            "sound": self.sound,
+            "records": self.given,
+            "verdicts": dict(sorted(self.verdicts.items())),
+            "missing": self.missing,
+            "extra": self.extra,
+            "self_matches": self.self_matches,
+            "later_matches": self.later_matches,
+            "unkept_matches": self.unkept_matches,
+            "recall": self.recalled.as_json("found"),
+            "precision": self.precise.as_json("right"),
+            "ambiguous_ids": self.ambiguous,
+            "unknown_ids": self.unknown,
+            "buckets": [
+                {"from": tenth / 10, "documents": documents, "withheld": withheld}
+                for tenth, (documents, withheld) in sorted(self.buckets.items())
+            ],
+            "examples": [asdict(each) for each in self.examples],
+        }
+
+    def as_text(self, *, recall_from: float, precision_from: float) -> str:
+        """Return the report as lines for a terminal."""
+        verdicts = [f"{count:,} {verdict}" for verdict, count in sorted(self.verdicts.items())]
+        lines = [
+            f"conservation   {self._conservation()}",
+            f"matches        {self._matches()}",
+            f"recall         {self.recalled}  ({self.recalled.counts_as_text()} whose best earlier "
+            f"kept document has J >= {recall_from:g})",
+            f"precision      {self.precise}  ({self.precise.counts_as_text()} that were withheld, "
+            f"whose match has J >= {precision_from:g})",
+            f"verdicts       {', '.join(verdicts)}",
+        ]
+        if self.ambiguous:
+            shared = counted(self.ambiguous, "document")
+            lines.append(f"not judged     {shared} with an id that another one has")
+        if self.unknown:
+            lines.append(f"not given      {counted(self.unknown, 'id')} of the truth")
+        lines += ["", "best earlier kept   documents   withheld   share"]
+        for tenth, (documents, withheld) in sorted(self.buckets.items()):
+            label = f"{tenth / 10:.1f} to {tenth / 10 + 0.1:.1f}" if tenth < 10 else "1.0"
+            lines.append(f"{label:<17}{documents:>12,}{withheld:>11,}{withheld / documents:>8.1%}")
+        errors = ["", "errors (some)", *map(str, self.examples)] if self.examples else []
+        return "\n".join([*lines, *errors])
+
+    def _conservation(self) -> str:
+        given = counted(self.given, "record")
+        if not self.missing + self.extra:
+            return f"ok  ({given}, each in exactly one place)"
+        return f"BROKEN  ({self.missing:,} lost, {self.extra:,} too many, of {given})"
+
+    def _matches(self) -> str:
+        if not self.self_matches + self.later_matches + self.unkept_matches:
+            return "ok  (none with itself, a later document, or one that was withheld)"
+        return (
+            f"BROKEN  ({self.self_matches:,} with itself, {self.later_matches:,} with a later "
+            f"document, {self.unkept_matches:,} with one that was not kept)"
+        )

@@ -8,17 +8,19 @@ recommended settings follow from both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.model import SEED_BYTES
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.quality.brute_force import Pairs, all_pairs
+from streamfilter.quality.brute_force import Missed, Pairs, all_pairs, missed_as_text
 from streamfilter.quality.measured_curve import CurveBin, measured_curve, met_of
 from streamfilter.similarity.shape import Shape, plan
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.stops import counted
 
 FLOOR = 0.2
 """Pairs with a lower similarity are ignored: there are too many, and hardly any share a key."""
@@ -26,7 +28,6 @@ FLOOR = 0.2
 SEEDS = 8
 """Number of seeds with which the curve is measured."""
 
-EXAMPLES = 5
 CLOSE = 0.02
 """A pair this close to the threshold may fall to either side if a comma changes."""
 
@@ -42,15 +43,6 @@ WORTH_IT = 0.7
 
 REJECTED_MANY = 5.0
 """False candidates a document above which another shape is considered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """A similar pair that shares no key."""
-
-    id: str
-    other: str
-    similarity: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +66,38 @@ class BruteForceSample:
     """All pairs with a similarity of at least `FLOOR`, or the threshold if that is lower."""
     recommendation: str
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the findings as JSON values."""
+        return {
+            "documents": self.documents,
+            "threshold": self.threshold,
+            **asdict(self.shape),
+            "similar_pairs": self.similar,
+            "false_negatives": self.similar - self.found,
+            "false_positives": self.false_candidates,
+            "missed": [asdict(each) for each in self.missed],
+            "curve": [each.as_json() for each in self.curve],
+            "recommendation": self.recommendation,
+        }
+
+    def as_text(self) -> str:
+        """Return the findings as lines for a terminal."""
+        false = self.false_candidates / max(self.documents, 1)
+        return "\n".join([
+            f"bands          {self.shape}: {self.found:,} of {counted(self.similar, 'pair')} from "
+            f"{self.threshold:g} on share a band, {self.similar - self.found:,} do not (false "
+            "negatives)",
+            f"               {counted(self.false_candidates, 'pair')} below it with a forwarded "
+            f"document share a band and are rejected (false positives), {false:.2f} a document",
+            "",
+            "pairs of different texts; copies of a text count once",
+            "similarity         pairs       met   measured   95 % interval   theory",
+            *map(str, self.curve),
+            *missed_as_text(self.missed, "J"),
+            "",
+            f"recommended    {self.recommendation}",
+        ])  # fmt: skip
+
 
 def measure(
     ids: Sequence[str],
@@ -93,8 +117,6 @@ def measure(
     shape = Shape.of(sketcher.scheme)
     met = met_of(pairs, keys)
     similar = pairs.similarity >= threshold
-    lost = np.flatnonzero(similar & ~met)
-    worst = lost[np.argsort(-pairs.similarity[lost], kind="stable")][:EXAMPLES]
     false = int((met & ~similar & kept[pairs.earlier]).sum())
     looked = _Looked(pairs, pairs.chosen(kept[pairs.earlier]), len(texts))
     return BruteForceSample(
@@ -104,10 +126,7 @@ def measure(
         similar=int(similar.sum()),
         found=int((similar & met).sum()),
         false_candidates=false,
-        missed=tuple(
-            Missed(ids[pairs.later[i]], ids[pairs.earlier[i]], float(pairs.similarity[i]))
-            for i in worst.tolist()
-        ),
+        missed=pairs.most_similar(ids, similar & ~met),
         curve=tuple(
             measured_curve(pairs, [keys, *_other_keys(texts, sketcher)], shape.probability)
         ),

@@ -114,7 +114,7 @@ def test_plan_says_what_it_assumes_of_similarities_or_counts_them_in_a_sample(ca
     assert told["false_positives"] < 1e-9
     assert told["sample"]["candidates"] == pytest.approx(30 * chance / 130, rel=1e-4)
     text = run(capsys, "plan", *sampled)[1]
-    assert "of 130 documents of the sample 30 pairs reach the threshold" in text
+    assert "sample of 130 documents: 30 pairs at the threshold" in text
     assert run(capsys, "plan", "--sample", str(tmp_path / "none"))[0] != 0
 
 
@@ -140,8 +140,8 @@ def test_plan_of_a_sample_without_texts_is_refused_and_broken_records_are_counte
     sample.write_text("\n".join([*rows, json.dumps({"id": "a", "text": "one two three four"})]))
     code, out, _ = run(capsys, "plan", "--sample", str(sample))
     assert code == 0
-    assert "of 1 documents of the sample (9 records could not be read) 0 pairs" in out
-    assert "what is missed is not known" in out
+    assert "sample of 1 document (9 records not readable): 0 pairs" in out
+    assert "missed share unknown" in out
     sample.write_text("")
     code, out, err = run(capsys, "plan", "--sample", str(sample))
     assert (code, out) == (65, "")
@@ -175,11 +175,11 @@ def test_plan_says_how_large_a_memory_becomes(capsys):
     # Two windows more than half full of a fifth of the memory each: three bits for a key of them.
     assert told["front_passes"] > 0.9 > 0.05 > fewer["front_passes"]
     text = run(capsys, "plan", *asked)[1]
-    assert "memory.miss_filter=6592Mi would save time: as configured, 100% of the new" in text
+    assert "set memory.miss_filter=6592Mi: as configured, 100% of the new" in text
     enough = run_json(capsys, "plan", *asked, "--set", "memory.miss_filter=6592Mi")["memory"]
     assert enough["front_passes"] < 0.01
     assert "remembers 129,600,000 documents" in text
-    assert "a quarter more are stored (up to twice as many for a while after a limit was r" in text
+    assert "a quarter more are stored (twice as many for a while after a limit was r" in text
     assert "restore from it into an empty directory: about 4h" in text
     assert "remembers" not in run(capsys, "plan")[1]
 

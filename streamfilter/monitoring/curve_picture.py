@@ -8,16 +8,12 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import click
-
-from streamfilter.files.outputs import write_whole
 from streamfilter.monitoring.colours import SERIES
 from streamfilter.stops import MissingExtra
 
-SUFFIXES = (".svg", ".png", ".pdf")
+FORMATS = ("svg", "png", "pdf")
 SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "streamfilter",  # ids in the file follow from the drawing, not from chance
     "axes.grid": True,
@@ -29,28 +25,16 @@ UNDATED: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 Point = tuple[float, float]
 
 
-class PictureFile(click.Path):
-    """The name of a picture's file; refused before any work if it cannot be drawn."""
+def require_matplotlib() -> None:
+    """Refuse to draw before any work, if it is impossible.
 
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False, path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-        """
-        path = Path(str(super().convert(value, param, ctx)))
-        if path.suffix.lower() not in SUFFIXES:
-            endings = ", ".join(SUFFIXES)
-            cure = f"name it {path.with_suffix('.svg')}"
-            self.fail(f"{path}: a picture's name ends in {endings}; {cure}", param, ctx)
-        try:
-            import matplotlib  # noqa: F401 (large: imported only where a picture is drawn)
-        except ModuleNotFoundError:
-            raise MissingExtra("--plot", needs="matplotlib", extra="plot") from None
-        return path
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401 (large: imported only where a picture is drawn)
+    except ModuleNotFoundError:
+        raise MissingExtra("--plot", needs="matplotlib", extra="plot") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +63,16 @@ class Dots:
     dots: Sequence[Dot]
 
 
-def save_picture(
-    path: Path,
+def picture(
     *,
     title: str,
     subtitle: str = "",
     lines: Sequence[Curve],
     dots: Sequence[Dots] = (),
     threshold: float,
-) -> None:
-    """Write the picture to *path*.
-
-    Raises:
-        Stop: (usage) if it cannot be written, (temporary) if there is no room.
-    """
+    format: str,
+) -> bytes:
+    """Return the picture as a file of *format*, one of `FORMATS`."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -100,7 +80,11 @@ def save_picture(
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         axes = figure.add_subplot()
         figure.suptitle(title)
-        axes.set(title=subtitle, xlabel="Jaccard similarity", ylabel="share of the pairs that meet")
+        axes.set(
+            title=subtitle,
+            xlabel="Jaccard similarity",
+            ylabel="share of the pairs that share a key",
+        )
         axes.set(xlim=(0, 1), ylim=(0, 1.02))
         axes.axvline(threshold, color=SERIES[-1], dashes=(5, 4), label=f"threshold {threshold:g}")
         for line, colour in zip(lines, SERIES, strict=False):
@@ -111,6 +95,6 @@ def save_picture(
             above = [max(dot.high - dot.y, 0.0) for dot in each.dots]
             axes.errorbar(x, y, [below, above], fmt="o", color=colour, label=each.label)
         axes.legend(loc="upper left")
-        drawn, format = io.BytesIO(), path.suffix.lower()[1:]
+        drawn = io.BytesIO()
         figure.savefig(drawn, format=format, metadata=UNDATED.get(format))
-    write_whole(path, drawn.getvalue())
+    return drawn.getvalue()
