@@ -121,37 +121,12 @@ def test_a_changelog_that_was_recreated_is_refused_and_nothing_is_written(worked
     assert outputs(worked) == 60
 
 
-def test_a_directory_from_the_future_of_its_own_changelog_is_refused(worked: Stage) -> None:
-    state, copy = worked.directory / "state", worked.directory / "copy"
-    shutil.copytree(state, copy)
-    client = admin(worked)
-    for future in client.delete_topics([worked.changelog]).values():
-        future.result(20)
-    delete_offsets(worked)
-    wipe(state)
-    run(worked)  # everything anew, with another index id and a changelog as long
-    wipe(state)
-    shutil.copytree(copy, state)
-    assert "belongs to another changelog" in refused(worked)
-
-
 def test_expired_offsets_go_on_at_the_changelogs_positions(worked: Stage) -> None:
     delete_offsets(worked)
     more(worked)
     said = run(worked)
     assert "has no committed offsets" in said
     assert len(verdicts(worked)) == 120
-
-
-def test_a_group_ahead_of_its_changelog_is_refused_unless_accepted(worked: Stage) -> None:
-    more(worked)
-    commit(worked, {0: 100})
-    assert "ahead of its changelog" in refused(worked)
-    assert outputs(worked) == 60
-    process = worked.start(arguments=["--accept-positions"], **SETTINGS)
-    worked.drain(process)
-    assert process.terminate() == 0
-    assert set(verdicts(worked)) == {f"d{n}" for n in [*range(60), *range(100, 120)]}
 
 
 def test_retention_that_passed_us_is_refused_unless_accepted(worked: Stage) -> None:

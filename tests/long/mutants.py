@@ -34,8 +34,7 @@ from streamfilter.bench.machine import machine
 from tests.long.mutation import Mutation, mutations
 
 TREE = Path(__file__).parents[2]
-COPIED = ("streamfilter", "tests", "deploy", "pyproject.toml", "README.md")
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "bench_runs", "*.jsonl.gz")
+LEFT_OUT = "tests/bench_runs/"
 ROOMS = {
     "matching": ("pipeline", "audit", "entities"),
     "engine": ("kafka", "simulator"),
@@ -115,13 +114,13 @@ class Worker:
             found = next(filter(None, map(self.failed, stages(self.tree, mutant.path))), "")
         finally:
             file.write_text(source)
-        if "::" in found and self.failed([found]):
+        if found not in ("", "timeout") and self.failed([found]):
             raise RuntimeError(f"{found} fails without any mutant, too")
         return found
 
     def failed(self, arguments: Sequence[str]) -> str:
         """Return the first test that fails, or another reason; empty: all pass."""
-        pytest = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        pytest = ["-m", "pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", "-p", "no:xdist"]
         process = subprocess.Popen(
             [sys.executable, *pytest, *arguments],
             cwd=self.tree,
@@ -139,20 +138,21 @@ class Worker:
             return "timeout"
         if process.returncode in (0, 5):  # 5: no test was left
             return ""
-        first = re.search(r"^_{3,} (?:ERROR.* of )?(\S+) _{3,}$", told, re.MULTILINE)
         found = re.search(r"^(?:FAILED|ERROR) (\S+)", told, re.MULTILINE)
-        return (found or first or re.search(r"(\S+)\s*\Z", told))[1]  # type: ignore[index]
+        if found is None:
+            raise RuntimeError(f"pytest ended with {process.returncode}:\n{told[-2_000:]}")
+        return found[1]
 
 
 def copied(stack: ExitStack) -> Path:
     """Return a copy of the tree that lives as long as *stack*."""
     directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="streamfilter-mutants-"))
-    for name in COPIED:
-        source, target = TREE / name, Path(directory) / name
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=LEFT_OUT)
-        else:
-            shutil.copy(source, target)
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=TREE, capture_output=True, check=True)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        target = Path(directory) / name
+        if not name.startswith(LEFT_OUT) and (TREE / name).exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(TREE / name, target)
     return Path(directory)
 
 
