@@ -32,9 +32,10 @@ FLOOR_PLAN = {
     "kafka": "tasks engine quality assembly monitoring config documents matching similarity "
     "index process workers",
     "tasks": "engine assembly matching similarity index process",
-    "engine": "monitoring quality documents matching similarity index process",
+    "engine": "workers monitoring quality documents matching similarity index process",
     # the same filter over files
-    "files": "quality assembly config collection documents matching similarity index process",
+    "files": "quality assembly config collection workers documents matching similarity index "
+    "process",
     "assembly": "monitoring config documents matching entities similarity index process workers",
     "monitoring": "quality matching entities similarity index process",
     # judging the judge: before, and live
@@ -42,8 +43,8 @@ FLOOR_PLAN = {
     "config": "similarity",
     # the library: what `from streamfilter import Deduplicator` gives
     "collection": "documents matching similarity index",
-    # reading and sketching in other processes
-    "workers": "documents similarity",
+    # reading and sketching, here or in other processes
+    "workers": "documents matching similarity",
     "documents": "similarity",
     # the filter: true with Kafka replaced by a text file
     "matching": "entities similarity index",

@@ -9,7 +9,7 @@ index, and the bucket of that key lists the document's ordinal.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,9 +62,17 @@ class Collection:
     """Documents by id in an index that belongs to this collection alone."""
 
     def __init__(
-        self, index: Index, sketcher: Sketcher, *, seed: bytes, retention: Retention = UNLIMITED
+        self,
+        index: Index,
+        sketcher: Sketcher,
+        *,
+        seed: bytes,
+        retention: Retention = UNLIMITED,
+        sketch: Callable[[Sequence[str]], Sketches] | None = None,
     ) -> None:
+        """Use *index*; *sketch* works as the *sketcher* does, maybe on several cores."""
         self.index, self.sketcher, self.retention = index, sketcher, retention
+        self._sketch = sketch or sketcher.sketch
         self.overflows = 0
         """How often a document was not listed under a key, because the bucket was full."""
         self._name_key = hashlib.blake2b(seed, person=b"document id").digest()
@@ -89,7 +97,7 @@ class Collection:
         Returns:
             The ordinals of the documents, (n,).
         """
-        contents = self.sketcher.sketch(texts).contents
+        contents = self._sketch(texts).contents
         blank = np.fromiter(map(is_blank, texts), np.bool_, len(texts))
         fingerprints = np.where(blank[:, None], NO_TEXT, contents.fingerprints)
         return self._write(_documents(ids, replace(contents, fingerprints=fingerprints)))
@@ -145,7 +153,7 @@ class Collection:
 
     def like_texts(self, texts: Sequence[str], policy: MatchPolicy) -> list[list[Likeness]]:
         """Return for each text the similar documents, the most similar first."""
-        sketches = self.sketcher.sketch(texts)
+        sketches = self._sketch(texts)
         asked = np.fromiter((not is_blank(text) for text in texts), np.bool_, len(texts))
         return self._grouped(sketches, None, asked, policy)
 

@@ -55,9 +55,8 @@ from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.forks import Holder
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.sketchers import scheme_of
 
 BUCKET_CAP = 255
 """Documents that a bucket lists. If more documents are alike, not all of them are found."""

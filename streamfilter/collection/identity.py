@@ -17,9 +17,8 @@ from streamfilter.index.errors import IndexMismatch
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
-from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling, scheme_of
 from streamfilter.similarity.shape import Shape, plan
-from streamfilter.similarity.sketchers import scheme_of
 
 _RETENTION = "retention_documents"
 WINDOW_DOCUMENTS = 1_000

@@ -18,7 +18,8 @@ from streamfilter.index.directory.read_only_view import viewed
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.index.errors import FormatError, IndexDamaged, IndexMismatch
 from streamfilter.process import standard
-from streamfilter.similarity.sketchers import sketcher_of
+from streamfilter.similarity.scheme import scheme_of
+from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode
 
 NOT_WHOLE = 1
@@ -61,7 +62,7 @@ def _indexes(state: Path) -> list[Path]:
 def _answer(path: Path, seed: bytes | None) -> dict[str, Any]:
     try:
         with viewed(path, seed=seed) as view:
-            sketcher = sketcher_of(view.identity.scheme, seed=view.identity.seed)
+            sketcher = Sketcher(scheme_of(view.identity.scheme), seed=view.identity.seed)
             with progress(f"verifying {path}", len(view)) as advanced:
                 found = inspect(view, sketcher.keys_of, advanced=advanced)
             about = {"index_id": view.identity.index_id,

@@ -29,9 +29,8 @@ from streamfilter.matching.explanation import Explanation
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.model import Source
 from streamfilter.similarity.records import join_fields
-from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
-from streamfilter.similarity.sketchers import sketcher_of
 from streamfilter.stops import ExitCode, SchemeMismatch, Stop
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -118,7 +117,7 @@ def _place(path: Path, view: IndexView, threshold: float | None) -> OpenIndex:
     return OpenIndex(
         path=path,
         view=view,
-        sketcher=sketcher_of(view.identity.scheme, seed=view.identity.seed),
+        sketcher=Sketcher(scheme_of(view.identity.scheme), seed=view.identity.seed),
         policy=MatchPolicy(**settings),
         sources=Sources(path.parent) if path.name == "index" and table.exists() else None,
     )

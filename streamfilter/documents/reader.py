@@ -44,7 +44,6 @@ from streamfilter.model import (
     Verdict,
 )
 from streamfilter.similarity.code_points import pattern
-from streamfilter.similarity.sketch import Drawn, Sketcher
 from streamfilter.similarity.text import GROWTH_MAX, normalised_length
 
 PLAIN = frozenset({"json", "text"})
@@ -245,35 +244,27 @@ class Reader:
                 break
         return readings
 
-    def read_elsewhere(
-        self,
-        records: Sequence[Record],
-        sketcher: Sketcher,
-        late: Callable[[], bool] | None = None,
-    ) -> tuple[list[Reading], Drawn | None]:
-        """Return the readings of `read_all`, and the sketches that worker processes made, if any.
+    def recipe_for(self, records: Sequence[Record]) -> str | None:
+        """Return the recipe by which `reader_of` reads values of *records*; None: there is none."""
+        return None if records and isinstance(records[0], Row) else self._recipe
 
-        A worker gets only the values. It returns only plain documents: sketches, and the ids that
-        are in values, but no text. All other records are read here.
+    def read_others(
+        self, records: Sequence[Record], rows: Sequence[int], ids: Sequence[str]
+    ) -> list[Reading]:
+        """Return the readings of *records*; another process has read *rows* of them by `plain`.
+
+        Documents in *rows* have no text here.
         """
-        recipe = None if records and isinstance(records[0], Row) else self._recipe
-        drawn = sketcher.drawn(recipe, [each.value for each in records])
-        if drawn is None:
-            return self.read_all(records, late), None
         readings: list[Reading | None] = [None] * len(records)
-        if drawn.ids:
-            for row, id_ in zip(drawn.rows.tolist(), drawn.ids, strict=True):
-                readings[row] = Document(id_, "")
-        else:
-            for row in drawn.rows.tolist():
-                readings[row] = self._of_elsewhere(records[row])
+        for at, row in enumerate(rows):
+            readings[row] = Document(ids[at], "") if ids else self._of_elsewhere(records[row])
         return [
             self.read(record) if known is None or record.headers_error is not None else known
             for record, known in zip(records, readings, strict=True)
-        ], drawn
+        ]
 
     def _of_elsewhere(self, record: Record) -> Reading:
-        """Return a document that a worker has read, with its id from key, header or position."""
+        """Return a document read elsewhere, with its id from key, header or position."""
         try:
             return Document(self._name(record, None), "")
         except Unreadable as trouble:

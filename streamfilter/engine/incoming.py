@@ -14,15 +14,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from streamfilter.documents.reader import Reader
 from streamfilter.engine.changelog import remembered_bytes
 from streamfilter.engine.outgoing import BATCH_OVERHEAD, Destinations, size_of, theirs_of
 from streamfilter.engine.pace import Stopwatch
 from streamfilter.engine.ports import Clock
 from streamfilter.engine.refusals import Refusals
-from streamfilter.matching.batch import Prepared, prepare
+from streamfilter.matching.batch import Prepared
 from streamfilter.model import Document, ErrorCode, Malformed, Reading, Record
-from streamfilter.similarity.sketch import Drawn, Sketcher
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.workers.crew import Crew
+from streamfilter.workers.frames import Drawn
+from streamfilter.workers.preparing import Preparing, Read
 
 SHADOW_ALLOWANCE = 4 * 1024
 """Room for our headers on a unique record in shadow mode: two ids of 1,024 bytes and names."""
@@ -40,6 +45,7 @@ class Incoming:
     shadow: bool = False
     """Whether unique records leave with headers of ours."""
     refusals: Refusals = field(default_factory=Refusals)
+    crew: Crew = field(default_factory=lambda: Crew(0))
 
     def prepare(self, records: Sequence[Record], sketcher: Sketcher, clock: Clock) -> Prepared:
         """Read and sketch *records*; one that cannot be read, forwarded or stored is Malformed.
@@ -49,14 +55,12 @@ class Incoming:
         Raises:
             SchemasAway: the schema of the first record is not available now.
         """
+        preparing = Preparing(self.reader, sketcher, self.crew)
         watch, until = Stopwatch(clock), clock.monotonic() + READ_SECONDS
-        readings, drawn = self.reader.read_elsewhere(
-            records, sketcher, lambda: clock.monotonic() >= until
-        )
-        records = records[: len(readings)]
-        readings = self.forwardable(records, readings)
-        watch.lap("read" if drawn is None else "sketch")  # other processes do both, mostly sketch
-        prepared = self._fitting(records, readings, sketcher, drawn)
+        read = preparing.read(records, lambda: clock.monotonic() >= until)
+        read = replace(read, readings=self.forwardable(read.records, read.readings))
+        watch.lap("read" if read.drawn is None else "sketch")  # workers do both, mostly sketch
+        prepared = self._fitting(read, preparing)
         watch.lap("sketch")
         return replace(prepared, seconds=watch.seconds)
 
@@ -91,25 +95,21 @@ class Incoming:
         )
         return Malformed(ErrorCode.TOO_LARGE, message, stage="forward")
 
-    def _fitting(
-        self,
-        records: Sequence[Record],
-        readings: list[Reading],
-        sketcher: Sketcher,
-        drawn: Drawn | None,
-    ) -> Prepared:
+    def _fitting(self, read: Read, preparing: Preparing) -> Prepared:
         """Sketch the documents; one too large for the changelog becomes Malformed.
 
         The changelog stores a sample of a text, but all compared values of a record with fields.
         """
-        first = prepare(records, readings, sketcher, drawn=drawn)
+        first, readings = preparing.sketch(read), read.readings
         if first.sketches is None:
             return first
         sizes = remembered_bytes(first.batch.ids, first.sketches)
         for row, size in zip(first.rows, sizes, strict=True):
             readings[row] = self._memorable(readings[row], BATCH_OVERHEAD + size)
-        fits = all(isinstance(readings[row], Document) for row in first.rows)
-        return first if fits else prepare(records, readings, sketcher, drawn=drawn)
+        if all(isinstance(readings[row], Document) for row in first.rows):
+            return first
+        drawn = Drawn(np.array(first.rows, np.int64), [], first.sketches)
+        return preparing.sketch(replace(read, drawn=drawn))
 
     def _memorable(self, reading: Reading, size: int) -> Reading:
         """Return *reading*, or TOO_LARGE if the changelog takes no record of *size* bytes."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 from streamfilter.assembly import crew_for, policy_for
@@ -27,7 +28,7 @@ from streamfilter.matching import envelope
 from streamfilter.model import Malformed, Record
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.similarity.columns import I64
-from streamfilter.similarity.sketchers import sketcher_of
+from streamfilter.similarity.sketch import Sketcher
 
 CLUSTERS = ("stars", "components")
 """Kinds of clusters: `Cluster` has the kind's own first document as its centre."""
@@ -86,8 +87,9 @@ def discover(
         opened(config, None, seed=seed) as state,
         closing(crew_for(config)) as crew,
     ):
-        sketcher = sketcher_of(config.scheme().as_json(), seed=seed, spread=crew)
-        collection = Collection(state.index, sketcher, seed=seed)
+        sketcher = Sketcher(config.scheme(), seed=seed)
+        sketch = partial(crew.sketch, sketcher)
+        collection = Collection(state.index, sketcher, seed=seed, sketch=sketch)
         for ordinals, ids in _added(
             collection, documents_of(inputs, config, rejected=rejections.take, advanced=advanced)
         ):

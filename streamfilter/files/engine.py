@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamfilter.documents.reader import Reader
 from streamfilter.files.ahead import at_once, some_ahead
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources
@@ -26,14 +25,14 @@ from streamfilter.index.ages import first_met
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes, Index
 from streamfilter.killpoints import kill_point
-from streamfilter.matching.batch import Decided, Prepared, Rules, decide, prepare
+from streamfilter.matching.batch import Decided, Prepared, Rules, decide
 from streamfilter.matching.forgetting import CutBatch
 from streamfilter.matching.pipeline import accept
 from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Extent, Retention
 from streamfilter.model import Decision, Malformed, Record, Span
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import SchemeMismatch
+from streamfilter.workers.preparing import Preparing
 
 logger = logging.getLogger("streamfilter.filter")
 
@@ -56,8 +55,7 @@ class Engine:
     """One run over its inputs."""
 
     settings: FilterSettings
-    reader: Reader
-    sketcher: Sketcher
+    preparing: Preparing
     index: Index
     sources: Sources
     placement: Placement
@@ -118,8 +116,7 @@ class Engine:
 
     def _prepare(self, records: Sequence[Record], number: int) -> Prepared:
         """Read and sketch a batch; the result depends only on its records."""
-        readings, drawn = self.reader.read_elsewhere(records, self.sketcher)
-        return prepare(records, readings, self.sketcher, partition=number, drawn=drawn)
+        return self.preparing.prepare(records, partition=number)
 
     def _step(self, number: int, stretch: Stretch, prepared: Callable[[], Prepared]) -> None:
         """Process one batch: first the lines judged before, then the new ones, in line order."""

@@ -20,6 +20,7 @@ from streamfilter.files.summary import Summary
 from streamfilter.matching.batch import Rules
 from streamfilter.similarity.sketch import Sketcher
 from streamfilter.stops import ExitCode, Stop
+from streamfilter.workers.preparing import Preparing
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def filter_files(
             Outputs(job.unique, job.duplicates, job.dead_letter, writer=inputs[0].writer)
         )
         crew = stack.enter_context(closing(crew_for(config)))
-        sketcher = Sketcher(config.scheme(), seed=state.seed, spread=crew)
+        sketcher = Sketcher(config.scheme(), seed=state.seed)
         sources = Sources(job.state)
         placement = Placement(
             outputs,
@@ -84,8 +85,7 @@ def filter_files(
                 retention=retention_for(config),
                 now=state.began,
             ),
-            reader=reader,
-            sketcher=sketcher,
+            preparing=Preparing(reader, sketcher, crew),
             index=state.index,
             sources=sources,
             placement=placement,

@@ -159,7 +159,6 @@ class Assembly:
             start=self.config.input.start,
             accept_positions=accept_positions,
             new_identity=self._new_identity,
-            spread=self.crew,
             rewrite_changelog=rewrite_changelog,
         )
 
@@ -176,6 +175,7 @@ class Assembly:
                 self.destinations,
                 config.output.mode == "shadow",
                 Refusals(self.destinations.compacted),
+                self.crew,
             ),
             forwarder=self._forwarder(),
             rules=_rules(config),

@@ -1,14 +1,13 @@
 """One micro-batch from records to outcomes: the same path for `run` and `filter`.
 
-`prepare` (sketching) needs no index, so the next batch may be prepared while this one is written.
-`decide` reads the index and changes nothing. It needs only the value that `prepare` returns. The
-caller acts on the outcomes.
+A batch is prepared (read and sketched) without the index: `workers.preparing`. `decide` reads the
+index and changes nothing. It needs only the prepared batch. The caller acts on the outcomes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,17 +18,9 @@ from streamfilter.matching.forgetting import NOTHING, CutBatch, Forgetting, Forg
 from streamfilter.matching.pipeline import Batch, Judgement, Locate, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Extent
-from streamfilter.model import (
-    Decision,
-    Document,
-    ErrorCode,
-    Malformed,
-    Reading,
-    Record,
-    Unjudged,
-)
+from streamfilter.model import Decision, Malformed, Record, Unjudged
 from streamfilter.similarity.columns import I64
-from streamfilter.similarity.sketch import Drawn, Sketcher, Sketches
+from streamfilter.similarity.sketch import Sketches
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,103 +97,6 @@ class Decided:
     def additions(self) -> Additions | None:
         """Return the documents that the index should add."""
         return self.judgement.additions if self.judgement else None
-
-
-def prepare(
-    records: Sequence[Record],
-    readings: list[Reading],
-    sketcher: Sketcher,
-    *,
-    partition: int | None = None,
-    drawn: Drawn | None = None,
-) -> Prepared:
-    """Sketch the documents of a batch. Later steps do not use their texts.
-
-    Args:
-        records: Records in the order of judgement.
-        readings: One for each; a text that breaks the sketcher becomes Malformed here.
-        sketcher: Sketcher with the index's scheme and seed.
-        partition: Number by which the index knows the input of all *records*; None: each record's
-            own partition.
-        drawn: Sketches that were made already, for readings without a text.
-    """
-    if drawn is None:
-        sketches = _sketch(readings, sketcher.sketch, sketcher)
-    else:
-        sketches = _completed(drawn, readings, sketcher)
-    rows = [row for row, reading in enumerate(readings) if isinstance(reading, Document)]
-    documents = [records[row] for row in rows]
-    batch = Batch(
-        ids=[reading.id for reading in readings if isinstance(reading, Document)],
-        partitions=_partitions(documents, partition),
-        offsets=np.array([each.source.offset for each in documents], np.int64),
-        timestamps=np.array([each.timestamp for each in documents], np.int64),
-    )
-    others = {row: each for row, each in enumerate(readings) if not isinstance(each, Document)}
-    return Prepared(records, others, rows, batch, sketches)
-
-
-def _partitions(documents: Sequence[Record], partition: int | None) -> I64:
-    if partition is not None:
-        return np.full(len(documents), partition, np.int64)
-    return np.array([each.source.partition for each in documents], np.int64)
-
-
-def _completed(drawn: Drawn, readings: list[Reading], sketcher: Sketcher) -> Sketches | None:
-    """Sketch the documents that *drawn* does not have, and return all sketches in order."""
-    there = [isinstance(each, Document) for each in readings]
-    kept = np.flatnonzero(np.array(there, np.bool_)[drawn.rows])
-    if len(kept) == len(drawn.rows) == sum(there):
-        return drawn.sketches if len(kept) else None
-    known = set(drawn.rows.tolist())
-    rows = [row for row, document in enumerate(there) if document and row not in known]
-    others = [readings[row] for row in rows]
-    # In this process: the workers that did not sketch them would most likely fail again.
-    sketches = _sketch(others, sketcher.alone, sketcher)
-    for row, reading in zip(rows, others, strict=True):
-        readings[row] = reading
-    if sketches is None:
-        return drawn.sketches.at(kept) if len(kept) else None
-    rows = [row for row in rows if isinstance(readings[row], Document)]
-    order = np.argsort(np.concatenate((drawn.rows[kept], np.array(rows, np.int64))))
-    return Sketches.joined([drawn.sketches.at(kept), sketches]).at(order)
-
-
-def _sketch(
-    readings: list[Reading], make: Callable[[Sequence[str]], Sketches], sketcher: Sketcher
-) -> Sketches | None:
-    """Sketch the documents with *make*, which works as *sketcher* does.
-
-    A document that breaks the sketcher becomes Malformed in *readings*: it would raise again after
-    every restart. Errors of the machine (memory, disk) are raised.
-    """
-    texts = [reading.text for reading in readings if isinstance(reading, Document)]
-    if not texts:
-        return None
-    try:
-        return make(texts)
-    except (MemoryError, OSError):
-        raise
-    except Exception:
-        broken = [row for row, each in enumerate(readings) if _breaks(each, sketcher)]
-        if not broken:
-            raise
-        for row in broken:
-            message = "the text cannot be sketched; please report it"
-            readings[row] = Malformed(ErrorCode.INTERNAL, message, stage="sketch")
-        return _sketch(readings, make, sketcher)
-
-
-def _breaks(reading: Reading, sketcher: Sketcher) -> bool:
-    if not isinstance(reading, Document):
-        return False
-    try:
-        sketcher.alone([reading.text])  # in this process: a worker's error is no fault of the text
-    except (MemoryError, OSError):
-        raise
-    except Exception:
-        return True
-    return False
 
 
 def decide(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
 from math import comb
 from typing import Any
@@ -167,3 +167,35 @@ class Scheme:
     def fingerprint(self) -> str:
         """Return 8 hexadecimal digits that differ when anything in the scheme differs."""
         return hashlib.blake2b(self.as_json().encode(), digest_size=4).hexdigest()
+
+
+def scheme_of(canonical: str) -> Scheme:
+    """Return the scheme whose `Scheme.as_json` is *canonical*.
+
+    Raises:
+        ValueError: this version does not know it, or makes other tokens under the same name
+            (a list of stop words has changed, say).
+    """
+    try:
+        scheme = _scheme_in(json.loads(canonical))
+        same = scheme.algorithm == ALGORITHM and scheme.as_json() == canonical
+    except (TypeError, AttributeError, OverflowError):  # of another shape
+        raise ValueError("this version of streamfilter does not know the index's scheme") from None
+    if not same:
+        raise ValueError("this version of streamfilter makes other tokens than the index holds")
+    return scheme
+
+
+def _scheme_in(values: dict[str, Any]) -> Scheme:
+    shingling = {key: _plain(value) for key, value in values.pop("shingling", {}).items()}
+    normalisation = Normalisation(**values.pop("normalisation", {}))
+    known = {field.name for field in fields(Shingling)}
+    return Scheme(
+        **{key: _plain(value) for key, value in values.items()},
+        shingling=Shingling(**{key: shingling[key] for key in shingling.keys() & known}),
+        normalisation=normalisation,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

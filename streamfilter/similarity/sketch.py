@@ -12,13 +12,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 
 from streamfilter.similarity.bands import Bander
 from streamfilter.similarity.columns import (
-    I64,
     U8,
     U32,
     U64,
@@ -117,51 +115,12 @@ class Sketches:
         return cls(Contents(fingerprints, signatures, Samples(sample, starts, set_sizes)), keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """The plain documents of a batch of values, read and sketched by worker processes."""
-
-    rows: I64
-    """(n,) which of the values these are, rising."""
-    ids: Sequence[str]
-    """Ids from the values; empty if ids are not in the values."""
-    sketches: Sketches
-
-    @classmethod
-    def joined(cls, parts: Sequence[Drawn], starts: Sequence[int]) -> Drawn:
-        """Return the documents of all *parts* (one or more); part i began at ``starts[i]``."""
-        rows = [part.rows + start for part, start in zip(parts, starts, strict=True)]
-        ids = [id_ for part in parts for id_ in part.ids]
-        sketches = Sketches.joined([part.sketches for part in parts])
-        return cls(np.concatenate(rows), ids, sketches)
-
-
-class Spread(Protocol):
-    """Makes sketches elsewhere: the same ones, in the order of the texts."""
-
-    def __call__(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
-        """Return the same sketches as `Sketcher.alone`."""
-        ...
-
-    def read(self, sketcher: Sketcher, recipe: str, values: Sequence[bytes | None]) -> Drawn | None:
-        """Return the plain documents in *values*, and their sketches.
-
-        The caller reads all other values itself, and all values if the result is None.
-
-        Args:
-            sketcher: the sketcher whose result is wanted.
-            recipe: how to read the values (`documents.reader.Recipe`).
-            values: the values of the records; None for a tombstone.
-        """
-        ...
-
-
 class Sketcher:
     """Sketches texts under one scheme and one secret seed of 16 bytes."""
 
-    def __init__(self, scheme: Scheme, *, seed: bytes, spread: Spread | None = None) -> None:
+    def __init__(self, scheme: Scheme, *, seed: bytes) -> None:
         self.scheme = scheme
-        self._seed, self._spread = seed, spread
+        self._seed = seed
         key = hashlib.blake2b(seed, person=b"fingerprint").digest()
         self._keyed = hashlib.blake2b(digest_size=16, key=key)
         self.normalise = Normaliser(scheme.normalisation)
@@ -175,26 +134,11 @@ class Sketcher:
 
     @property
     def recipe(self) -> tuple[str, bytes]:
-        """Return the arguments for `sketchers.sketcher_of`: scheme and seed; the seed is secret."""
+        """Return the scheme as text and the secret seed, to make the same sketcher elsewhere."""
         return self.scheme.as_json(), self._seed
 
     def sketch(self, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts* (joined records), in order, made here or by workers.
-
-        Sketches of records are made here: sending their payloads would cost more than making them.
-        """
-        if self._spread is None or self.records is not None:
-            return self.alone(texts)
-        return self._spread(self, texts)
-
-    def drawn(self, recipe: str | None, values: Sequence[bytes | None]) -> Drawn | None:
-        """Return the documents that workers read in *values* by *recipe*, None if they did not."""
-        if self._spread is None or self.records is not None or recipe is None:
-            return None
-        return self._spread.read(self, recipe, values)
-
-    def alone(self, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts*, made in this process."""
+        """Return the sketches of *texts* (joined records), in order."""
         if self.records is not None:
             contents = self.records.contents(texts)
         else:

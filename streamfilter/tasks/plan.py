@@ -12,7 +12,6 @@ from streamfilter.index.directory.identity import Identity
 from streamfilter.index.errors import DiskFull
 from streamfilter.process.health import State
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.similarity.sketch import Spread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,8 +35,6 @@ class Plan:
     accept_positions: bool
     new_identity: Callable[[], Identity]
     """Makes the identity of a new index: a random id, a seed and the time."""
-    spread: Spread | None = None
-    """Computes sketches in other processes; None: this process computes them."""
     rewrite_changelog: bool = False
     """Whether a changelog that lost its beginning is written again from a whole index."""
 

@@ -33,9 +33,9 @@ from streamfilter.index.rocks.options import Memory
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.process.health import State
+from streamfilter.similarity.scheme import scheme_of
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.sketchers import scheme_of
 from streamfilter.tasks.plan import Plan, Script, with_room
 from streamfilter.tasks.restore import READ_RECORDS, READ_SECONDS, Replay
 
@@ -310,7 +310,7 @@ class Keeper:
         identity = yield from self.identity(header)
         index = yield from self.open(identity, bounds, empty=header is None)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
-        sketcher = Sketcher(self._plan.scheme, seed=identity.seed, spread=self._plan.spread)
+        sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
         writer = changelog.writer_of(identity.index_id, self._plan.names.group)
         return Opened(index, identity, sketcher, writer)
 

@@ -1,1 +1,1 @@
-"""Worker processes that read and sketch on other cores; the result depends on the values alone."""
+"""Prepares batches: reads and sketches records, here or in worker processes on other cores."""

@@ -9,14 +9,14 @@ whether workers are worth it. `workforce` runs them and handles their failures.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from streamfilter.similarity.sketch import Drawn, Sketcher, Sketches
+from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.workers.frames import Drawn, Part, as_value
 
 if TYPE_CHECKING:
-    from streamfilter.workers.frames import Answer, Question
     from streamfilter.workers.workforce import Workforce
 
 PART_CHARACTERS_MIN = 32 * 1024
@@ -76,39 +76,49 @@ class Crew:
         self._workforce: Workforce | None = None
         self._seen, self._size = 0, workers
 
-    def __call__(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
-        """Return the sketches of *texts*, as `Sketcher.alone` makes them."""
+    def sketch(self, sketcher: Sketcher, texts: Sequence[str]) -> Sketches:
+        """Return the sketches of *texts*, as `Sketcher.sketch` makes them.
+
+        Parts that no worker answered are sketched here.
+        """
+        if not self.workers:
+            return sketcher.sketch(texts)
         lengths = [len(text) for text in texts]
         self._seen += sum(lengths)
         parts = self._parts(lengths)
         if not parts:
-            return sketcher.alone(texts)
-        from streamfilter.workers.frames import Texts  # as in `_started`
-
-        asked = self._asked(Texts(*sketcher.recipe, texts[part]) for part in parts)
-        answers = zip(asked, parts, strict=True)
-        found = ((result(), texts[part]) for result, part in answers)
+            return sketcher.sketch(texts)
+        asked = [Part(*sketcher.recipe, "", [*map(as_value, texts[p])]) for p in parts]
+        answers = zip(self._answered(asked), parts, strict=True)
         return Sketches.joined(
-            [each if isinstance(each, Sketches) else sketcher.alone(own) for each, own in found]
+            [
+                sketcher.sketch(texts[own]) if each is None else each.sketches
+                for each, own in answers
+            ]
         )
 
     def read(self, sketcher: Sketcher, recipe: str, values: Sequence[bytes | None]) -> Drawn | None:
-        """Return the plain documents in *values*, sketched, from the parts that were answered."""
-        lengths = [0 if value is None else len(value) for value in values]
-        parts = self._parts(lengths)
-        if not parts:
-            return None
-        from streamfilter.workers.frames import Values  # as in `_started`
+        """Return the plain documents in *values*, sketched, from the parts that were answered.
 
-        asked = self._asked(Values(*sketcher.recipe, recipe, values[part]) for part in parts)
-        answers = zip(asked, parts, strict=True)
-        found = [(result(), part.start) for result, part in answers]
-        drawn = [(each, start) for each, start in found if isinstance(each, Drawn)]
+        The caller reads all other values itself, and all values if the result is None.
+
+        Args:
+            sketcher: the sketcher whose result is wanted.
+            recipe: how to read the values (`documents.reader.Recipe`).
+            values: the values of the records; None for a tombstone.
+        """
+        parts = self._parts([0 if value is None else len(value) for value in values])
+        asked = [Part(*sketcher.recipe, recipe, values[part]) for part in parts]
+        answers = zip(self._answered(asked), parts, strict=True)
+        drawn = [(each, part.start) for each, part in answers if each is not None]
         return Drawn.joined(*zip(*drawn, strict=True)) if drawn else None
 
-    def _asked(self, questions: Iterable[Question]) -> list[Callable[[], Answer | None]]:
+    def _answered(self, questions: Sequence[Part]) -> list[Drawn | None]:
+        """Return the answers to *questions*, which the workers work on together."""
+        if not questions:
+            return []
         workforce = self._started()
-        return [workforce.begin(each) for each in questions]
+        return [answer() for answer in [workforce.begin(each) for each in questions]]
 
     @property
     def pids(self) -> list[int]:

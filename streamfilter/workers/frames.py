@@ -1,7 +1,7 @@
 """The messages between a process and its workers: bytes with a length in front.
 
-A question holds texts to sketch, or values to read and sketch. The answer to texts is their
-sketches. The answer to values is the rows that were documents, and the sketches of these.
+A question is a part of a batch: values to read and sketch, or texts to sketch. The answer is the
+rows that were documents, and the sketches of these.
 
 Both ends are ours and of the same version. Nevertheless the bytes are decoded only to columns and
 texts: no message can make code run, unlike a pickle.
@@ -18,62 +18,70 @@ from typing import IO
 import numpy as np
 
 from streamfilter.similarity.columns import I64
-from streamfilter.similarity.sketch import Drawn, Sketches
+from streamfilter.similarity.sketch import Sketches
 
 LENGTH = struct.Struct("<Q")
-_QUESTION = struct.Struct("<IIII")
-"""Bytes of the scheme, of the seed and of the recipe; number of texts or values."""
+_PART = struct.Struct("<IIII")
+"""Bytes of the scheme, of the seed and of the recipe; number of values."""
 _DRAWN_HEAD = struct.Struct("<IIQ")
 """Number of documents, number of ids, bytes of the ids."""
-_SKETCHES, _DRAWN, _TROUBLE = b"s", b"d", b"t"
+_DRAWN, _TROUBLE = b"d", b"t"
 _NO_VALUE = -1
 """The length that marks a null value."""
 
-Answer = Sketches | Drawn | str
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The plain documents in some values, read and sketched by worker processes."""
+
+    rows: I64
+    """(n,) which of the values these are, rising."""
+    ids: Sequence[str]
+    """Ids from the values; empty if ids are not in the values."""
+    sketches: Sketches
+
+    @classmethod
+    def joined(cls, parts: Sequence[Drawn], starts: Sequence[int]) -> Drawn:
+        """Return the documents of all *parts* (one or more); part i began at ``starts[i]``."""
+        rows = [part.rows + start for part, start in zip(parts, starts, strict=True)]
+        ids = [id_ for part in parts for id_ in part.ids]
+        sketches = Sketches.joined([part.sketches for part in parts])
+        return cls(np.concatenate(rows), ids, sketches)
+
+
+Answer = Drawn | str
 """A string is the name of the exception in the worker."""
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
-    """A question for the sketches of texts, which may hold any code point."""
-
-    scheme: str
-    seed: bytes
-    texts: Sequence[str]
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def answered_by(self, answer: Answer) -> bool:
-        """Return whether *answer* fits this question."""
-        return isinstance(answer, Sketches) and len(answer) == len(self.texts)
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """A question for the documents in values, and their sketches."""
+class Part:
+    """A part of a batch, as a question: which values are documents, and what are their sketches?"""
 
     scheme: str
     seed: bytes
     recipe: str
-    """How to read the values (`documents.reader.Recipe`)."""
+    """How to read the values (`documents.reader.Recipe`); "": each is a text, as `as_value`."""
     values: Sequence[bytes | None]
 
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def answered_by(self, answer: Answer) -> bool:
-        """Return whether *answer* fits this question."""
-        if not isinstance(answer, Drawn):
-            return False
+    def answered_by(self, answer: Drawn) -> bool:
+        """Return whether *answer* fits this part."""
         rows = answer.rows
         rising = not len(rows) or (
             rows[0] >= 0 and rows[-1] < len(self.values) and bool((np.diff(rows) > 0).all())
         )
-        return rising and len(answer.sketches) == len(rows) and len(answer.ids) in (0, len(rows))
+        whole = bool(self.recipe) or len(rows) == len(self.values)
+        fits = len(answer.sketches) == len(rows) and len(answer.ids) in (0, len(rows))
+        return rising and whole and fits
 
 
-Question = Texts | Values
+def as_value(text: str) -> bytes:
+    """Return *text*, which may hold any code point, as a value."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def as_text(value: bytes | None) -> str:
+    """Return the text that `as_value` made *value* of."""
+    return (value or b"").decode("utf-8", "surrogatepass")
 
 
 def write(file: IO[bytes], data: bytes) -> None:
@@ -100,77 +108,55 @@ def _exactly(file: IO[bytes], size: int) -> bytes:
     return data
 
 
-def encode_question(question: Question) -> bytes:
-    """Return *question* as bytes."""
-    name, recipe = question.scheme.encode(), b""
-    if isinstance(question, Values):
-        recipe = question.recipe.encode()
-        lengths = _lengths([_NO_VALUE if v is None else len(v) for v in question.values])
-        content = [v for v in question.values if v is not None]  # no value is copied twice
-    else:
-        lengths, joined = _joined(question.texts)
-        content = [joined]
-    head = _QUESTION.pack(len(name), len(question.seed), len(recipe), len(question))
-    return b"".join((head, name, question.seed, recipe, lengths, *content))
+def encode_part(part: Part) -> bytes:
+    """Return *part* as bytes."""
+    name, recipe, values = part.scheme.encode(), part.recipe.encode(), part.values
+    head = _PART.pack(len(name), len(part.seed), len(recipe), len(values))
+    lengths = _lengths([_NO_VALUE if v is None else len(v) for v in values])
+    content = [v for v in values if v is not None]  # no value is copied twice
+    return b"".join((head, name, part.seed, recipe, lengths, *content))
 
 
-def decode_question(data: bytes) -> Question:
-    """Return what `encode_question` wrote."""
-    *parts, count = _QUESTION.unpack_from(data)
-    name, seed, recipe = _cut(data, _QUESTION.size, parts)
-    begin = _QUESTION.size + sum(parts)
-    lengths, content = np.frombuffer(data, "<i8", count=count, offset=begin), begin + 8 * count
-    if not recipe:
-        return Texts(name.decode(), seed, _separated(lengths, data[content:]))
-    values: list[bytes | None] = list(_cut(data, content, np.maximum(lengths, 0).tolist()))
+def decode_part(data: bytes) -> Part:
+    """Return what `encode_part` wrote."""
+    *sizes, count = _PART.unpack_from(data)
+    name, seed, recipe = _cut(data, _PART.size, sizes)
+    begin = _PART.size + sum(sizes)
+    lengths = np.frombuffer(data, "<i8", count=count, offset=begin)
+    values: list[bytes | None] = [*_cut(data, begin + 8 * count, np.maximum(lengths, 0).tolist())]
     for row in np.flatnonzero(lengths == _NO_VALUE).tolist():
         values[row] = None
-    return Values(name.decode(), seed, recipe.decode(), values)
+    return Part(name.decode(), seed, recipe.decode(), values)
 
 
 def encode_answer(answer: Answer) -> bytes:
-    """Return sketches, or the name of an exception, as bytes."""
+    """Return documents, or the name of an exception, as bytes."""
     if isinstance(answer, str):
         return _TROUBLE + answer.encode()
-    if isinstance(answer, Sketches):
-        return _SKETCHES + answer.to_bytes()
-    lengths, ids = _joined(answer.ids)
-    head = _DRAWN_HEAD.pack(len(answer.rows), len(answer.ids), len(ids))
-    rows = answer.rows.astype("<i8").tobytes()
-    return b"".join((_DRAWN, head, rows, lengths, ids, answer.sketches.to_bytes()))
+    ids = [*map(as_value, answer.ids)]
+    head = _DRAWN_HEAD.pack(len(answer.rows), len(ids), sum(map(len, ids)))
+    rows, lengths = answer.rows.astype("<i8").tobytes(), _lengths([*map(len, ids)])
+    return b"".join((_DRAWN, head, rows, lengths, *ids, answer.sketches.to_bytes()))
 
 
 def decode_answer(data: bytes) -> Answer:
     """Return what `encode_answer` wrote; raises ValueError for anything else."""
     if data[:1] == _TROUBLE:
         return data[1:].decode()
-    if data[:1] == _SKETCHES:
-        return Sketches.from_bytes(data[1:])
     if data[:1] != _DRAWN:
-        raise ValueError("neither sketches nor trouble")
+        raise ValueError("neither documents nor trouble")
     documents, named, size = _DRAWN_HEAD.unpack_from(data, 1)
     at = 1 + _DRAWN_HEAD.size
     rows = np.frombuffer(data, "<i8", count=documents, offset=at).astype(np.int64)
     at += 8 * documents
-    lengths = np.frombuffer(data, "<i8", count=named, offset=at)
+    lengths = np.frombuffer(data, "<i8", count=named, offset=at).tolist()
     at += 8 * named
-    ids = _separated(lengths, data[at : at + size])
+    ids = [*map(as_text, _cut(data, at, lengths))]
     return Drawn(rows, ids, Sketches.from_bytes(data[at + size :]))
 
 
 def _lengths(values: Sequence[int]) -> bytes:
     return np.array(values, "<i8").tobytes()
-
-
-def _joined(texts: Sequence[str]) -> tuple[bytes, bytes]:
-    """Return the lengths of *texts* in characters, and the joined texts, both as bytes."""
-    return _lengths([*map(len, texts)]), "".join(texts).encode("utf-8", "surrogatepass")
-
-
-def _separated(lengths: I64, content: bytes) -> list[str]:
-    """Return the texts for which `_joined` returned *lengths* and *content*."""
-    joined, ends = content.decode("utf-8", "surrogatepass"), np.cumsum(lengths).tolist()
-    return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _cut(data: bytes, begin: int, sizes: Sequence[int]) -> list[bytes]:

@@ -55,7 +55,7 @@ class Handle:
         """Return its process id."""
         return self._process.pid
 
-    def ask(self, question: frames.Question) -> frames.Answer:
+    def ask(self, question: frames.Part) -> frames.Drawn:
         """Return the answer to *question*.
 
         Raises:
@@ -72,7 +72,7 @@ class Handle:
             self.close()
             raise Mishap("the system gave no thread") from error
         try:
-            frames.write(process.stdin, frames.encode_question(question))
+            frames.write(process.stdin, frames.encode_part(question))
             answer = frames.decode_answer(frames.read(process.stdout))
         except (OSError, EOFError) as error:
             raise Mishap(self._end()) from error

@@ -17,8 +17,8 @@ from typing import IO
 import numpy as np
 
 from streamfilter.documents.reader import reader_of
-from streamfilter.similarity.sketch import Drawn, Sketcher
-from streamfilter.similarity.sketchers import sketcher_of
+from streamfilter.similarity.scheme import scheme_of
+from streamfilter.similarity.sketch import Sketcher
 from streamfilter.workers import frames
 
 KILLED_FIRST = "500"
@@ -42,9 +42,9 @@ def main() -> None:
 
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer each question with its sketches, or with the name of the exception."""
+    """Answer each question with its documents, or with the name of the exception."""
     while True:
-        question = frames.decode_question(frames.read(questions))
+        question = frames.decode_part(frames.read(questions))
         answer: frames.Answer
         try:
             answer = _answered(question)
@@ -53,17 +53,19 @@ def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
         frames.write(answers, frames.encode_answer(answer))
 
 
-def _answered(question: frames.Question) -> frames.Answer:
+def _answered(question: frames.Part) -> frames.Answer:
     sketcher = _sketcher(question.scheme, question.seed)
-    if isinstance(question, frames.Texts):
-        return sketcher.alone(question.texts)
-    rows, ids, texts = _reader(question.recipe).plain(question.values)
-    return Drawn(np.array(rows, np.int64), ids, sketcher.alone(texts))
+    if question.recipe:
+        rows, ids, texts = _reader(question.recipe).plain(question.values)
+    else:
+        texts = [*map(frames.as_text, question.values)]
+        rows, ids = [*range(len(texts))], []
+    return frames.Drawn(np.array(rows, np.int64), ids, sketcher.sketch(texts))
 
 
 @lru_cache(SCHEMES_MAX)
 def _sketcher(scheme: str, seed: bytes) -> Sketcher:
-    return sketcher_of(scheme, seed=seed)
+    return Sketcher(scheme_of(scheme), seed=seed)
 
 
 _reader = lru_cache(SCHEMES_MAX)(reader_of)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from streamfilter.workers.frames import Answer, Question
+from streamfilter.workers.frames import Drawn, Part
 from streamfilter.workers.handle import COMMAND, Handle, Mishap
 
 MISHAPS_MAX = 8
@@ -37,7 +37,7 @@ class Workforce:
         self._closed = False
         self._mishaps = self._answers = 0
 
-    def begin(self, question: Question) -> Callable[[], Answer | None]:
+    def begin(self, question: Part) -> Callable[[], Drawn | None]:
         """Send *question*; return a function that waits for the answer, None if there is none."""
         try:
             return self._threads.submit(self._part, question).result
@@ -65,7 +65,7 @@ class Workforce:
         for each in alive:
             each.close()
 
-    def _part(self, question: Question) -> Answer | None:
+    def _part(self, question: Part) -> Drawn | None:
         """Return a worker's answer, None after two mishaps."""
         for _ in range(2):
             if self._closed:
@@ -73,7 +73,7 @@ class Workforce:
             try:
                 return self._asked(question)
             except Mishap as mishap:
-                self._note(mishap, len(question))
+                self._note(mishap, len(question.values))
         return None
 
     def _note(self, mishap: Mishap, texts: int) -> None:
@@ -89,7 +89,7 @@ class Workforce:
         for each in idle:
             self._dismiss(each)
 
-    def _asked(self, question: Question) -> Answer:
+    def _asked(self, question: Part) -> Drawn:
         """Send the question to a worker; a worker that fails is not used again.
 
         Raises:

@@ -9,8 +9,7 @@ from streamfilter import Deduplicator
 from streamfilter.cli import main
 from streamfilter.index.directory.lock_and_marker import MARKER_NAME
 from streamfilter.index.errors import IndexMismatch
-from streamfilter.similarity.scheme import ALGORITHM, CHANGES
-from streamfilter.similarity.sketchers import scheme_of
+from streamfilter.similarity.scheme import ALGORITHM, CHANGES, scheme_of
 
 TEXT = "the harbour authority said on Tuesday that the crane would come in March"
 CONFIG = 78

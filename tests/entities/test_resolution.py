@@ -12,9 +12,8 @@ from streamfilter.entities.scoring import field_points
 from streamfilter.index.format import FormatError, decode_documents, encode_documents
 from streamfilter.index.protocol import Documents
 from streamfilter.similarity.records import join_fields
-from streamfilter.similarity.scheme import Scheme
+from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher
-from streamfilter.similarity.sketchers import scheme_of
 from tests.entities.customers import customers, write
 
 CONFIG = str(Path(__file__).parents[2] / "config" / "customers.yaml")

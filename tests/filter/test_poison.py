@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streamfilter.matching.batch import prepare
+from streamfilter.documents.reader import Reader
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher, Sketches
+from streamfilter.workers.preparing import Preparing, Read
 from tests.filter.conftest import Desk
 from tests.filter.stories import write
 
@@ -20,14 +21,14 @@ LINES = [json.dumps({"id": f"d{i}", "text": text}).encode() for i, text in enume
 
 @pytest.fixture(autouse=True)
 def fragile(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Sketcher.alone
+    whole = Sketcher.sketch
 
-    def alone(self: Sketcher, texts: Sequence[str]) -> Sketches:
+    def sketch(self: Sketcher, texts: Sequence[str]) -> Sketches:
         if POISON in texts:
             raise ZeroDivisionError("a bug of ours")
         return whole(self, texts)
 
-    monkeypatch.setattr(Sketcher, "alone", alone)
+    monkeypatch.setattr(Sketcher, "sketch", sketch)
 
 
 @pytest.fixture
@@ -62,12 +63,12 @@ def test_without_a_place_for_it_the_run_ends_and_names_the_line(
 
 
 def test_an_input_is_known_by_its_number_or_by_each_record_s_own_partition() -> None:
-    sketcher = Sketcher(Scheme(16, 6), seed=bytes(16))
+    preparing = Preparing(Reader(), Sketcher(Scheme(16, 6), seed=bytes(16)))
     records = [Record(Source("in", 4, 7 + row), None, line) for row, line in enumerate(LINES)]
 
     def partitions(number: int | None) -> list[int]:
         readings = [Document(f"d{row}", text) for row, text in enumerate(TEXTS)]
-        prepared = prepare(records, readings, sketcher, partition=number)
+        prepared = preparing.sketch(Read(records, [*readings]), partition=number)
         assert prepared.ids == {0: "d0", 2: "d2"}
         broken = prepared.others[1]
         assert isinstance(broken, Malformed)

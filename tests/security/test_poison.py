@@ -11,10 +11,10 @@ import pytest
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
-from streamfilter.matching.batch import prepare
 from streamfilter.model import Document, ErrorCode, Headers, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
+from streamfilter.workers.preparing import Preparing, Read
 
 LIMIT = 1_048_588
 PLACES = Destinations("u", "d", "x", 1, dict.fromkeys("udx", 1), dict.fromkeys("udx", LIMIT))
@@ -66,7 +66,8 @@ def test_large_poison_is_a_dead_letter_that_says_where_it_came_from(name):
 def test_poison_of_every_kind_in_one_batch_leaves_its_neighbours_alone():
     records = [record(TEXT), *(each for each, _ in POISON.values()), record(TEXT)]
     readings = INCOMING.forwardable(records, INCOMING.reader.read_all(records))
-    prepared = prepare(records, readings, Sketcher(Scheme(16, 6), seed=bytes(16)))
+    preparing = Preparing(INCOMING.reader, Sketcher(Scheme(16, 6), seed=bytes(16)))
+    prepared = preparing.sketch(Read(records, readings))
     assert prepared.rows == [0, len(records) - 1]
     assert prepared.rejected[0] == len(POISON)
 

@@ -18,11 +18,13 @@ from streamfilter.documents.reader import Limits, Reader, reader_of
 from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.outgoing import Destinations
-from streamfilter.matching.batch import Prepared, prepare
+from streamfilter.matching.batch import Prepared
 from streamfilter.model import Document, ErrorCode, Malformed, Record, Source
 from streamfilter.similarity.scheme import Scheme
-from streamfilter.similarity.sketch import Drawn, Sketcher, Sketches
+from streamfilter.similarity.sketch import Sketcher, Sketches
 from streamfilter.workers.crew import AUTO_CHARACTERS, PART_CHARACTERS_MIN, Crew, auto_workers, cut
+from streamfilter.workers.frames import Drawn
+from streamfilter.workers.preparing import Preparing, Read
 from streamfilter.workers.workforce import GOOD, MISHAPS_MAX
 
 pytestmark = pytest.mark.slow(1)  # nearly each starts processes, and one ends them again
@@ -39,7 +41,7 @@ def alone(texts: list[str] = TEXTS, seed: bytes = SEED) -> bytes:
 
 
 def sketched(crew: Crew, texts: list[str] = TEXTS, seed: bytes = SEED) -> bytes:
-    sketches = Sketcher(SCHEME, seed=seed, spread=crew).sketch(texts)
+    sketches = crew.sketch(Sketcher(SCHEME, seed=seed), texts)
     assert isinstance(sketches, Sketches)
     return sketches.to_bytes()
 
@@ -98,7 +100,7 @@ def test_a_worker_that_is_killed_or_stuck_costs_a_line_of_log(blow, caplog):
         (
             "from streamfilter.similarity.sketch import Sketcher\n"
             "def full(self, texts): raise MemoryError\n"
-            "Sketcher.alone = full\n"
+            "Sketcher.sketch = full\n"
             "from streamfilter.workers.worker import main; main()",
             "it met MemoryError",
         ),
@@ -124,11 +126,11 @@ def test_workers_of_which_one_fails_again_and_again_are_given_up(caplog):
     """It meets a part that it has no memory for, in each batch; the other part always succeeds."""
     code = (
         "from streamfilter.similarity.sketch import Sketcher\n"
-        "alone = Sketcher.alone\n"
+        "alone = Sketcher.sketch\n"
         "def full(self, texts):\n"
         "    if 'large' in texts: raise MemoryError\n"
         "    return alone(self, texts)\n"
-        "Sketcher.alone = full\n"
+        "Sketcher.sketch = full\n"
         "from streamfilter.workers.worker import main; main()"
     )
     texts = ["large", *TEXTS]
@@ -173,13 +175,13 @@ def test_a_system_that_gives_no_thread_costs_no_text(starting, monkeypatch, capl
 
 
 def test_a_text_is_not_blamed_for_who_was_asked_to_sketch_it():
-    def breaks(sketcher, texts):
-        raise RuntimeError("can't start new thread")
+    class Breaks(Crew):
+        def sketch(self, sketcher, texts):
+            raise RuntimeError("can't start new thread")
 
     record = Record(Source("t", 0, 0), None, b"x")
-    sketcher = Sketcher(SCHEME, seed=SEED, spread=breaks)
     with pytest.raises(RuntimeError, match="new thread"):  # no dead letter
-        prepare([record], [Document("1", TEXTS[0])], sketcher)
+        preparing(Reader(), Breaks(1)).sketch(Read([record], [Document("1", TEXTS[0])]))
 
 
 def test_workers_end_with_whom_they_work_for():
@@ -265,11 +267,14 @@ def outcome(prepared: Prepared) -> tuple[object, ...]:
     return sketches, prepared.others, prepared.rows, batch.ids, batch.offsets.tolist()
 
 
+def preparing(reader: Reader, crew: Crew | None) -> Preparing:
+    return Preparing(reader, Sketcher(SCHEME, seed=SEED), crew or Crew(0))
+
+
 def read_by(reader: Reader, records: list[Record], crew: Crew | None) -> tuple[object, ...]:
-    sketcher = Sketcher(SCHEME, seed=SEED, spread=crew)
-    readings, drawn = reader.read_elsewhere(records, sketcher)
-    assert (drawn is None) == (crew is None)
-    return outcome(prepare(records, readings, sketcher, drawn=drawn))
+    read = preparing(reader, crew).read(records)
+    assert (read.drawn is None) == (crew is None)
+    return outcome(preparing(reader, crew).sketch(read))
 
 
 @pytest.mark.parametrize(
@@ -294,11 +299,10 @@ def test_what_is_no_document_after_all_leaves_no_sketch():
     records, reader = lines(), Reader()
     found = []
     with closing(Crew(2)) as crew:
-        for spread in (None, crew):
-            sketcher = Sketcher(SCHEME, seed=SEED, spread=spread)
-            readings, drawn = reader.read_elsewhere(records, sketcher)
-            readings[0::4] = [Malformed(ErrorCode.TOO_LARGE, "")] * len(readings[0::4])
-            found.append(outcome(prepare(records, readings, sketcher, drawn=drawn)))
+        for each in (preparing(reader, None), preparing(reader, crew)):
+            read = each.read(records)
+            read.readings[0::4] = [Malformed(ErrorCode.TOO_LARGE, "")] * len(records[0::4])
+            found.append(outcome(each.sketch(read)))
     assert found[0] == found[1]
 
 
@@ -311,33 +315,25 @@ def test_values_of_a_worker_that_is_killed_are_read_by_another_or_here(caplog):
         assert read_by(reader, records, crew) == wanted
     assert "a worker failed: it was killed by signal 9; its" in caplog.text
     with closing(Crew(2, command=["/nowhere/at/all"])) as crew:
-        sketcher = Sketcher(SCHEME, seed=SEED, spread=crew)
-        readings, drawn = reader.read_elsewhere(records, sketcher)
-        assert drawn is None
-        assert outcome(prepare(records, readings, sketcher)) == wanted
-        half = Sketcher(SCHEME, seed=SEED, spread=Half())
-        readings, drawn = reader.read_elsewhere(records, half)
-        assert outcome(prepare(records, readings, half, drawn=drawn)) == wanted
+        assert preparing(reader, crew).read(records).drawn is None
+        assert outcome(preparing(reader, crew).prepare(records)) == wanted
+        assert read_by(reader, records, Half(1)) == wanted
 
 
 class Half(Crew):
     """A crew of which only the first half of each batch comes back."""
 
-    def __init__(self) -> None:
-        super().__init__(0)
-
     def read(self, sketcher, recipe, values):
         rows, ids, texts = reader_of(recipe).plain(values[: len(values) // 2])
-        return Drawn(np.array(rows, np.int64), ids, sketcher.alone(texts))
+        return Drawn(np.array(rows, np.int64), ids, sketcher.sketch(texts))
 
 
 def test_values_without_a_document_have_no_sketches():
     records = [Record(Source("in", 0, row), None, b"{" + b" " * 9_999) for row in range(8)]
     with closing(Crew(1)) as crew:
-        sketcher = Sketcher(SCHEME, seed=SEED, spread=crew)
-        readings, drawn = Reader().read_elsewhere(records, sketcher)
-        prepared = prepare(records, readings, sketcher, drawn=drawn)
-    assert drawn is not None
+        read = preparing(Reader(), crew).read(records)
+        prepared = preparing(Reader(), crew).sketch(read)
+    assert read.drawn is not None
     assert prepared.sketches is None
     assert prepared.rejected[0] == len(records)
 
@@ -347,10 +343,10 @@ def test_what_no_topic_takes_is_the_same_whoever_read_it():
     records, took = lines(), []
     limits = {"u": 700, "d": 10**6, "x": 10**6}
     places = Destinations("u", "d", "x", 1, dict.fromkeys("udx", 1), limits, changelog_limit=1_500)
-    incoming, found = Incoming(Reader(), places), []
+    sketcher, found = Sketcher(SCHEME, seed=SEED), []
     with closing(Crew(2)) as crew:
-        for spread in (None, crew):
-            sketcher = Sketcher(SCHEME, seed=SEED, spread=spread)
+        for each in (Crew(0), crew):
+            incoming = Incoming(Reader(), places, crew=each)
             prepared = incoming.prepare(records, sketcher, SystemClock())
             found.append(outcome(prepared))
             took.append(set(prepared.seconds))

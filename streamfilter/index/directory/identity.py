@@ -19,9 +19,8 @@ from typing import Any
 from streamfilter.index.errors import FormatError, IndexMismatch
 from streamfilter.index.format import FORMAT
 from streamfilter.model import SEED_BYTES
-from streamfilter.similarity.scheme import ALGORITHM, CHANGES
+from streamfilter.similarity.scheme import ALGORITHM, CHANGES, scheme_of
 from streamfilter.similarity.shape import Shape
-from streamfilter.similarity.sketchers import scheme_of
 
 ID_BYTES = 16
 
