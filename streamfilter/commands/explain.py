@@ -23,7 +23,7 @@ from streamfilter.commands.views import (
 from streamfilter.matching.explanation import Explanation, beside, explain
 from streamfilter.matching.search import Candidate
 from streamfilter.process import standard
-from streamfilter.process.visible import inline
+from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.shape import Shape
 from streamfilter.similarity.sketch import Sketches
 

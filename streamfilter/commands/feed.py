@@ -59,7 +59,7 @@ def command(
     configuration must be /text and /id. Records are JSON, or Avro if the configuration says
     so and names a registry, where their schema is added.
     """
-    from streamfilter.kafka import sampling, topics
+    from streamfilter.kafka import topic_sample, topics
     from streamfilter.kafka.clients import plain_producer
     from streamfilter.kafka.traffic import FEEDING, Feed, TrafficError
 
@@ -69,7 +69,7 @@ def command(
         _check_pointers(config)
     interruption = Interruption()
     if partitions is None:
-        sampling.names(config)  # waits for a broker
+        topic_sample.names(config)  # waits for a broker
     else:
         for name in topics.create_all(config, partitions):
             standard.say(f"created {name}")

@@ -22,7 +22,7 @@ from streamfilter.config.starter import StarterFile
 from streamfilter.documents.proposal import Proposal, propose
 from streamfilter.preflight.proposals import described
 from streamfilter.process import standard
-from streamfilter.process.visible import inline
+from streamfilter.process.terminal_escapes import inline
 from streamfilter.stops import ConfigError, ExitCode
 
 RECORDS = 200
@@ -98,9 +98,9 @@ def _topic(config: Config, *, looking: bool, asks: bool) -> str:
     """Return the topic if no option named it: ask for it, or use the default without brokers."""
     names = []
     if looking:
-        from streamfilter.kafka import sampling
+        from streamfilter.kafka import topic_sample
 
-        names = sampling.names(config)
+        names = topic_sample.names(config)
     if asks:
         if names:
             standard.say(f"topics there: {', '.join(names)}")
@@ -112,12 +112,12 @@ def _topic(config: Config, *, looking: bool, asks: bool) -> str:
 
 def _look(config: Config, topic: str) -> Proposal:
     """Return what the topic's latest records look like, and say it."""
-    from streamfilter.kafka import sampling
+    from streamfilter.kafka import topic_sample
 
-    names = sampling.names(config)
+    names = topic_sample.names(config)
     if topic not in names:
-        raise ConfigError([sampling.no_topic("--topic", topic, names)])
-    found = propose([record.value for record in sampling.latest(config, RECORDS)])
+        raise ConfigError([topic_sample.no_topic("--topic", topic, names)])
+    found = propose([record.value for record in topic_sample.latest(config, RECORDS)])
     standard.say(described(topic, found))
     return found
 

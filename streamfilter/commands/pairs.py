@@ -14,7 +14,7 @@ from streamfilter.files.discovery import CLUSTERS, Discovery, discover
 from streamfilter.files.summary import all_broken
 from streamfilter.process import standard
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.process.visible import inline
+from streamfilter.process.terminal_escapes import inline
 
 EPILOG = """\b
 Examples:

@@ -70,9 +70,9 @@ def command(
         config = for_files(config, inputs)
         records = list(islice(records_in(inputs, config), count))
     else:
-        from streamfilter.kafka import sampling
+        from streamfilter.kafka import topic_sample
 
-        sample = sampling.latest if where == "latest" else sampling.earliest
+        sample = topic_sample.latest if where == "latest" else topic_sample.earliest
         records = sorted(sample(config, count), key=lambda record: record.timestamp)
         records = records[-count:] if where == "latest" else records[:count]
     look = Look.at(config, records)

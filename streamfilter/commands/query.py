@@ -18,7 +18,7 @@ from streamfilter.commands.views import (
 )
 from streamfilter.matching.search import Candidate, search
 from streamfilter.process import standard
-from streamfilter.process.visible import inline
+from streamfilter.process.terminal_escapes import inline
 
 EPILOG = """\b
 Examples:

@@ -23,7 +23,7 @@ from streamfilter.process import standard
 from streamfilter.stops import ConfigError, ExitCode, Problem
 
 if TYPE_CHECKING:
-    from streamfilter.kafka.resetting import Found
+    from streamfilter.kafka.group_reset import Found
 
 EPILOG = """\b
 Examples:
@@ -54,18 +54,18 @@ def command(
     """
     if yes and dry_run:
         raise click.UsageError("give --yes or --dry-run, not both")
-    from streamfilter.kafka import clients, resetting
+    from streamfilter.kafka import clients, group_reset
 
     options.say_unread(files)
     config = options.load(files, overrides)
     admin = clients.admin_client(config)
-    found = resetting.survey(config, admin)
+    found = group_reset.survey(config, admin)
     places = _indexes(config.index.path)
     _refuse_alive(config, found.members, places)
     if found.changelog:
-        resetting.refuse_foreign(config)
+        group_reset.refuse_foreign(config)
     if outputs:
-        resetting.refuse_compacted(config, admin)
+        group_reset.refuse_compacted(config, admin)
     emptied = found.outputs if outputs else {}
     for line in _lines(config, found, emptied, places):
         standard.say(line)
@@ -73,10 +73,10 @@ def command(
         standard.say("nothing was changed; --yes does it")
         return ExitCode.OK
     # The order is the module's: see there.
-    resetting.delete_topics(config, admin, [config.changelog_topic])
+    group_reset.delete_topics(config, admin, [config.changelog_topic])
     if outputs:
-        resetting.empty_outputs(config, admin)
-    resetting.delete_group(config, admin)
+        group_reset.empty_outputs(config, admin)
+    group_reset.delete_group(config, admin)
     with failing():
         for place in places:
             wipe_index(place)

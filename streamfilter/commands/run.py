@@ -58,7 +58,7 @@ def command(
     to a broker does not return, after 20 s with 75, as a kill would. A second process of the same
     group (with its own index.path and http.port) stands by.
     """
-    from streamfilter.kafka.serving import serve  # the wire takes a moment; a wrong file does not
+    from streamfilter.kafka.service_start import serve
 
     options.say_unread(files)
     config = options.load(files, overrides)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from streamfilter.config.configuration import Config
-from streamfilter.kafka import resetting, topics
+from streamfilter.kafka import group_reset, topics
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.embedded import EmbeddedBroker
 from streamfilter.stops import ConfigError, Problem
@@ -39,5 +39,5 @@ def own_topics(config: Config) -> Iterator[None]:
         topics.create_all(config, 1)
         yield
     finally:
-        resetting.delete_topics(config, admin, list(config.topics.values()))
-        resetting.delete_group(config, admin)
+        group_reset.delete_topics(config, admin, list(config.topics.values()))
+        group_reset.delete_group(config, admin)

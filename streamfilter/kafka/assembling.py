@@ -32,9 +32,9 @@ from streamfilter.kafka.errors import kafka_errors, stops
 from streamfilter.kafka.layout import Partitions
 from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
 from streamfilter.kafka.membership import GroupMembership
+from streamfilter.kafka.topic_watch import TopicsWatch, refuse_stranded
 from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.unreachable import Reach
-from streamfilter.kafka.watching import TopicsWatch, refuse_stranded
 from streamfilter.matching.batch import Rules
 from streamfilter.model import Source
 from streamfilter.quality.audit import Rates

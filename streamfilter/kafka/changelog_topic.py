@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.config.configuration import Config
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Clock, LogError
-from streamfilter.kafka.questions import POLICY_SECONDS
+from streamfilter.kafka.broker_queries import POLICY_SECONDS
 from streamfilter.kafka.topics import (
     MESSAGE_LIMIT,
     ConfigResource,

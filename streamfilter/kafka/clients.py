@@ -26,7 +26,7 @@ from streamfilter.config.configuration import Config
 from streamfilter.kafka import unreachable
 from streamfilter.kafka.bearer_tokens import TokenFailure, tokens_of
 from streamfilter.kafka.client_problems import problem_of
-from streamfilter.process.instance import instance
+from streamfilter.process.process_name import instance
 from streamfilter.stops import ConfigError, Problem, Temporary
 
 C = TypeVar("C", AdminClient, Consumer, Producer)

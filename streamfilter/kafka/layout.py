@@ -1,7 +1,7 @@
 """Counts the partitions of our topics: the largest number that any broker has reported.
 
 Brokers learn of new partitions one after the other, and a topic never loses any. So a later but
-smaller number is outdated. The tasks' starts and `watching.py` report their numbers here.
+smaller number is outdated. The tasks' starts and `topic_watch.py` report their numbers here.
 """
 
 from __future__ import annotations

@@ -34,10 +34,7 @@ from streamfilter.engine.ports import (
     StartAt,
     Watermarks,
 )
-from streamfilter.kafka.clients import logger
-from streamfilter.kafka.deliveries import Deliveries
-from streamfilter.kafka.errors import REFUSED, kafka_errors, translated
-from streamfilter.kafka.questions import (
+from streamfilter.kafka.broker_queries import (
     UNKNOWN_INPUT,
     bounds_of,
     committed,
@@ -49,8 +46,11 @@ from streamfilter.kafka.questions import (
     remembered_input,
     start_positions,
 )
+from streamfilter.kafka.clients import logger
+from streamfilter.kafka.consumer_renewal import Renewed
+from streamfilter.kafka.deliveries import Deliveries
+from streamfilter.kafka.errors import REFUSED, kafka_errors, translated
 from streamfilter.kafka.reader import KafkaChangelogReader, by_us, gets_a_record, record_of
-from streamfilter.kafka.renewing import Renewed
 from streamfilter.kafka.trimming import Cut, FirstOffset
 from streamfilter.model import Positions, Record
 

@@ -96,7 +96,7 @@ class GroupMembership:
             return
         trouble = translated(error, self._what)
         # For a moment, some brokers do not know a changelog that was just created. If one is
-        # deleted, `watching.TopicsWatch` reports it.
+        # deleted, `topic_watch.TopicsWatch` reports it.
         if isinstance(trouble, Retriable | InputLost):
             logger.debug("%s", trouble)
             return

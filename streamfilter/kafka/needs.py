@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamfilter.config.configuration import Config
-from streamfilter.kafka.asking import asked_once, brokers_of
 from streamfilter.kafka.clients import admin_client
+from streamfilter.kafka.one_shot_calls import asked_once, brokers_of
 from streamfilter.kafka.topics import described, tasks_of
 from streamfilter.process.limits import Need
 

@@ -21,7 +21,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Messa
 from streamfilter.engine.ports import Denied, Entry, OutcomeUnknown, Retriable
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.model import Headers, Record, Source
-from streamfilter.process.instance import instance
+from streamfilter.process.process_name import instance
 
 
 def record_of(message: Message) -> Record:

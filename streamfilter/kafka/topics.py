@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Retriable
-from streamfilter.kafka.asking import CALL_SECONDS, asked_once, awaited, listed
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.errors import kafka_errors, stops, translated
+from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
 from streamfilter.stops import Problem
 
 ConfigResource: Any = _admin.ConfigResource  # type: ignore[attr-defined]  # exported without types

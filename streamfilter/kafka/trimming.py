@@ -18,9 +18,9 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Watermarks
-from streamfilter.kafka.asking import asked_once
+from streamfilter.kafka.broker_queries import CALL_SECONDS, OffsetSpec, bounds_of
 from streamfilter.kafka.errors import kafka_errors
-from streamfilter.kafka.questions import CALL_SECONDS, OffsetSpec, bounds_of
+from streamfilter.kafka.one_shot_calls import asked_once
 from streamfilter.stops import Problem
 
 ASK_SECONDS = 5.0

@@ -15,8 +15,8 @@ import streamfilter
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase, Shown
 from streamfilter.process.health import Health
-from streamfilter.process.instance import instance
 from streamfilter.process.logs import MASKER
+from streamfilter.process.process_name import instance
 
 Answer = tuple[int, str, bytes]
 """Status code, content type, body."""

@@ -7,7 +7,7 @@ from shlex import quote
 from streamfilter.config.configuration import Config
 from streamfilter.config.sources import literal
 from streamfilter.documents.proposal import Proposal
-from streamfilter.process.visible import inline
+from streamfilter.process.terminal_escapes import inline
 from streamfilter.stops import counted
 
 GUESSED = "/text and /id are guesses"

@@ -32,10 +32,10 @@ def check_records(config: Config) -> list[Problem]:
     Raises:
         Stop: the brokers do not answer (`Temporary`), or refuse us.
     """
-    from streamfilter.kafka import sampling
+    from streamfilter.kafka import topic_sample
 
     try:
-        records = sampling.latest(config, RECORDS)
+        records = topic_sample.latest(config, RECORDS)
     except ConfigError:
         return []  # there is no such topic: another check reports it
     look = Look.at(config, records)
@@ -53,7 +53,7 @@ def check_records(config: Config) -> list[Problem]:
             f"be read and would be dead letters: {reasons}; for example partition "
             f"{example.partition}, offset {example.offset}",
             "; ".join([*advice(config, look.proposal), peek]),
-            warning=not sampling.would_pause(config, read, broken) and broken < read,
+            warning=not topic_sample.would_pause(config, read, broken) and broken < read,
         )
     ]
 

@@ -12,8 +12,8 @@ from streamfilter.documents.decoding import outlines_of
 from streamfilter.documents.outline import MAP, Outline
 from streamfilter.documents.pointers import Unreadable, parse_pointer, pointer_of
 from streamfilter.documents.schemas import SchemasAway, SchemasWithheld
-from streamfilter.process.visible import inline
-from streamfilter.process.waiting import Waiting
+from streamfilter.process.broker_wait import Waiting
+from streamfilter.process.terminal_escapes import inline
 from streamfilter.stops import Problem
 
 T = TypeVar("T")

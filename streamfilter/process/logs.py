@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable
 from datetime import UTC, datetime
 from typing import IO
 
-from streamfilter.process.visible import visible
+from streamfilter.process.terminal_escapes import visible
 
 MASK = "********"
 SECRET_CHARACTERS_MIN = 4  # shorter "secrets" (1, no) would mask ordinary words

@@ -14,7 +14,7 @@ from contextlib import suppress
 import click
 
 from streamfilter.process.logs import MASKER
-from streamfilter.process.visible import visible
+from streamfilter.process.terminal_escapes import visible
 from streamfilter.stops import ExitCode, NoRoom, no_room
 
 DESCRIPTORS = (0, 1, 2)

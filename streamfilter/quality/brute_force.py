@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.process.signals import INTERRUPTION
-from streamfilter.process.visible import inline
+from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.columns import F64, I64, distinct
 from streamfilter.similarity.sketch import Sketcher
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streamfilter.process.visible import inline
+from streamfilter.process.terminal_escapes import inline
 from streamfilter.similarity.estimators import Estimate, share_of_families
 from streamfilter.stops import counted
 

@@ -84,7 +84,7 @@ class Service:
             standbys: run while there is no task; None: only wait.
             tasks: the number of tasks; further partitions of the changelog are ignored.
             look: called once a turn; returns the topics' numbers of partitions if known, and may
-                end the process (`watching.TopicsWatch.look`).
+                end the process (`topic_watch.TopicsWatch.look`).
             away: returns why no broker is reachable; empty if one is.
         """
         self._membership, self._new_job = membership, new_job

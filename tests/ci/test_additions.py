@@ -208,7 +208,7 @@ ADDITIONS: dict[str, list[Edit | Printed]] = {
             anchor='letter with this *code*; None: there is none."""\n',
         ),
         Edit(
-            "streamfilter/kafka/serving.py",
+            "streamfilter/kafka/service_start.py",
             "        too_large=output.too_large,\n",
             anchor="        dead_letter=output.dead_letter,\n",
         ),
@@ -274,7 +274,7 @@ assert pair.beside.why == "they meet; similarity 0.8750 reaches the threshold 0.
 from streamfilter.config.configuration import load_config, read_config
 from streamfilter.engine.outgoing import Destinations, Forwarder, Style
 from streamfilter.kafka.topics import Topic, problems_of
-from streamfilter.kafka.serving import _destinations, needed
+from streamfilter.kafka.service_start import _destinations, needed
 from streamfilter.model import ErrorCode, Malformed, Record, Source
 config = load_config((), {}, overrides=("input.topic=news",))
 assert config.output.too_large == "news.too-large"

@@ -10,7 +10,7 @@ from streamfilter import cli
 from streamfilter.config.configuration import load_config
 from streamfilter.config.starter import StarterFile
 from streamfilter.kafka.embedded import EmbeddedBroker
-from streamfilter.process.visible import inline, visible
+from streamfilter.process.terminal_escapes import inline, visible
 from tests.support.terminal import in_terminal
 
 WORDS = "the old mill by the river was sold to a young family from the city on monday"

@@ -11,9 +11,9 @@ from deploy.local.real import RealKafka
 from streamfilter.config.configuration import load_config
 from streamfilter.engine.ports import Moves, Retriable
 from streamfilter.kafka import clients, topics
+from streamfilter.kafka.broker_queries import OffsetSpec, list_offsets
 from streamfilter.kafka.membership import GroupMembership
-from streamfilter.kafka.questions import OffsetSpec, list_offsets
-from streamfilter.kafka.serving import MISSING_SECONDS, patient_look
+from streamfilter.kafka.service_start import MISSING_SECONDS, patient_look
 from tests.kafka.story import records
 from tests.support.forge import Forge
 from tests.support.stage import Stage

@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 from streamfilter.config.configuration import Config, load_config
 from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.index.errors import IndexDamaged, translated
-from streamfilter.kafka import asking, serving
+from streamfilter.kafka import one_shot_calls, service_start
 from streamfilter.kafka.layout import Partitions
+from streamfilter.kafka.topic_watch import ASK_SECONDS, TopicsWatch
 from streamfilter.kafka.topics import Topic, outputs_of
-from streamfilter.kafka.watching import ASK_SECONDS, TopicsWatch
 from streamfilter.stops import ExitCode, Refused, SchemeMismatch, Stop
 from tests.kafka.scripted import FakeClock
 from tests.kafka.test_error_policy import FullIndex, World
@@ -116,14 +116,14 @@ def test_who_is_not_let_in_is_told_whose_fault_it_is(monkeypatch: pytest.MonkeyP
         (KafkaError._AUTHENTICATION, "no broker let us in: ", 78),
         (KafkaError._SSL, "no broker could be trusted: ", 75),
     ):
-        monkeypatch.setattr(asking, "refusal", lambda code=code: KafkaError(code))
-        stop = serving.too_late(late)
+        monkeypatch.setattr(one_shot_calls, "refusal", lambda code=code: KafkaError(code))
+        stop = service_start.too_late(late)
         assert str(stop).startswith(words)
         assert stop.exit_code == exit_code
 
 
 def test_who_lacks_a_right_is_told_all_that_are_needed() -> None:
-    with pytest.raises(Refused) as refused, serving.explained(CONFIG):
+    with pytest.raises(Refused) as refused, service_start.explained(CONFIG):
         raise Refused("no")
     assert "the user of kafka.common needs:" in str(refused.value)
     assert "READ on topic documents" in str(refused.value)

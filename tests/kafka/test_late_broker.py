@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from deploy.local.node import free_ports
 from deploy.local.real import RealKafka
 from streamfilter.config.configuration import Config, load_config
-from streamfilter.kafka import asking, clients, sampling, topics
+from streamfilter.kafka import clients, one_shot_calls, topic_sample, topics
 from streamfilter.stops import ConfigError, Temporary
 from tests.documents.registry_stub import Handler, serving
 
@@ -46,7 +46,7 @@ def test_a_feed_that_was_started_first_waits_for_broker_and_registry(
                 with serving(registry_port):
                     assert feed.wait(PATIENCE_SECONDS) == 0, said.read_text()
                 config = load_config((), {}, settings)
-                (newest, *_) = sampling.latest(config, 1)
+                (newest, *_) = topic_sample.latest(config, 1)
                 assert (newest.value or b"").startswith(b"\0\0\0\0\5"), "framed by its id"
         finally:
             feed.kill()
@@ -79,18 +79,18 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     admin = SimpleNamespace(list_topics=list_topics, poll=lambda _: 0, failing=failing)
     monkeypatch.setattr(clients, "admin_client", lambda _: admin)
     monkeypatch.setattr(topics, "admin_client", lambda _: admin)
-    monkeypatch.setattr(asking, "refusal", lambda: None)
-    monkeypatch.setattr("streamfilter.process.waiting.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(one_shot_calls, "refusal", lambda: None)
+    monkeypatch.setattr("streamfilter.process.broker_wait.AGAIN_SECONDS", 0.0)
     return admin
 
 
 def names(config: Config) -> None:
-    assert sampling.names(config) == []
+    assert topic_sample.names(config) == []
 
 
 def latest(config: Config) -> None:
     with pytest.raises(ConfigError, match="the brokers show no topic"):
-        sampling.latest(config, 1)
+        topic_sample.latest(config, 1)
 
 
 def inspected(config: Config) -> None:
@@ -110,14 +110,14 @@ def test_what_init_peek_and_check_ask_is_asked_again_until_a_broker_answers(
 def test_what_is_asked_in_vain_ends_when_its_time_is_up(admin: SimpleNamespace) -> None:
     config = load_config((), {}, ["input.topic=a", "kafka.start_timeout=0s"])
     with pytest.raises(Temporary, match="_TIMED_OUT"):
-        sampling.names(config)
+        topic_sample.names(config)
 
 
 def test_who_is_not_let_in_is_not_kept_waiting(
     admin: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = KafkaError(KafkaError._SSL)
-    monkeypatch.setattr(asking, "refusal", lambda: refused)
+    monkeypatch.setattr(one_shot_calls, "refusal", lambda: refused)
     with pytest.raises(Temporary, match="no broker could be trusted"):
-        sampling.names(load_config((), {}, ["input.topic=a"]))
+        topic_sample.names(load_config((), {}, ["input.topic=a"]))
     assert len(admin.failing) == 2

@@ -13,7 +13,7 @@ import pytest
 from deploy.local.real import RealKafka
 from streamfilter.config.configuration import Config, load_config
 from streamfilter.index.rocks.rocks_index import RocksIndex
-from streamfilter.kafka.serving import serve
+from streamfilter.kafka.service_start import serve
 from streamfilter.monitoring.metrics import Metrics
 from streamfilter.monitoring.showcase import Showcase
 from streamfilter.process.health import Health

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter import cli
 from streamfilter.commands import reset
-from streamfilter.kafka import resetting
+from streamfilter.kafka import group_reset
 from tests.kafka.story import index_of, records, texts, verdicts
 from tests.support.stage import Stage
 from tests.support.topics import create_topics, end_offsets
@@ -23,9 +23,9 @@ SETTINGS: dict[str, Any] = {
 }
 STORIES = texts(random.Random(31), 40)
 STEPS = {
-    "changelog": (resetting, "delete_topics"),
-    "outputs": (resetting, "empty_outputs"),
-    "group": (resetting, "delete_group"),
+    "changelog": (group_reset, "delete_topics"),
+    "outputs": (group_reset, "empty_outputs"),
+    "group": (group_reset, "delete_group"),
     "directory": (reset, "wipe_index"),
 }
 
@@ -141,7 +141,7 @@ def test_a_process_that_starts_in_between_keeps_its_group(
     process = stage.start(**SETTINGS)
     stage.drain(process)
     monkeypatch.setattr(reset, "_refuse_alive", lambda *_: None)
-    monkeypatch.setattr(resetting, "delete_topics", lambda *_: None)
+    monkeypatch.setattr(group_reset, "delete_topics", lambda *_: None)
     assert command(stage, "--yes") == 75
     assert "has started meanwhile" in capsys.readouterr().err
     assert process.terminate() == 0

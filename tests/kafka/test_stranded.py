@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from deploy.local.real import RealKafka
 from streamfilter.config.configuration import load_config
 from streamfilter.kafka.clients import admin_client
-from streamfilter.kafka.watching import refuse_stranded
+from streamfilter.kafka.topic_watch import refuse_stranded
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.stops import ExitCode, Temporary
 from tests.faults.proxy import CLEAR, ORPHANED, Proxy

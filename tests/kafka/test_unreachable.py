@@ -18,7 +18,7 @@ from deploy.local.real import RealKafka
 from streamfilter import cli
 from streamfilter.config.configuration import Config, load_config
 from streamfilter.engine.ports import Retriable
-from streamfilter.kafka import clients, serving, topics, unreachable
+from streamfilter.kafka import clients, service_start, topics, unreachable
 from streamfilter.process.health import Health
 from streamfilter.stops import Temporary
 from tests.kafka.test_first_start import SetClock
@@ -129,10 +129,10 @@ def test_a_start_ends_when_its_time_is_up_and_says_why(silent: bool) -> None:
     config = load_config((), {}, ["kafka.start_timeout=5s"])
     admin: Any = SimpleNamespace(list_topics=list_topics, poll=lambda _: 0)
     unreachable.hear("127.0.0.1:1/bootstrap: Connection refused (after 7ms in state CONNECT)")
-    start = serving._Start(config, Health(bound_seconds=30), lambda: False, clock)
+    start = service_start._Start(config, Health(bound_seconds=30), lambda: False, clock)
     with pytest.raises(Temporary) as stop:
-        start.patiently(serving.patient_look(config, admin, clock))
-    assert 5 <= clock.now < 5 + serving.ASK_AGAIN_SECONDS + 2 * serving.LOOK_SECONDS_MIN
+        start.patiently(service_start.patient_look(config, admin, clock))
+    assert 5 <= clock.now < 5 + service_start.ASK_AGAIN_SECONDS + 2 * service_start.LOOK_SECONDS_MIN
     assert "the cluster was not ready within kafka.start_timeout" in str(stop.value)
     assert "Connection refused (in state CONNECT)" in str(stop.value)
     assert "cure: nothing listens there" in str(stop.value)

@@ -58,7 +58,7 @@ def test_no_question_goes_to_the_coordinator_of_a_group(path):
     }
     asked = {name for name in named if "consumer_group" in name}
     allowed = {"consumer_group_metadata"}  # which sends no request
-    if path.relative_to(PACKAGE) == Path("kafka/resetting.py"):
+    if path.relative_to(PACKAGE) == Path("kafka/group_reset.py"):
         allowed |= {"describe_consumer_groups", "delete_consumer_groups"}
     assert asked <= allowed
 

@@ -164,7 +164,7 @@ class Process:
     def _begin(self, life: Life) -> None:
         topics, offsets = self.world.broker.topics, self.world.broker.offsets
         if CHANGELOG not in topics:
-            # What `kafka.serving` does before there is a service.
+            # What `kafka.service_start` does before there is a service.
             beginning.refuse_lost_changelog(self._names(0), dict(offsets))
             self.world.broker.create(CHANGELOG, self.world.shape.tasks)
         membership, clock = SimMembership(self.world, life), SimClock(self.world, life)

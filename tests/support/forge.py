@@ -126,7 +126,11 @@ class Forge:
 
 def serve() -> int:
     """Fork what is asked for until the input ends; in a child, return its exit code."""
-    for module in ("streamfilter.cli", "streamfilter.commands.run", "streamfilter.kafka.serving"):
+    for module in (
+        "streamfilter.cli",
+        "streamfilter.commands.run",
+        "streamfilter.kafka.service_start",
+    ):
         importlib.import_module(module)
     awake, wake = os.pipe()
     os.set_blocking(wake, False)

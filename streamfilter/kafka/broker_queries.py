@@ -105,7 +105,7 @@ def list_offsets(
         with suppress(KafkaException):
             admin.list_topics(timeout=LEADERS_SECONDS)
         if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            # `watching.TopicsWatch` reports a topic that was deleted.
+            # `topic_watch.TopicsWatch` reports a topic that was deleted.
             raise Retriable(f"{doing}: {reason.str()}")
     with kafka_errors(doing):
         raise KafkaException(reason)

@@ -3,7 +3,7 @@
 After its last connection was cut, a librdkafka client may never connect again, although the
 brokers answer other clients. A process in this state keeps its task and asks for the group's
 offsets in vain, so no other process can take over. A client that has lost all broker addresses
-reports that (`watching.refuse_stranded`). This client reports nothing, but a new one connects at
+reports that (`topic_watch.refuse_stranded`). This client reports nothing, but a new one connects at
 once.
 """
 

@@ -24,10 +24,10 @@ from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Clock, LogError, Retriable, as_stop
 from streamfilter.index.directory.seed_file import seed_at
 from streamfilter.kafka import clients, topics
-from streamfilter.kafka.asking import CALL_SECONDS, LOOK_SECONDS_MIN, brokers_of, unanswered
 from streamfilter.kafka.assembling import Assembly
+from streamfilter.kafka.broker_queries import ask_for_id
 from streamfilter.kafka.layout import Partitions
-from streamfilter.kafka.questions import ask_for_id
+from streamfilter.kafka.one_shot_calls import CALL_SECONDS, LOOK_SECONDS_MIN, brokers_of, unanswered
 from streamfilter.kafka.topics import Topics, outputs_of
 from streamfilter.monitoring.client_statistics import Statistics
 from streamfilter.monitoring.metrics import Metrics

@@ -11,8 +11,8 @@ from streamfilter.config.configuration import Config
 from streamfilter.config.problems import did_you_mean
 from streamfilter.engine.breaker import Breaker
 from streamfilter.kafka import clients
-from streamfilter.kafka.asking import CALL_SECONDS, asked_once, awaited, listed
 from streamfilter.kafka.errors import kafka_errors
+from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
 from streamfilter.kafka.reader import record_of
 from streamfilter.model import Record
 from streamfilter.stops import ConfigError, Problem

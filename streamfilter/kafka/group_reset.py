@@ -27,10 +27,10 @@ from streamfilter.config.configuration import Config
 from streamfilter.engine.changelog import HEADER, decode_header, kind_of
 from streamfilter.engine.ports import Retriable
 from streamfilter.index.errors import FormatError
-from streamfilter.kafka.asking import CALL_SECONDS, asked_once, listed
+from streamfilter.kafka.broker_queries import bounds_of
 from streamfilter.kafka.errors import kafka_errors
-from streamfilter.kafka.questions import bounds_of
-from streamfilter.kafka.sampling import first_of
+from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, listed
+from streamfilter.kafka.topic_sample import first_of
 from streamfilter.kafka.topics import Topics, describe, outputs_of
 from streamfilter.stops import ConfigError, Problem
 

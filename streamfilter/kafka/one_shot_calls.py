@@ -14,7 +14,7 @@ from streamfilter.engine.ports import LogError, Retriable
 from streamfilter.kafka import unreachable
 from streamfilter.kafka.clients import refusal
 from streamfilter.kafka.errors import kafka_errors, stops
-from streamfilter.process.waiting import Waiting
+from streamfilter.process.broker_wait import Waiting
 from streamfilter.stops import Refused, Stop, Temporary
 
 T = TypeVar("T")
