@@ -71,6 +71,7 @@ LIBRARIES = {
     "pydantic": {"config"},
     "pydantic_core": {"config"},
     "yaml": {"config"},
+    "avro": {"documents"},
     "msgspec": {"documents", "matching", "kafka", "monitoring"},
     "pyarrow": {"files"},  # rows of Parquet, and snappy
     "zstandard": {"files"},

@@ -15,6 +15,8 @@ from streamfilter.demo.running import THRESHOLD, DemoPlan, DemoRun, Wire
 from streamfilter.demo.summary import judged, summary
 from streamfilter.demo.terminal import fitted
 from streamfilter.demo.wire import AVRO_SCHEMA, as_avro
+from streamfilter.documents.decoding import outlines_of
+from streamfilter.documents.schemas import Schema
 from streamfilter.process import standard
 from streamfilter.process.signals import Interruption
 from streamfilter.stops import ExitCode
@@ -114,6 +116,7 @@ def command(
 
 def _avro(directory: Path) -> Wire:
     """Return stories as Avro, with their schema in a file."""
+    outlines_of("avro", Schema("AVRO", AVRO_SCHEMA))  # the filter, a child, needs the library
     path = directory / "story.avsc"
     path.write_text(AVRO_SCHEMA)
     return Wire(as_avro(1), {"format": "avro", "schema_file": str(path)})

@@ -38,13 +38,14 @@ class InputSection(Section):
         default="json",
         description="json, avro, protobuf, json_schema (JSON in a schema registry's frame): text "
         "and id by JSON Pointer; text: the whole value is the text; "
-        "fields: JSON records such as customers, compared field by field.",
+        "fields: JSON records such as customers, compared field by field. avro needs the extra "
+        "of that name.",
     )
     file_format: Literal["auto", "lines", "csv", "avro", "parquet"] = Field(
         default="auto",
         description="Over files (--format): lines; csv, whose first row names the columns; avro: "
-        "container files; parquet: with the extra of that name. auto: as a file's name says, such "
-        "as news.csv, else lines.",
+        "container files; parquet. The last two need the extra of that name. auto: as a file's "
+        "name says, such as news.csv, else lines.",
     )
     schema_file: Path | None = Field(
         default=None,

@@ -11,6 +11,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import Any, cast
 
 from streamfilter.documents import formats
@@ -18,7 +19,7 @@ from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Path, Unreadable
 from streamfilter.documents.schemas import Broken, Schema, Schemas
 from streamfilter.model import ErrorCode, Headers
-from streamfilter.stops import ConfigError, Problem
+from streamfilter.stops import ConfigError, MissingExtra, Problem
 
 Decoder = Callable[[bytes, Headers], Any]
 """Decodes a record's value and headers to objects, arrays, strings and numbers.
@@ -61,12 +62,12 @@ def decoder_for(format: str, wanted: Wanted) -> Decoder:
     Raises:
         ValueError: there is no format of that name.
         ConfigError: the format needs something that is not there; the message names the cure.
+        MissingExtra: the format's library is not installed.
     """
     if format not in NAMES:
         raise ValueError(f"input.format is {format!r}; use one of {', '.join(NAMES)}")
-    module = import_module(f"{formats.__name__}.{format}")
     try:
-        return cast(Decoder, module.decoder(wanted))
+        return cast(Decoder, _module(format).decoder(wanted))
     except Unreadable as trouble:  # the only schema, which is compiled at once
         cure = f"name a file with a schema of format {format}"
         problem = Problem("input.schema_file", trouble.reading.message, cure)
@@ -78,11 +79,19 @@ def outlines_of(format: str, schema: Schema) -> list[Outline]:
 
     Raises:
         Unreadable: it is not a schema of *format*.
+        MissingExtra: the format's library is not installed.
     """
     if schema.kind != format.upper():
         message = f"it is of kind {schema.kind}, not {format.upper()}"
         raise Unreadable(ErrorCode.SCHEMA_DECODE, message)
     try:
-        return cast(list[Outline], import_module(f"{formats.__name__}.{format}").outlines(schema))
+        return cast(list[Outline], _module(format).outlines(schema))
     except Broken as error:
         raise Unreadable(ErrorCode.SCHEMA_DECODE, str(error)) from None
+
+
+def _module(format: str) -> ModuleType:
+    try:
+        return import_module(f"{formats.__name__}.{format}")
+    except ModuleNotFoundError:
+        raise MissingExtra(f"input.format {format}", needs=format, extra=format) from None

@@ -54,7 +54,7 @@ def open_input(path: str, config: Config, reader: Reader, *, name: str | None = 
         module = import_module(f"streamfilter.files.formats.{format}")
     except ModuleNotFoundError as error:
         what = f"{path}: a file of format {format}"
-        raise MissingExtra(what, needs=error.name, extra=format) from None
+        raise MissingExtra(what, needs=(error.name or format).split(".")[0], extra=format) from None
     return cast(Input, module.table(path, reader, name=name))
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient
 
-from streamfilter.assembly import crew_for, policy_for, retention_for
+from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.machine import SystemClock
@@ -88,6 +88,7 @@ def serve(
     Raises:
         Stop: the process must end; the message has the reason and the cure.
     """
+    reader_for(config, settle=True)  # a missing library or schema stops a standby, too
     metrics.describe(
         config.scheme(),
         threshold=config.similarity.threshold,

@@ -20,9 +20,9 @@ from streamfilter.bench import texts
 from streamfilter.bench.measure import interleaved, rates, ratios
 from streamfilter.bench.result import BenchResult, Check, Options, Row, Target
 from streamfilter.config.configuration import Config
-from streamfilter.documents.avro_wire import as_long, as_string, as_varint
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.schemas import OneSchema, Schema
+from streamfilter.documents.varints import as_long, as_string, as_varint
 from streamfilter.files.formats.avro import MAGIC, SYNC_BYTES
 from streamfilter.files.inputs import for_files
 from streamfilter.files.run import FileRun, filter_files

@@ -62,8 +62,13 @@ def test_everything_it_installs_is_pinned_by_hash():
         "    && /opt/streamfilter/bin/pip uninstall -q -y setuptools pip",
     ]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
     for lock, wanted in {
-        "requirements.lock": project["project"]["dependencies"],
+        "requirements.lock": [
+            *project["project"]["dependencies"],
+            *extras["records"],
+            *extras["avro"],
+        ],
         "build.lock": project["build-system"]["requires"],
     }.items():
         text = (ROOT / "deploy" / lock).read_text()

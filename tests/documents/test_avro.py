@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from streamfilter.assembly import reader_for
 from streamfilter.cli import main
 from streamfilter.config.configuration import load_config
-from streamfilter.documents.avro_schema import compile_avro
-from streamfilter.documents.avro_wire import as_long, as_string
+from streamfilter.documents.avro_values import AvroValues
 from streamfilter.documents.pointers import parse_pointer
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.schemas import HEADER, OneSchema, Schema, SchemaId
+from streamfilter.documents.varints import as_long, as_string
 from streamfilter.model import (
     Document,
     ErrorCode,
@@ -256,21 +256,52 @@ def test_no_bytes_cost_more_than_their_number(value, code):
     assert code_of(read(by, value)) is code
 
 
-def test_parts_without_bytes_bound_the_length_of_a_value_and_a_schema_may_have_some():
-    nulls = [{"name": f"n{number}", "type": "null"} for number in range(998)]
-    text = {"name": "text", "type": "string"}
-    schema = {"type": "record", "name": "A", "fields": [*nulls, text]}
-    by = reader(schema, id=None)
-    value = written(dict.fromkeys([each["name"] for each in nulls]) | {"text": "a"}, schema)
-    assert read(by, value) == Document("docs-0-7", "a")
-    reading = read(by, long(1_000_000) + b"a" * 1_000_000)
-    assert reading == Malformed(
-        ErrorCode.TOO_LARGE, "by its schema, a value may have 1,000,000 bytes at most"
-    )
-    schema["fields"].insert(0, {"name": "one_more", "type": "null"})
+def record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
+    fields_ = [{"name": key, "type": type_} for key, type_ in fields]
+    return {"type": "record", "name": name, "fields": fields_}
+
+
+def test_a_record_may_have_many_columns_of_nulls():
+    nulls = [(f"n{number}", "null") for number in range(998)]
+    schema = record("A", *nulls, ("text", "string"))
+    assert read(reader(schema, id=None), b"\x06abc") == Document("docs-0-7", "abc")
+    lists = record("A", ("many", {"type": "array", "items": schema | {"name": "B"}}))
+    by = reader(lists, text="/many/*/text", id=None)
+    assert read(by, b"\x02\x06abc\0") == Document("docs-0-7", "abc")
+    assert code_of(read(by, long(1_000) + b"\x06abc" * 1_000 + b"\0")) is ErrorCode.SCHEMA_DECODE
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (record("A", *((f"n{number}", "null") for number in range(5_001))), "5,000 fields"),
+        (record("A" * 1_001), "a name of more than 1,000 characters"),
+        (record("A", ("text", "Unknown")), "SchemaParseException"),
+        (["string", "string"], "SchemaParseException"), ({"type": 5}, "the schema is none"),
+        ({"type": "record", "name": "A", "fields": 5}, "the schema is none"),
+    ],
+    ids=range(6),
+)  # fmt: skip
+def test_a_schema_beyond_limits_is_a_dead_letter_with_a_short_message(schema, why):
     reading = read(Reader("avro", schemas=Shelf({7: schema})), frame(b"\2a"))
     assert code_of(reading) is ErrorCode.SCHEMA_DECODE
-    assert "more than 1,000 steps" in str(reading)
+    assert why in reading.message
+    assert len(reading.message) < 400
+
+
+def test_a_type_may_be_wrapped_and_named_without_its_namespace():
+    wrapped = {
+        "type": {"type": ["null", {"type": {"type": "string", "avro.java.string": "String"}}]}
+    }
+    part = record("Part", ("text", wrapped))
+    schema = record("A", ("one", part), ("other", {"type": "Part"})) | {"namespace": "c"}
+    by = reader(schema, text=["/one/text", "/other/text"], id=None)
+    assert read(by, b"\2\2a\2\2b") == Document("docs-0-7", "a\nb")
+    whole = record("Whole", ("part", "Part")) | {"namespace": "c"}
+    references = (("Part", json.dumps(part)), ("c.Whole", json.dumps(whole)))
+    schema = OneSchema(Schema("AVRO", '"c.Whole"', references))
+    by = Reader("avro", text="/part/text", id=None, schemas=schema, framed=False)
+    assert read(by, b"\2\2a") == Document("docs-0-7", "a")
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 127, 128, 8_191, 8_192, 1_050_000])
@@ -328,7 +359,7 @@ def test_what_is_read_is_what_another_implementation_reads(schema, data):
     known = fastavro.schemaless_reader(io.BytesIO(whole), parsed, None)
     for pointer in ("/text", "/id/text", "/a/*", "/a/*/b", "/text/*/id", "/b/a/text"):
         path = parse_pointer(pointer)
-        found, end = compile_avro(json.dumps(schema), [path]).read(whole, 0)
+        found, end = AvroValues(json.dumps(schema)).reader([path]).value(whole, 0)
         assert end == len(whole)
         assert leaves(found, path) == leaves(known, path), pointer
 

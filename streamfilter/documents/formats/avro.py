@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamfilter.documents.avro_schema import AvroReader, compile_avro, outline_of_avro
+from streamfilter.documents.avro_values import AvroReader, AvroValues
 from streamfilter.documents.decoding import Decoder, Wanted
 from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Unreadable
-from streamfilter.documents.schemas import (
-    BROKEN_VALUE,
-    Compiled,
-    Schema,
-    framed,
-    why_broken,
-)
+from streamfilter.documents.schemas import BROKEN_VALUE, Compiled, Schema, framed, why_broken
 from streamfilter.model import ErrorCode, Headers
 
 KIND = "AVRO"
@@ -24,21 +18,16 @@ def decoder(wanted: Wanted) -> Decoder:
     """Return the decoder of Avro for the fields of *wanted*."""
 
     def make(schema: Schema) -> AvroReader:
-        named = [text for _, text in schema.references]
+        values = _values(schema)
         paths = wanted.paths
-        if paths is None:
-            paths = [*outline_of_avro(schema.text, named).paths()]
-        return compile_avro(schema.text, paths, named)
+        return values.reader([*values.outline().paths()] if paths is None else paths)
 
     readers = Compiled(wanted.the_schemas(), KIND, make)
 
     def decode(value: bytes, headers: Headers) -> Any:
         reader, at = readers.of_frame(value, headers) if wanted.framed else (readers(None), 0)
-        if len(value) > reader.longest:
-            message = f"by its schema, a value may have {reader.longest:,} bytes at most"
-            raise Unreadable(ErrorCode.TOO_LARGE, message)
         try:
-            root, end = reader.read(value, at)
+            root, end = reader.value(value, at)
         except BROKEN_VALUE as error:
             why = why_broken(error)
         except RecursionError:
@@ -59,4 +48,8 @@ def outlines(schema: Schema) -> list[Outline]:
     Raises:
         Broken: it is not a schema of this format.
     """
-    return [outline_of_avro(schema.text, [text for _, text in schema.references])]
+    return [_values(schema).outline()]
+
+
+def _values(schema: Schema) -> AvroValues:
+    return AvroValues(schema.text, [text for _, text in schema.references])

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from streamfilter.documents.avro_schema import compile_avro, outline_of_avro
-from streamfilter.documents.avro_wire import as_long
+from streamfilter.documents.avro_values import AvroValues
 from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
 from streamfilter.documents.schemas import BROKEN_VALUE, Broken
+from streamfilter.documents.varints import as_long
 from streamfilter.files.formats.avro_codecs import codec
 from streamfilter.files.formats.columns import check_columns
 from streamfilter.files.lines import InputFile
@@ -56,9 +56,10 @@ class AvroTable:
             metadata = self._header()
             text = metadata.get("avro.schema", b"").decode()
             self.schema = json.loads(text)
-            self._read = compile_avro(text, reader.paths).read
-            self._pass_over = compile_avro(text, ()).read
-            columns = [key for key in outline_of_avro(text).keys() if isinstance(key, str)]  # noqa: SIM118
+            values = AvroValues(text)
+            self._read = values.reader(reader.paths).value
+            self._pass_over = values.reader(()).value
+            columns = values.outline().keys()
         self.codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
         self._unpack, self.pack = codec(self.codec, path)
         self._file.sum(text.encode())
