@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 from streamfilter.documents.reader import Reader
-from streamfilter.files.lines import lines_of
+from streamfilter.files.formats.lines import lines_of
 from streamfilter.model import Document
 from streamfilter.stories import prose
 

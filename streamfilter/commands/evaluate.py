@@ -13,12 +13,10 @@ from streamfilter.commands.options import as_json, completed_files, output_optio
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
 from streamfilter.config.configuration import Config
-from streamfilter.files.finished_run import read_run
+from streamfilter.files.evaluation import Sampled, evaluate_sample, read_run, read_truth, run_now
 from streamfilter.files.inputs import check_read_again
 from streamfilter.files.outputs import write_whole
-from streamfilter.files.sample_evaluation import Sampled, evaluate_sample, run_now
 from streamfilter.files.summary import all_broken
-from streamfilter.files.truth import read_truth
 from streamfilter.model import Verdict
 from streamfilter.monitoring.curve_picture import Curve, Dot, Dots, picture
 from streamfilter.process import standard

@@ -11,8 +11,8 @@ import click
 from streamfilter.commands.options import Named, completed_files, output_option
 from streamfilter.commands.progress import over_files
 from streamfilter.commands.similarity_options import config_of, seed_of, similarity_options
-from streamfilter.files.keeping import KEEPS, filter_keeping_longest
-from streamfilter.files.lines import STDIN
+from streamfilter.files.formats.lines import STDIN
+from streamfilter.files.keep_longest import KEEPS, filter_keeping_longest
 from streamfilter.files.run import FileRun, filter_files
 from streamfilter.files.summary import Summary, all_broken
 from streamfilter.matching import envelope

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-from streamfilter.files.lines import STDIN
+from streamfilter.files.formats.lines import STDIN
 from streamfilter.files.run import no_progress
 
 Advanced = Callable[[int], None]

@@ -19,9 +19,9 @@ from itertools import islice
 from streamfilter.assembly import crew_for, policy_for
 from streamfilter.collection.collection import BATCH_DOCUMENTS, Collection, Likeness, Pair
 from streamfilter.config.configuration import Config
+from streamfilter.files.inputs import documents_of, refuse
 from streamfilter.files.outputs import OutputFile
 from streamfilter.files.run import check_paths, no_progress
-from streamfilter.files.sampling import documents_of, refuse
 from streamfilter.files.state import opened
 from streamfilter.index.format import BUCKET_CAP_MAX
 from streamfilter.matching import envelope

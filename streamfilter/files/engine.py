@@ -3,7 +3,7 @@
 Outputs appear only when complete, so a kept index is never behind them. If a run dies, run it
 again. Lines that the index already holds are re-read as of their own time and get the same
 verdict; the other lines are new. An index with a retention limit starts again from where the dead
-run began (`unfinished`). The batches of two runs may differ; the verdicts do not.
+run began (`resume`). The batches of two runs may differ; the verdicts do not.
 
 If the lines of a complete run are read again, documents of dropped windows are not found. The log
 warns of it.
@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamfilter.files.ahead import at_once, some_ahead
+from streamfilter.files.formats.protocol import Input, Stretch
 from streamfilter.files.placement import Placement
+from streamfilter.files.read_ahead import at_once, some_ahead
 from streamfilter.files.sources import Sources
-from streamfilter.files.stretches import Input, Stretch
 from streamfilter.index.ages import first_met
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes, Index

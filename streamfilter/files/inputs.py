@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from typing import cast
 
@@ -16,11 +17,13 @@ from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config, ConfigError, Problem
 from streamfilter.documents.pointers import EACH
 from streamfilter.documents.reader import Reader
-from streamfilter.files.lines import STDIN, InputFile
-from streamfilter.files.packing import packing_of
-from streamfilter.files.stretches import Input, records_of, some_of
-from streamfilter.model import Reading, Record
-from streamfilter.stops import ExitCode, MissingExtra, Stop
+from streamfilter.documents.rows import place_of
+from streamfilter.files.formats.compression import packing_of
+from streamfilter.files.formats.lines import STDIN, InputFile
+from streamfilter.files.formats.protocol import Input, records_of, some_of
+from streamfilter.files.outputs import OutputFile
+from streamfilter.model import Document, Malformed, Reading, Record
+from streamfilter.stops import BrokenInput, ExitCode, MissingExtra, Stop
 
 LINES = "lines"
 SUFFIXES = {".jsonl": LINES, ".ndjson": LINES, ".json": LINES, ".txt": LINES, ".csv": "csv",
@@ -189,3 +192,53 @@ def _refuse_unlike(inputs: Sequence[Input], unique: str) -> None:
             "\n    cure: give it a name like the input's",
             exit_code=ExitCode.USAGE,
         )
+
+
+def copy_first(inputs: Sequence[str], config: Config, path: Path, *, records: int) -> None:
+    """Copy the first *records* records of *inputs* to *path*, a file of their format."""
+    reader = reader_for(config)
+    with opened(inputs, config, reader, str(path)) as files, ExitStack() as stack:
+        output = OutputFile(str(path))
+        stack.callback(output.discard)
+        writer = files[0].writer(output)
+        for record in islice(chain.from_iterable(map(records_of, files)), records):
+            writer.add(record)
+        writer.finish()
+        output.complete()
+        output.publish()
+
+
+Rejected = Callable[[Record, Malformed], None]
+"""Called for a record that cannot be read."""
+
+
+def refuse(record: Record, malformed: Malformed) -> None:
+    """Stop at a line that cannot be read."""
+    raise BrokenInput(
+        f"{place_of(record)}: {malformed.code.value}: {malformed.message}\n"
+        "    cure: each line is a JSON object with a text and an id; other fields, or columns, are "
+        "named by --text and --id, such as --text /body --id none"
+    )
+
+
+def pass_over(record: Record, malformed: Malformed) -> None:
+    """Skip a line that cannot be read."""
+
+
+def documents_of(
+    inputs: Sequence[str],
+    config: Config,
+    *,
+    rejected: Rejected = refuse,
+    advanced: Callable[[int], None] = lambda _: None,
+) -> Iterator[tuple[str, str]]:
+    """Yield (id, text) of each document of *inputs*; records without a text are skipped.
+
+    Raises:
+        BrokenInput: a line cannot be read, unless *rejected* handles it.
+    """
+    for record, reading in read_in(inputs, config, advanced=advanced):
+        if isinstance(reading, Document):
+            yield reading.id, reading.text
+        elif isinstance(reading, Malformed):
+            rejected(record, reading)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from streamfilter.files.packing import ZSTANDARD, packing_of, zstandard
+from streamfilter.files.formats.compression import ZSTANDARD, packing_of, zstandard
 from streamfilter.model import Record
 from streamfilter.stops import ExitCode, NoRoom, Stop, Temporary, no_room
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from streamfilter.assembly import crew_for, policy_for, reader_for, retention_for
 from streamfilter.config.configuration import Config
 from streamfilter.files.engine import Engine, FilterSettings
+from streamfilter.files.formats.lines import STDIN
 from streamfilter.files.inputs import opened as opened_inputs
-from streamfilter.files.lines import STDIN
 from streamfilter.files.outputs import Outputs
 from streamfilter.files.placement import Placement
 from streamfilter.files.sources import Sources

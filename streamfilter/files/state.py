@@ -4,7 +4,7 @@
       sources.json    the numbers of the inputs (`sources`)
       index/          the index, locked while a run has it open
       unfinished/     a copy of the index while a run with a retention limit is incomplete
-                      (`unfinished`)
+                      (`resume`)
 
 Without a directory the index is in a temporary one, so memory is bounded in both cases.
 """
@@ -12,6 +12,7 @@ Without a directory the index is in a temporary one, so memory is bounded in bot
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -22,8 +23,7 @@ from streamfilter.assembly import note_policy, policy_for, retention_for
 from streamfilter.collection.identity import wanted_identity
 from streamfilter.config.configuration import Config
 from streamfilter.files.outputs import AS_THEY_WERE
-from streamfilter.files.scratch import scratch
-from streamfilter.files.unfinished import BegunRun, Unfinished
+from streamfilter.files.resume import BegunRun, Unfinished
 from streamfilter.index.directory.lock_and_marker import MARKER_NAME, refuse_link
 from streamfilter.index.directory.opening import open_index, read_identity
 from streamfilter.index.directory.seed_file import read_seed
@@ -37,7 +37,7 @@ from streamfilter.index.errors import (
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import Memory
 from streamfilter.similarity.shape import Shape
-from streamfilter.stops import NoRoom, SchemeMismatch, Temporary
+from streamfilter.stops import NoRoom, SchemeMismatch, Temporary, no_room
 
 DIRECTORY = "index"
 
@@ -127,3 +127,30 @@ def _open(config: Config, path: Path, seed: bytes | None) -> Iterator[tuple[Inde
     with closing(index):
         note_policy(index, policy_for(config), Shape.of(config.scheme()))
         yield index, identity.seed
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Yield a directory that is removed afterwards.
+
+    Raises:
+        NoRoom: its disk is full.
+    """
+    with tempfile.TemporaryDirectory(prefix="streamfilter-") as directory:
+        try:
+            yield Path(directory)
+        except NoRoom as told:
+            if directory not in told.fact:  # an output's disk is full, not this one
+                raise
+            raise _no_room(told.fact) from told
+        except DiskFull as fault:
+            raise _no_room(fault.fact) from fault
+        except OSError as error:
+            if not no_room(error):
+                raise
+            raise _no_room(f"{directory}: {error.strerror}") from error
+
+
+def _no_room(fact: str) -> NoRoom:
+    cure = "make room there, or set TMPDIR to a directory on another disk, and run it again"
+    return NoRoom(fact, stays=AS_THEY_WERE, cure=cure)

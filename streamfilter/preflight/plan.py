@@ -11,8 +11,7 @@ import numpy as np
 
 from streamfilter.config.configuration import Config
 from streamfilter.config.types import format_duration, format_size
-from streamfilter.files.inputs import for_files
-from streamfilter.files.sampling import documents_of
+from streamfilter.files.inputs import documents_of, for_files
 from streamfilter.files.summary import all_broken, no_documents
 from streamfilter.index.directory.seed_file import MEASURING
 from streamfilter.model import Malformed

@@ -24,9 +24,8 @@ from streamfilter.documents.reader import Reader
 from streamfilter.documents.schemas import OneSchema, Schema
 from streamfilter.documents.varints import as_long, as_string, as_varint
 from streamfilter.files.formats.avro import MAGIC, SYNC_BYTES
-from streamfilter.files.inputs import for_files
+from streamfilter.files.inputs import documents_of, for_files
 from streamfilter.files.run import FileRun, filter_files
-from streamfilter.files.sampling import documents_of
 from streamfilter.model import Document, Record, Source
 
 DOCUMENTS = {True: 300, False: 5_000}

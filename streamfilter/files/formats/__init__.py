@@ -1,5 +1,5 @@
-"""Formats of files with rows instead of lines: one module for each value of `input.file_format`.
+"""Formats of files: lines, and one module for each value of `input.file_format` with rows.
 
-Each module has a class ``table``, an `Input`, which opens one file. Only the format in use is
-imported, so its library may be an extra.
+A module of rows has a class ``table``, an `Input` (`protocol`), which opens one file. Only the
+format in use is imported, so its library may be an extra.
 """

@@ -19,10 +19,10 @@ from streamfilter.documents.schemas import BROKEN_VALUE, Broken
 from streamfilter.documents.varints import as_long
 from streamfilter.files.formats.avro_codecs import codec
 from streamfilter.files.formats.columns import check_columns
-from streamfilter.files.lines import InputFile
+from streamfilter.files.formats.compression import Damaged
+from streamfilter.files.formats.lines import InputFile
+from streamfilter.files.formats.protocol import Input, Stretch, stretches_of
 from streamfilter.files.outputs import OutputFile
-from streamfilter.files.packing import Damaged
-from streamfilter.files.stretches import Input, Stretch, stretches_of
 from streamfilter.model import ErrorCode, Malformed, Record, Source
 from streamfilter.stops import BrokenInput
 

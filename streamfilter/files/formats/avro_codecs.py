@@ -10,7 +10,15 @@ from functools import partial
 from typing import Any
 
 from streamfilter.documents.schemas import Broken
-from streamfilter.files.packing import BZIP2, DEFLATE, XZ, ZSTANDARD, Packing, unpack, zstandard
+from streamfilter.files.formats.compression import (
+    BZIP2,
+    DEFLATE,
+    XZ,
+    ZSTANDARD,
+    Packing,
+    unpack,
+    zstandard,
+)
 from streamfilter.stops import BrokenInput, ExitCode, Stop
 
 CRC_BYTES = 4

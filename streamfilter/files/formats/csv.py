@@ -21,10 +21,10 @@ from streamfilter.documents.reader import Reader
 from streamfilter.documents.rows import Row
 from streamfilter.documents.selecting import DOCUMENT_LIMIT
 from streamfilter.files.formats.columns import check_columns, lacks
-from streamfilter.files.layout import BOM
-from streamfilter.files.lines import InputFile
+from streamfilter.files.formats.lines import InputFile
+from streamfilter.files.formats.protocol import Input, Stretch, stretches_of
+from streamfilter.files.formats.wrong_layout import BOM
 from streamfilter.files.outputs import OutputFile
-from streamfilter.files.stretches import Input, Stretch, stretches_of
 from streamfilter.model import ErrorCode, Malformed, Source
 from streamfilter.stops import BrokenInput
 

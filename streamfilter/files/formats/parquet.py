@@ -28,9 +28,9 @@ from streamfilter.documents.rows import Columns, Row, Rows
 from streamfilter.documents.selecting import DOCUMENT_LIMIT, check_size
 from streamfilter.files.formats.arrow_values import named_values, without_views
 from streamfilter.files.formats.columns import check_columns
-from streamfilter.files.lines import STDIN, InputFile
+from streamfilter.files.formats.lines import STDIN, InputFile
+from streamfilter.files.formats.protocol import Input, Stretch
 from streamfilter.files.outputs import OutputFile
-from streamfilter.files.stretches import Input, Stretch
 from streamfilter.matching import envelope
 from streamfilter.model import Record, Source
 from streamfilter.stops import BrokenInput, ExitCode, Stop

@@ -18,10 +18,10 @@ from hashlib import blake2b
 from io import BufferedReader, RawIOBase
 from typing import Any, cast
 
-from streamfilter.files.layout import begun
+from streamfilter.files.formats.compression import Damaged, packing_in, unpacked
+from streamfilter.files.formats.protocol import Input, Stretch, records_of, stretches_of
+from streamfilter.files.formats.wrong_layout import begun
 from streamfilter.files.outputs import LinesWriter, OutputFile, Writer
-from streamfilter.files.packing import Damaged, packing_in, unpacked
-from streamfilter.files.stretches import Input, Stretch, records_of, stretches_of
 from streamfilter.model import Record, Source
 from streamfilter.process.signals import INTERRUPTION
 from streamfilter.stops import BrokenInput, ExitCode, Stop

@@ -20,11 +20,11 @@ from typing import Any
 from streamfilter.assembly import reader_for
 from streamfilter.config.configuration import Config
 from streamfilter.documents.reader import Reader
+from streamfilter.files.formats.lines import lines_of
 from streamfilter.files.inputs import check_read_again, opened, records_in
-from streamfilter.files.lines import lines_of
 from streamfilter.files.outputs import AS_THEY_WERE, Outputs
 from streamfilter.files.run import FileRun, check_paths, filter_files, no_progress
-from streamfilter.files.scratch import scratch
+from streamfilter.files.state import scratch
 from streamfilter.files.summary import Summary
 from streamfilter.matching import envelope
 from streamfilter.model import Document, Record, Source

@@ -1,0 +1,157 @@
+"""The files of `evaluate`: a run's outputs, a truth file, and a run of its own over a sample.
+
+A truth file has tab-separated columns ``id_a  id_b  jaccard  …``, plain or packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamfilter.assembly import reader_for
+from streamfilter.config.configuration import Config
+from streamfilter.files.formats.lines import lines_of
+from streamfilter.files.inputs import copy_first, documents_of, pass_over, records_in
+from streamfilter.files.run import FileRun, filter_files, no_progress
+from streamfilter.files.state import scratch
+from streamfilter.matching import envelope
+from streamfilter.model import Verdict
+from streamfilter.quality.judge import evaluate, forwarded
+from streamfilter.quality.record_sample import RecordSample, measure_records
+from streamfilter.quality.report import Report
+from streamfilter.quality.run import Given, Placed, Run, Truth
+from streamfilter.quality.run_reading import digest, given_of, placed_of
+from streamfilter.quality.text_sample import BruteForceSample, measure
+from streamfilter.similarity.sketch import Sketcher
+from streamfilter.stops import BrokenInput
+
+
+def run_now(
+    config: Config,
+    inputs: Sequence[str],
+    *,
+    seed: bytes,
+    advanced: Callable[[int], None] = no_progress,
+) -> Run:
+    """Filter *inputs* into a temporary directory, and return what went where."""
+    with scratch() as directory:
+        names = ("unique", "duplicates", "dead")
+        unique, duplicates, dead = (str(directory / name) for name in names)
+        job = FileRun(inputs, unique, duplicates, dead, seed=seed)
+        filter_files(config, job, advanced=advanced)
+        return read_run(inputs, config, unique=unique, duplicates=duplicates, dead_letter=dead)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The verdicts of a run over the sample, and the pairs themselves."""
+
+    report: Report
+    sample: BruteForceSample | RecordSample
+
+
+def evaluate_sample(
+    config: Config, inputs: Sequence[str], *, records: int, recall_from: float,
+    precision_from: float, seed: bytes,
+) -> Sampled:  # fmt: skip
+    """Filter the first *records* lines of *inputs* and judge the result by brute force."""
+    with scratch() as directory:
+        path = str(directory / "input")
+        copy_first(inputs, config, Path(path), records=records)
+        found = list(documents_of([path], config, rejected=pass_over))
+        run = run_now(config, [path], seed=seed)
+    ids, texts = [id_ for id_, _ in found], [text for _, text in found]
+    sketcher, threshold = Sketcher(config.scheme(), seed=seed), config.similarity.threshold
+    sample: BruteForceSample | RecordSample
+    if config.input.records:
+        sample = measure_records(ids, texts, sketcher, threshold=threshold)
+    else:
+        recall, kept = config.similarity.recall, forwarded(run)
+        sample = measure(ids, texts, sketcher, threshold=threshold, recall=recall, kept=kept)
+    pairs = sample.pairs
+    rows = zip(pairs.later.tolist(), pairs.earlier.tolist(), pairs.similarity.tolist(), strict=True)
+    truth = Truth((ids[later], ids[earlier], similarity) for later, earlier, similarity in rows)
+    report = evaluate(run, truth, recall_from=recall_from, precision_from=precision_from)
+    return Sampled(report, sample)
+
+
+def read_run(
+    inputs: Sequence[str],
+    config: Config,
+    *,
+    unique: str,
+    duplicates: str,
+    dead_letter: str | None,
+) -> Run:
+    """Return the records of *inputs*, and the output that each one went to.
+
+    If the configuration drops short texts, any record may be missing: only the filter could say
+    which texts are short.
+
+    Raises:
+        Stop: a file cannot be read, or an output has another format; names the line.
+    """
+    given = list(_given(inputs, config))
+    forwarded = records_in([unique], config)
+    placed = [Placed("unique", Verdict.UNIQUE, digest(each.value or b"")) for each in forwarded]
+    placed += _envelopes(duplicates, "duplicates")
+    if dead_letter is not None:
+        placed += _envelopes(dead_letter, "dead_letter")
+    return Run(given, placed)
+
+
+def _given(inputs: Sequence[str], config: Config) -> Iterator[Given]:
+    reader, short_dropped = reader_for(config), config.input.short_text == "drop"
+    for rank, record in enumerate(records_in(inputs, config)):
+        yield given_of(record, reader, order=(rank,), droppable=short_dropped)
+
+
+def _envelopes(path: str, place: str) -> Iterator[Placed]:
+    for line in lines_of(path):
+        try:
+            record = envelope.decode(line.value or b"")
+        except ValueError as error:
+            raise BrokenInput(f"{path}, line {line.source.offset}: {error}") from None
+        yield placed_of(record, place)
+
+
+HEADER = "id_a"
+COLUMNS = 3
+"""Columns that are read; others (intersection, union) may follow."""
+
+
+def read_truth(path: str) -> Truth:
+    """Return the pairs in the file at *path*; a first line that begins with ``id_a`` is a header.
+
+    Raises:
+        Stop: it cannot be read, or is no truth file; the message names the line.
+    """
+    lines = ((line.source.offset, line.value or b"") for line in lines_of(path))
+    return Truth(_pairs(path, lines))
+
+
+def _pairs(path: str, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[str, str, float]]:
+    for number, raw in lines:
+        columns = raw.decode("utf-8", "replace").rstrip("\r").split("\t")
+        if number == 1 and columns[0] == HEADER:
+            continue
+        trouble = _trouble(columns)
+        if trouble:
+            raise BrokenInput(
+                f"{path}, line {number}: {trouble}\n    cure: write id_a, id_b and their Jaccard "
+                "similarity parted by tabs, such as doc-4<tab>doc-9<tab>0.914"
+            )
+        yield columns[0], columns[1], float(columns[2])
+
+
+def _trouble(columns: list[str]) -> str:
+    if len(columns) < COLUMNS:
+        return f"{len(columns)} column{'s' * (len(columns) > 1)} instead of at least {COLUMNS}"
+    if columns[0] == columns[1]:
+        return "a pair of an id with itself"
+    try:
+        similarity = float(columns[2])
+    except ValueError:
+        return "the third column is no number"
+    return "" if 0 <= similarity <= 1 else f"a similarity of {similarity}; it must be 0 to 1"
