@@ -103,7 +103,7 @@ class _Part(dict[str, Any]):
         return "…"
 
 
-class _Names(Names):
+class _Names(Names):  # type: ignore[misc]
     """The named types so far. A name without a namespace may be one of an enclosing schema's."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ def _names_of(field: Any) -> tuple[str, ...]:
     return (field.name, *(aliases if isinstance(aliases, list) else ()))
 
 
-class AvroReader(DatumReader):
+class AvroReader(DatumReader):  # type: ignore[misc]
     """Reads the parts of a value that a tree of pointers names, and skips the others.
 
     The library passes a reader's schema down beside the writer's; here the tree takes its place.
@@ -271,7 +271,7 @@ def _elements(decoder: _Value) -> Iterator[None]:
                 break  # all others are the same
 
 
-class _Value(BinaryDecoder):
+class _Value(BinaryDecoder):  # type: ignore[misc]
     """The bytes of a value, with a budget of steps that grows by the bytes read."""
 
     def __init__(self, data: bytes, at: int, steps: int) -> None:

@@ -48,6 +48,8 @@ def test_every_format_has_a_page() -> None:
 def test_the_example_of_a_page_reads_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name == "avro":
+        pytest.importorskip(name)
     asked = []
 
     def schema(self: registry.Registry, id_: object) -> Schema:
