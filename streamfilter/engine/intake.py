@@ -1,4 +1,4 @@
-"""Micro-batches from `Log.consume`: bounded in records, bytes and time; in order of judgement.
+"""Micro-batches of a `RecordSource`: bounded in records, bytes and time; in order of judgement.
 
 A batch is closed by the first bound that it reaches. Until then its records wait here. Every call
 returns soon, so that the loop can answer the group and signals. The bytes of a call are known only
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from streamfilter.documents.schemas import SchemasAway
-from streamfilter.engine.ports import Clock, Log, LogError, Worker
+from streamfilter.engine.ports import Clock, LogError, RecordSource, Worker
 from streamfilter.matching.batch import Prepared
 from streamfilter.model import Positions, Record
 
@@ -53,11 +53,11 @@ class Taken:
 
 
 class Intake:
-    """Takes batches from a log."""
+    """Takes batches from a source of records."""
 
     def __init__(
         self,
-        log: Log,
+        source: RecordSource,
         clock: Clock,
         *,
         documents: int,
@@ -69,7 +69,7 @@ class Intake:
 
         *share* returns the part of the first two limits that a batch may have now, 0 to 1.
         """
-        self._log, self._clock = log, clock
+        self._source, self._clock = source, clock
         self._full_documents, self._full_size, self._latency = documents, size, latency
         self._share = share
         self._waiting: deque[tuple[Record, int]] = deque()
@@ -96,7 +96,7 @@ class Intake:
 
     def _reached(self) -> Positions:
         """Return the first offsets that were not taken yet, from the waiting records or the log."""
-        reached = self._log.reached()
+        reached = self._source.reached()
         for record, _ in reversed(self._waiting):
             reached[record.source.partition] = record.source.offset
         return reached
@@ -140,7 +140,7 @@ class Intake:
 
     def _ask(self, count: int, timeout: float) -> bool:
         """Take up to *count* records from the log; return whether any came."""
-        records = self._log.consume(count, timeout)
+        records = self._source.consume(count, timeout)
         if len(records) < count:
             self._drained = self._clock.monotonic()
         if records:

@@ -1,4 +1,6 @@
-"""The engine's ports: membership, log, worker and clock. The index store's is in `tasks.store`.
+"""The engine's ports to Kafka, to time and to threads. The index store's is in `tasks.store`.
+
+One task reads a `RecordSource` and writes a `Sink`; its index follows a `Changelog`.
 
 The engine and its tasks are one thread of plain calls on these protocols. They sleep, start
 threads and read clocks only through them. So a simulator can replace them, and can crash, delay,
@@ -127,7 +129,7 @@ class Member:
     generation: int
     member_id: str
     token: bytes
-    """Opaque to the engine: an argument of `Log.send_offsets`."""
+    """Opaque to the engine: an argument of `Sink.send_offsets`."""
 
 
 class Membership(Protocol):
@@ -213,31 +215,51 @@ StartAt = datetime | str
 """Where a fresh group begins: ``earliest``, ``latest``, or a time."""
 
 
-class Log(Protocol):
-    """One task's side of Kafka. The steps are those of `starting.py` and `transactor.py`."""
-
-    def open_producer(self, *, watched: bool = False) -> None:
-        """Replace the producer, fence every predecessor and end its transaction (step 1).
-
-        It waits only shortly. After `Retriable` the next call continues this one. There is no
-        usable producer until a call returns.
-
-        *watched*: the producer checks every delivery, and `flush` reports the refused records.
-        """
-
-    def layout(self) -> Layout:
-        """Return how many partitions the input and the outputs have now (step 2)."""
+class RecordSource(Protocol):
+    """The input of one task. The steps are those of `starting.py` and `transactor.py`."""
 
     def committed(self, partitions: Sequence[int]) -> Positions:
         """Return the group's stable offsets; a partition without one is left out (step 2)."""
 
-    def input_ids(self) -> tuple[str, str]:
+    def ids(self) -> tuple[str, str]:
         """Return the input's id as committed by the group, and now; empty: unknown (step 2)."""
 
-    def changelog_bounds(self) -> Watermarks:
-        """Return the changelog's bounds, read uncommitted (step 3)."""
+    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
+        """Return the offset that *start* means in each of these input partitions (step 4)."""
 
-    def trim_changelog(self, before: int) -> bool:
+    def assign(self, positions: Positions) -> None:
+        """Make `consume` begin at *positions*, and drop all fetched records (step 6)."""
+
+    def consume(self, count: int, timeout: float) -> list[Record]:
+        """Return up to *count* records, each partition's in rising order (step 7)."""
+
+    def reached(self) -> Positions:
+        """Return the next offset of each partition that `consume` has not returned yet.
+
+        It is after the last returned record, and after the markers and aborted records that
+        follow. Those take offsets, but no consumer gets them.
+        """
+
+    def ends(self) -> Positions:
+        """Return the end of each partition, if the last fetches have shown it."""
+
+    def unread(self, positions: Positions) -> bool:
+        """Return whether another consumer gets a record at or after one of *positions*."""
+
+    def close(self) -> None:
+        """Close its clients."""
+
+
+class Changelog(Protocol):
+    """The changelog partition of one task; every call may be made without a producer."""
+
+    def bounds(self) -> Watermarks:
+        """Return the first offset and the end, read uncommitted (step 3)."""
+
+    def read(self, start: int, end: int) -> ChangelogReader:
+        """Return a reader of the committed records with start <= offset < end (step 5)."""
+
+    def trim(self, before: int) -> bool:
         """Let the changelog begin at the offset *before*, unless it begins later.
 
         Return True once the brokers have confirmed it. The call does not wait: repeat it until
@@ -247,36 +269,30 @@ class Log(Protocol):
             Denied: the right to delete records is missing.
         """
 
-    def changelog_start(self) -> int:
-        """Return the changelog's first offset, if brokers reported it after the bounds; else -1.
+    def start(self) -> int:
+        """Return the first offset, if brokers reported it after the bounds; else -1.
 
         The brokers are asked from time to time, and the call never waits for them.
         """
 
-    def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
-        """Return the offset that *start* means in each of these input partitions (step 4)."""
-
-    def read_changelog(self, start: int, end: int) -> ChangelogReader:
-        """Return a reader of the committed records with start <= offset < end (step 5)."""
-
-    def assign(self, positions: Positions) -> None:
-        """Make `consume` begin at *positions*, and drop all fetched records (step 6)."""
-
-    def consume(self, count: int, timeout: float) -> list[Record]:
-        """Return up to *count* records, each partition's in rising order (step 7)."""
-
-    def refuse_changed_changelog(self) -> None:
+    def refuse_changed(self) -> None:
         """End the process if the changelog refuses records because of its topic settings.
 
         Raises:
             Stop: the settings are the cause.
         """
 
-    def reached(self) -> Positions:
-        """Return the next offset of each partition that `consume` has not returned yet.
 
-        It is after the last returned record, and after the markers and aborted records that
-        follow. Those take offsets, but no consumer gets them.
+class Sink(Protocol):
+    """The transactions of one task: outputs, changelog records and offsets, all or nothing."""
+
+    def open(self, *, watched: bool = False) -> None:
+        """Replace the producer, fence every predecessor and end its transaction (step 1).
+
+        It waits only shortly. After `Retriable` the next call continues this one. There is no
+        usable producer until a call returns.
+
+        *watched*: the producer checks every delivery, and `flush` reports the refused records.
         """
 
     def begin(self) -> None:
@@ -304,11 +320,8 @@ class Log(Protocol):
     def abort(self) -> None:
         """Abort the transaction."""
 
-    def ends(self) -> Positions:
-        """Return the end of each partition, if the last fetches have shown it."""
-
-    def unread(self, positions: Positions) -> bool:
-        """Return whether another consumer gets a record at or after one of *positions*."""
+    def serve(self) -> None:
+        """Let the producer do what it does between transactions; it never waits."""
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
         """Return which of *topics* are compacted now; an empty list if no broker answers.
@@ -317,7 +330,7 @@ class Log(Protocol):
         """
 
     def close(self) -> None:
-        """Close every client of this task; an open transaction is aborted if possible."""
+        """Close the producer; an open transaction is left to the broker or the next producer."""
 
 
 class NotReady(Exception):

@@ -18,7 +18,7 @@ retry would never end: each attempt leaves its own aborted records, and the next
 from __future__ import annotations
 
 from streamfilter.engine.beginning import Names, refuse_other_writer
-from streamfilter.engine.ports import Abortable, Clock, Log
+from streamfilter.engine.ports import Abortable, Changelog, Clock
 
 MARKER = 1
 """Offsets that a commit marker takes in each partition that the transaction wrote to."""
@@ -36,10 +36,16 @@ class Succession:
     """Checks one changelog partition for foreign records before our next transaction."""
 
     def __init__(
-        self, log: Log, clock: Clock, names: Names, *, end: int, transaction_seconds: float
+        self,
+        changelog: Changelog,
+        clock: Clock,
+        names: Names,
+        *,
+        end: int,
+        transaction_seconds: float,
     ) -> None:
         """Begin with an index that holds every record committed before the offset *end*."""
-        self._log, self._clock, self._names = log, clock, names
+        self._changelog, self._clock, self._names = changelog, clock, names
         self._seconds = LOOK_SHARE * transaction_seconds
         self._known = end
         """Every committed record before this offset is in the index, or ours."""
@@ -62,7 +68,7 @@ class Succession:
 
     def _read(self, end: int) -> None:
         deadline = self._clock.monotonic() + self._seconds
-        reader = self._log.read_changelog(self._known, end)
+        reader = self._changelog.read(self._known, end)
         try:
             while not reader.done:
                 for entry in reader.read(1, READ_SECONDS):

@@ -10,12 +10,13 @@ from streamfilter.engine.observer import Observer
 from streamfilter.engine.pace import Pace, Patience, Share
 from streamfilter.engine.ports import (
     Abortable,
+    Changelog,
     Clock,
-    Log,
     Member,
     Outgoing,
     ProducerFenced,
     RecordsRefused,
+    Sink,
     without_frames,
 )
 from streamfilter.engine.refusals import Item, Refusals, place_of
@@ -68,7 +69,8 @@ class Transactions:
 
     def __init__(
         self,
-        log: Log,
+        sink: Sink,
+        changelog: Changelog,
         clock: Clock,
         observer: Observer,
         succession: Succession,
@@ -78,10 +80,11 @@ class Transactions:
         transaction_seconds: float,
         socket_seconds: float,
     ) -> None:
-        """Begin with a producer that `Log.open_producer` has just made.
+        """Begin with a producer that `Sink.open` has just made.
 
         Args:
-            log: where transactions go.
+            sink: where transactions go.
+            changelog: may have refused the records because of its settings.
             clock: times the retries, which last as long as a transaction may.
             observer: counts every transaction by its outcome.
             succession: checks the changelog before our records for a foreign writer.
@@ -90,7 +93,8 @@ class Transactions:
             transaction_seconds: the broker aborts a transaction that is older.
             socket_seconds: after a slower commit or abort, an EndTxn may still be in flight.
         """
-        self._log, self._clock, self._observer = log, clock, observer
+        self._sink, self._changelog = sink, changelog
+        self._clock, self._observer = clock, observer
         self._succession, self._refusals, self._pace = succession, refusals, pace
         self._sent: list[Item] = []
         self._patience = Patience(clock, transaction_seconds, alive=observer.alive)
@@ -174,23 +178,23 @@ class Transactions:
         self.worn |= not self._delivered or isinstance(error, NotRead)
         if isinstance(error, RecordsRefused):
             if load.values:
-                self._log.refuse_changed_changelog()
-            keys = self._refusals.learn_compacted(load.items, self._log.compacted)
+                self._changelog.refuse_changed()
+            keys = self._refusals.learn_compacted(load.items, self._sink.compacted)
             learned = keys or self._refusals.learn(self._sent or load.items, error.blame)
             self._learned = bool(keys) or error.blame is not None
             self.worn = True  # the next try needs a watched producer, or other records
         message = f"{error}; {learned}" if learned else str(error)
         self._observer.loudly(f"transaction aborted, to be tried again: {message}")
-        self._end(self._log.abort)
+        self._end(self._sink.abort)
         kill_point("transaction.aborted")
 
     def _send(self, load: Load, member: Member) -> int:
         """Do steps 10 and 11; return the last changelog record's offset."""
-        log = self._log
+        sink = self._sink
         pause = self._committed_at + MARKERS_SECONDS - self._clock.monotonic()
         if pause > 0:
             self._clock.sleep(pause)
-        self._patience.call(log.begin)
+        self._patience.call(sink.begin)
         kill_point("transaction.begun")
         self._delivered = self._learned = False
         self._sent = []
@@ -201,11 +205,11 @@ class Transactions:
         kill_point("transaction.produced")
         # Flush before the offsets: produce requests wait for the last commit's markers without
         # a pause, but the offsets' call would sleep for its whole back-off.
-        offset = self._patience.call(log.flush)
+        offset = self._patience.call(sink.flush)
         self._delivered = True
         self._succession.check(offset, count=len(load.values))
         kill_point("transaction.flushed")
-        self._patience.call(log.send_offsets, self._to_commit(load.positions), member)
+        self._patience.call(sink.send_offsets, self._to_commit(load.positions), member)
         kill_point("transaction.offsets")
         return offset
 
@@ -229,24 +233,25 @@ class Transactions:
 
     def _produce(self, load: Load) -> None:
         half = len(load.leaving) // 2
-        self._log.produce(load.leaving[:half])
+        self._sink.produce(load.leaving[:half])
         kill_point("transaction.producing")
-        self._log.produce(load.leaving[half:])
+        self._sink.produce(load.leaving[half:])
         kill_point("transaction.outputs")
-        self._log.produce_changelog(load.values)
+        self._sink.produce_changelog(load.values)
 
     def _produce_watched(self, load: Load) -> None:
         """Produce piece by piece, so that a refusal points to one piece."""
         for piece in self._refusals.pieces(load.items):
             self._sent += piece
-            self._log.produce([item.out for item in piece if isinstance(item.out, Outgoing)])
-            self._log.produce_changelog([item.out for item in piece if isinstance(item.out, bytes)])
-            self._patience.call(self._log.flush)
+            outs = [item.out for item in piece]
+            self._sink.produce([out for out in outs if isinstance(out, Outgoing)])
+            self._sink.produce_changelog([out for out in outs if isinstance(out, bytes)])
+            self._patience.call(self._sink.flush)
             kill_point("transaction.producing")
 
     def _commit(self) -> None:
         """Do step 12."""
-        self._end(self._log.commit)
+        self._end(self._sink.commit)
         kill_point("transaction.committed")
 
     def _end(self, call: Callable[[], None]) -> None:

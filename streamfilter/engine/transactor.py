@@ -40,7 +40,17 @@ from streamfilter.engine.intake import Ahead, Intake
 from streamfilter.engine.machine import Inline
 from streamfilter.engine.outgoing import Forwarder
 from streamfilter.engine.pace import STRETCH_GROWTH, Pace, Stopwatch
-from streamfilter.engine.ports import Clock, InputLost, Log, Member, NotReady, Worker
+from streamfilter.engine.ports import (
+    Changelog,
+    Clock,
+    InputLost,
+    Layout,
+    Member,
+    NotReady,
+    RecordSource,
+    Sink,
+    Worker,
+)
 from streamfilter.engine.standing import Standing
 from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.succession import Succession
@@ -87,7 +97,11 @@ class BatchLimits:
 class Parts:
     """The components of a transactor."""
 
-    log: Log
+    source: RecordSource
+    sink: Sink
+    changelog: Changelog
+    layout: Callable[[], Layout]
+    """Asks the brokers for the partition counts of the topics."""
     member: Callable[[], Member]
     clock: Clock
     observer: FilterObserver
@@ -138,7 +152,7 @@ class Transactor:
         )
         bounds = parts.bounds
         intake = Intake(
-            parts.log,
+            parts.source,
             parts.clock,
             documents=bounds.documents,
             size=bounds.size,
@@ -149,7 +163,8 @@ class Transactor:
         prepare = partial(parts.incoming.prepare, sketcher=sketcher, clock=parts.clock)
         self._batches = Ahead(intake, parts.worker, prepare)
         self._transactions = Transactions(
-            parts.log,
+            parts.sink,
+            parts.changelog,
             parts.clock,
             parts.observer.process,
             succession,

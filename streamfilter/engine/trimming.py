@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.ports import Clock, Denied, Log, LogError
+from streamfilter.engine.ports import Changelog, Clock, Denied, LogError
 from streamfilter.killpoints import kill_point
 from streamfilter.model import Window
 
@@ -33,17 +33,19 @@ def said_of_lost_beginning(changelog: str, start: int) -> str:
 class Trimming:
     """Trims one task's changelog."""
 
-    def __init__(self, log: Log, clock: Clock, observer: FilterObserver, changelog: str) -> None:
+    def __init__(
+        self, changelog: Changelog, clock: Clock, observer: FilterObserver, name: str
+    ) -> None:
         """Begin at offset 0; without a call of `begins` the first `look` trims once more.
 
         Args:
-            log: its `trim_changelog` deletes the records.
+            changelog: deletes its own records.
             clock: for pauses after a failure.
             observer: shows the result.
-            changelog: topic and partition, for messages.
+            name: topic and partition, for messages.
         """
-        self._log, self._clock, self._observer = log, clock, observer
-        self._changelog = changelog
+        self._changelog, self._clock, self._observer = changelog, clock, observer
+        self._name = name
         self._start, self._again_at, self._denied = 0, 0.0, False
         self._shown = (-1, -1)
         self._lost = False
@@ -58,54 +60,54 @@ class Trimming:
         self._anew = anew
         if self._lost:
             self._lost = False
-            self._observer.changelog_fault("beginning", self._changelog, there=False)
+            self._observer.changelog_fault("beginning", self._name, there=False)
 
     def lost(self, message: str) -> None:
         """Warn once that records were deleted that a restore needs."""
         if not self._lost:
             self._lost = True
             self._observer.process.loudly(message)
-            self._observer.changelog_fault("beginning", self._changelog, there=True)
+            self._observer.changelog_fault("beginning", self._name, there=True)
 
     def close(self) -> None:
         """Remove the changelog from the metrics: another process may own it now."""
         self._lost = False
-        self._observer.changelog_fault("beginning", self._changelog, there=False)
-        self._observer.trimmed(self._changelog, None)
+        self._observer.changelog_fault("beginning", self._name, there=False)
+        self._observer.trimmed(self._name, None)
 
     def look(self, windows: Sequence[Window]) -> None:
         """Delete the records before the live *windows*, which are ordered from the oldest."""
         begin = max(windows[0].offset, self._anew)
         self._show(begin)
-        start = self._log.changelog_start()
+        start = self._changelog.start()
         if start > max(self._start, begin):
-            self.lost(said_of_lost_beginning(self._changelog, start))
+            self.lost(said_of_lost_beginning(self._name, start))
         if begin <= self._start or self._clock.monotonic() < self._again_at:
             return
         try:
-            done = self._log.trim_changelog(begin)
+            done = self._changelog.trim(begin)
         except Denied as error:
             self._again_at = self._clock.monotonic() + DENIED_SECONDS
             self._say_denied(error)
         except LogError as error:
             self._again_at = self._clock.monotonic() + AGAIN_SECONDS
-            self._observer.process.note(f"{self._changelog} is not cut off yet: {error}")
+            self._observer.process.note(f"{self._name} is not cut off yet: {error}")
         else:
             if done:
                 self._start = begin
                 self._show(begin)
-                self._observer.process.note(f"{self._changelog} begins at {begin} now")
+                self._observer.process.note(f"{self._name} begins at {begin} now")
                 kill_point("changelog.trimmed")
 
     def _show(self, needed: int) -> None:
         if self._shown != (self._start, needed):
             self._shown = self._start, needed
-            self._observer.trimmed(self._changelog, self._start, needed)
+            self._observer.trimmed(self._name, self._start, needed)
 
     def _say_denied(self, error: Denied) -> None:
         if not self._denied:
             self._denied = True
             self._observer.process.loudly(
-                f"{self._changelog} is not cut off, and grows: {error}; nothing is wrong with the "
+                f"{self._name} is not cut off, and grows: {error}; nothing is wrong with the "
                 "index. Grant DELETE on the topic to this principal"
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.assembly import policy_for, reader_for, retention_for
@@ -27,11 +28,13 @@ from streamfilter.index.directory.index_paths import index_of
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.kafka import clients, topics
+from streamfilter.kafka.changelog import KafkaChangelog
 from streamfilter.kafka.changelog_topic import ChangelogWatch, refuse_changed
 from streamfilter.kafka.errors import kafka_errors, stops
-from streamfilter.kafka.layout import Partitions
-from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
+from streamfilter.kafka.layout import Partitions, TaskTopics
 from streamfilter.kafka.membership import GroupMembership
+from streamfilter.kafka.sink import KafkaSink
+from streamfilter.kafka.source import KafkaSource
 from streamfilter.kafka.topic_watch import TopicsWatch, refuse_stranded
 from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.unreachable import Reach
@@ -85,7 +88,7 @@ class Assembly:
             Refusal: the group has used one.
             LogError: the cluster refuses, or does not answer.
         """
-        everything = self._log(0)
+        everything = self._source(0)
         try:
             committed = everything.committed(self.partitions.layout.partitions)
         finally:
@@ -144,8 +147,8 @@ class Assembly:
 
     def _standby(self, number: int) -> Standby:
         plan = self._plan(number)
-        log, store = self._log(number), self._store(number)
-        return Standby(plan, log, store, self.observer, self.clock)
+        changelog, store = self._changelog(number), self._store(number)
+        return Standby(plan, changelog, store, self.observer, self.clock)
 
     def _plan(
         self, number: int, *, accept_positions: bool = False, rewrite_changelog: bool = False
@@ -164,9 +167,12 @@ class Assembly:
 
     def _task(self, plan: Plan, index: Index | None, membership: GroupMembership) -> Task:
         config, number = self.config, plan.number
-        log = self._log(number)
+        changelog = self._changelog(number)
         parts = Parts(
-            log=log,
+            source=self._source(number),
+            sink=self._sink(number, changelog),
+            changelog=changelog,
+            layout=lambda: self.partitions.ask(self.admin),
             member=membership.member,
             clock=self.clock,
             observer=self.observer,
@@ -185,7 +191,7 @@ class Assembly:
             worker=self.worker,
             rates=_rates(config),
             retention=retention_for(config),
-            trimming=Trimming(log, self.clock, self.observer, plan.names.changelog),
+            trimming=Trimming(changelog, self.clock, self.observer, plan.names.changelog),
         )
         return Task(plan, parts, self._store(number), index)
 
@@ -212,42 +218,55 @@ class Assembly:
             policy=policy_for(self.config),
         )
 
-    def _log(self, number: int) -> KafkaLog:
+    def _topics(self, number: int) -> TaskTopics:
+        config = self.config
+        return TaskTopics(config.input.topic, config.changelog_topic, number, self.input_id)
+
+    def _changelog(self, number: int) -> KafkaChangelog:
+        config, limit = self.config, self.destinations.changelog_limit or 0
+        return KafkaChangelog(
+            self._topics(number),
+            self.admin,
+            self._reader,
+            lambda: refuse_changed(config, self.admin, limit),
+        )
+
+    def _reader(self) -> Consumer:
+        return clients.consumer(self.config, self._watched(clients.reader_properties, "restore"))
+
+    def _source(self, number: int) -> KafkaSource:
+        config, share = self.config, self.share
+        with stops(), kafka_errors("making a task's consumer"):
+            return KafkaSource(
+                self._topics(number),
+                self.admin,
+                data=lambda: clients.consumer(
+                    config,
+                    self._watched(partial(clients.data_properties, share=share), "data"),
+                ),
+                reader=self._reader,
+                seconds=config.kafka.transaction_timeout.total_seconds(),
+            )
+
+    def _sink(self, number: int, changelog: KafkaChangelog) -> KafkaSink:
         config, limits = self.config, self.destinations.limits.values()
         most = max([*limits, self.destinations.changelog_limit or 0])
-        changelog = self.topics.get(config.changelog_topic)
-        smallest = min([*limits, changelog.message_bytes if changelog else topics.MESSAGE_BYTES])
+        topic = self.topics.get(config.changelog_topic)
+        smallest = min([*limits, topic.message_bytes if topic else topics.MESSAGE_BYTES])
         sizes = clients.Sizes(message=most, batch=min(BATCH_BYTES_MAX, smallest))
         watched = self.observer.process.statistics.watched
         properties = clients.producer_properties(
             config, transactional_id=clients.transactional_id(config, number), sizes=sizes
         )
-        with stops(), kafka_errors("making a task's clients"):
-            return KafkaLog(
-                LogPartitions(config.input.topic, config.changelog_topic, number, self.input_id),
-                Clients(
-                    admin=self.admin,
-                    layout=lambda: self.partitions.ask(self.admin),
-                    refuse_changed_changelog=lambda: refuse_changed(
-                        config, self.admin, self.destinations.changelog_limit or 0
-                    ),
-                    data=lambda: clients.consumer(
-                        config,
-                        self._watched(
-                            lambda config: clients.data_properties(config, share=self.share),
-                            "data",
-                        ),
-                    ),
-                    reader=lambda: clients.consumer(
-                        config, self._watched(clients.reader_properties, "restore")
-                    ),
-                    producer=lambda careful: clients.producer(
-                        config,
-                        watched({**properties, **(clients.CAREFUL if careful else {})}, "producer"),
-                    ),
-                    transaction_seconds=config.kafka.transaction_timeout.total_seconds(),
-                ),
-            )
+        return KafkaSink(
+            self._topics(number),
+            self.admin,
+            changelog,
+            lambda careful: clients.producer(
+                config, watched({**properties, **(clients.CAREFUL if careful else {})}, "producer")
+            ),
+            seconds=config.kafka.transaction_timeout.total_seconds(),
+        )
 
     def _watched(self, properties: Callable[[Config], dict[str, Any]], role: str) -> dict[str, Any]:
         return self.observer.process.statistics.watched(properties(self.config), role)

@@ -1,8 +1,8 @@
-"""Detects settings of the changelog topic that an operator changed while the process runs.
+"""Checks the changelog topic: its bounds, our rights, and settings that an operator changed.
 
 A compacted topic refuses records without a key, and a lowered size limit refuses whole batches.
-The records themselves are not at fault. A search for a bad record would cost one transaction for
-each record, so the process ends instead.
+The records themselves are not at fault then. A search for a bad record would cost one transaction
+for each record, so the process ends instead.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.ports import Clock, LogError
-from streamfilter.kafka.broker_queries import POLICY_SECONDS
+from streamfilter.engine.ports import Clock, LogError, Watermarks
+from streamfilter.kafka.broker_queries import CALL_SECONDS, POLICY_SECONDS, bounds_of
+from streamfilter.kafka.errors import kafka_errors
+from streamfilter.kafka.one_shot_calls import asked_once
 from streamfilter.kafka.topics import (
     MESSAGE_LIMIT,
     ConfigResource,
@@ -29,6 +32,38 @@ from streamfilter.kafka.topics import (
 from streamfilter.stops import ConfigError, Problem, Temporary
 
 ASK_SECONDS = 5.0
+AclOperation: Any = _admin.AclOperation  # type: ignore[attr-defined]  # exported without types
+
+
+def changelog_bounds(config: Config, admin: AdminClient, tasks: int) -> list[Watermarks]:
+    """Return the first offset and the end of each changelog partition.
+
+    Raises:
+        Stop: the cluster does not answer (`Temporary`), or refuses us.
+    """
+    spots = [TopicPartition(config.changelog_topic, task) for task in range(tasks)]
+    with asked_once():
+        return [bounds_of(admin, spot) for spot in spots]
+
+
+def warnings_of_rights(config: Config, admin: AdminClient) -> list[Problem]:
+    """Return a warning if the right to delete changelog records is missing.
+
+    If the brokers do not report our rights, there is no warning.
+    """
+    name = config.changelog_topic
+    with asked_once(), kafka_errors(f"asking for the rights to topic {name}"):
+        answers = admin.describe_topics(
+            TopicCollection([name]),
+            include_authorized_operations=True,
+            request_timeout=CALL_SECONDS,
+        )
+        rights = answers[name].result().authorized_operations
+    if not rights or AclOperation.DELETE in rights:
+        return []
+    got = f"topic {name!r} grows for ever: DELETE is missing, and what is forgotten stays in it"
+    cure = f"kafka-acls.sh --add --allow-principal User:... --operation Delete --topic {name}"
+    return [Problem("index.changelog", got, cure, warning=True)]
 
 
 def refuse_changed(config: Config, admin: AdminClient, limit: int) -> None:

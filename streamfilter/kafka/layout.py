@@ -7,15 +7,28 @@ smaller number is outdated. The tasks' starts and `topic_watch.py` report their 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.engine.ports import Denied, Layout, Retriable
+from streamfilter.kafka.broker_queries import UNKNOWN_INPUT
 from streamfilter.kafka.errors import kafka_errors, translated
 from streamfilter.kafka.topics import Topics
 
 ASK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTopics:
+    """The topics that one task reads and writes."""
+
+    input: str
+    changelog: str
+    task: int
+    """The task's partition of the changelog."""
+    input_id: str = UNKNOWN_INPUT
 
 
 class Partitions:

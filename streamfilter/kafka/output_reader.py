@@ -20,7 +20,7 @@ from streamfilter.engine import changelog
 from streamfilter.engine.outgoing import PREFIX
 from streamfilter.kafka.clients import consumer, reader_properties
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.reader import record_of
+from streamfilter.kafka.source import record_of
 from streamfilter.matching import envelope
 from streamfilter.model import Record, Source, Verdict
 from streamfilter.quality.run import Given, Placed, Run

@@ -13,7 +13,7 @@ from streamfilter.engine.breaker import Breaker
 from streamfilter.kafka import clients
 from streamfilter.kafka.errors import kafka_errors
 from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
-from streamfilter.kafka.reader import record_of
+from streamfilter.kafka.source import record_of
 from streamfilter.model import Record
 from streamfilter.stops import ConfigError, Problem
 

@@ -42,7 +42,7 @@ def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
     Raises:
         Stop: the cluster does not answer (`Temporary`), or refuses us.
     """
-    from streamfilter.kafka import topics, trimming
+    from streamfilter.kafka import changelog_topic, topics
     from streamfilter.kafka.clients import admin_client
 
     admin = admin_client(config)
@@ -51,12 +51,12 @@ def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
     if changelog is None or config.input.topic not in found:
         return [], []
     used = min(changelog.partitions, topics.tasks_of(config, found))
-    bounds = trimming.changelog_bounds(config, admin, used)
+    bounds = changelog_topic.changelog_bounds(config, admin, used)
     kept = [
         Kept(f"{config.changelog_topic}/{task}", each.start, each.end, _needed(config, task))
         for task, each in enumerate(bounds)
     ]
-    return trimming.warnings_of_rights(config, admin), kept
+    return changelog_topic.warnings_of_rights(config, admin), kept
 
 
 def _needed(config: Config, task: int) -> int | None:

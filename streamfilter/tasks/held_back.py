@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from streamfilter.engine.ports import Clock, Log, LogError
+from streamfilter.engine.ports import Clock, LogError, RecordSource
 from streamfilter.model import Positions
 
 HELD_SECONDS = 10.0
@@ -20,8 +20,8 @@ HELD_SECONDS = 10.0
 class HeldBack:
     """Watches the positions of one task."""
 
-    def __init__(self, log: Log, clock: Clock, topic: str) -> None:
-        self._log, self._clock, self._topic = log, clock, topic
+    def __init__(self, source: RecordSource, clock: Clock, topic: str) -> None:
+        self._source, self._clock, self._topic = source, clock, topic
         self._stood: dict[int, tuple[int, float]] = {}
         """By partition: a position with records after it, and the time it was first seen there."""
         self._ask_at = 0.0
@@ -41,7 +41,7 @@ class HeldBack:
         if still and now >= self._ask_at:
             self._ask_at = now + HELD_SECONDS
             with suppress(LogError):  # a broker that does not answer proves nothing
-                stable = self._log.start_positions(still, "latest")
+                stable = self._source.start_positions(still, "latest")
                 self._found = {p: waiting[p] for p in still if stable[p] == waiting[p]}
 
     def __str__(self) -> str:

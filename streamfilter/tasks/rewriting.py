@@ -63,7 +63,8 @@ class Rewriting:
         """
         self._parts, self._index, self._standing, self._own = parts, index, standing, own
         self._transactions = Transactions(
-            parts.log,
+            parts.sink,
+            parts.changelog,
             parts.clock,
             parts.observer.process,
             succession,

@@ -18,7 +18,14 @@ from contextlib import closing
 
 from streamfilter.engine.beginning import refuse_future
 from streamfilter.engine.filter_observer import FilterObserver
-from streamfilter.engine.ports import Clock, Denied, Log, LogError, Watermarks, without_frames
+from streamfilter.engine.ports import (
+    Changelog,
+    Clock,
+    Denied,
+    LogError,
+    Watermarks,
+    without_frames,
+)
 from streamfilter.index.errors import IndexDamaged, IndexLocked
 from streamfilter.index.protocol import Index
 from streamfilter.process.health import State
@@ -37,11 +44,17 @@ class Standby:
     """Tails one task's changelog into this process's own index."""
 
     def __init__(
-        self, plan: Plan, log: Log, store: IndexStore, observer: FilterObserver, clock: Clock
+        self,
+        plan: Plan,
+        changelog: Changelog,
+        store: IndexStore,
+        observer: FilterObserver,
+        clock: Clock,
     ) -> None:
-        self._plan, self._log, self._clock = plan, log, clock
+        self._plan, self._changelog = plan, changelog
+        self._clock = clock
         self._observer, self._process = observer, observer.process
-        self._keeper = Keeper(plan, log, observer, store, None)
+        self._keeper = Keeper(plan, changelog, observer, store, None)
         self._script = self._run()
         self._again_at = 0.0
         self._shut_out = ""
@@ -100,7 +113,7 @@ class Standby:
     def _run(self) -> Script[None]:
         """Open the index as a start does, then follow the changelog."""
         while True:
-            bounds = yield from patiently(State.STANDBY, self._log.changelog_bounds)
+            bounds = yield from patiently(State.STANDBY, self._changelog.bounds)
             header = yield from self._keeper.header(bounds)
             if header is not None:
                 break
@@ -121,21 +134,19 @@ class Standby:
                 self.busy = remaining > 0 and not waiting
                 yield State.PAUSED_DISK if waiting else State.STANDBY, waiting
                 if self._clock.monotonic() >= look_at:
-                    bounds = yield from patiently(State.STANDBY, self._log.changelog_bounds)
+                    bounds = yield from patiently(State.STANDBY, self._changelog.bounds)
                     refuse_future(names, index.progress, bounds, empty=False)
                     look_at = self._clock.monotonic() + LOOK_SECONDS
 
     def release(self) -> Index | None:
         """End the tail; return the open index, or None if it was never opened."""
         self._script.close()
-        self._log.close()
         index, self._keeper.index = self._keeper.index, None
         return index
 
     def close(self) -> None:
         """End the tail and close the index."""
         self._script.close()
-        self._log.close()
         self._keeper.close()
 
 

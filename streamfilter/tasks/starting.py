@@ -46,28 +46,29 @@ class Starter:
     def __init__(self, plan: Plan, parts: Parts, keeper: Keeper) -> None:
         """Prepare a start; if the *keeper* still has an open index, it is used again."""
         self._plan, self._parts, self._keeper = plan, parts, keeper
-        self._log, self._observer = parts.log, parts.observer.process
+        self._observer = parts.observer.process
         self.layout = Layout(0, {})
         """The numbers of partitions that the start found."""
 
     def run(self) -> Script[Transactor]:
         """Do all six steps; return the transactor, which does the others."""
-        log, names = self._log, self._plan.names
+        parts, names = self._parts, self._plan.names
+        source = parts.source
         yield from patiently(
             State.STARTING,
-            lambda: log.open_producer(watched=self._parts.incoming.refusals.watching),
+            lambda: parts.sink.open(watched=parts.incoming.refusals.watching),
         )
         kill_point("start.producer")
-        self.layout = yield from patiently(State.STARTING, log.layout)
+        self.layout = yield from patiently(State.STARTING, parts.layout)
         partitions = self._plan.partitions(self.layout)
-        committed = yield from patiently(State.STARTING, log.committed, partitions)
-        remembered, present = yield from patiently(State.STARTING, log.input_ids)
+        committed = yield from patiently(State.STARTING, source.committed, partitions)
+        remembered, present = yield from patiently(State.STARTING, source.ids)
         accept = self._plan.accept_positions
         for message in beginning.refuse_other_input(names, remembered, present, accept=accept):
             self._observer.loudly(message)
         kill_point("start.committed")
         # Only after step 2: batches committed before those offsets lie before this end.
-        bounds = yield from patiently(State.STARTING, log.changelog_bounds)
+        bounds = yield from patiently(State.STARTING, parts.changelog.bounds)
         if self._parts.trimming is not None:
             self._parts.trimming.begins(bounds.start)
         kill_point("start.bounds")
@@ -78,7 +79,7 @@ class Starter:
         kill_point("start.identity")
         if header is None:
             positions = yield from patiently(
-                State.STARTING, log.start_positions, partitions, self._plan.start
+                State.STARTING, source.start_positions, partitions, self._plan.start
             )
             standing = Standing(positions, Progress(positions=positions), opened.writer)
         else:
@@ -90,11 +91,11 @@ class Starter:
             standing = yield from self._standing(opened, committed, partitions)
         self._parts.forwarder.place_by(self.layout)
         self._parts.incoming.refusals.begin_at(standing.positions)
-        log.assign(standing.positions)
+        source.assign(standing.positions)
         kill_point("start.assigned")
         seconds = self._parts.bounds.transaction_seconds
         succession = Succession(
-            log, self._parts.clock, names, end=bounds.end, transaction_seconds=seconds
+            parts.changelog, parts.clock, names, end=bounds.end, transaction_seconds=seconds
         )
         own = Header(opened.identity.encode(), names.group, self._plan.bucket_cap)
         if self._plan.rewrite_changelog and self._lost(opened.index):
@@ -162,13 +163,13 @@ class Starter:
 
         A predecessor has read those partitions, but the broker that was asked did not know them.
         """
-        log, clock = self._log, self._parts.clock
+        clock = self._parts.clock
         missing = max(index.progress.positions or {0: 0}) - (layout.inputs - 1)
         deadline = clock.monotonic() + HEAR_SECONDS
         while missing > 0 and clock.monotonic() < deadline:
             yield State.STARTING, f"brokers do not know yet of {missing} partitions of the input"
             clock.sleep(ASK_SECONDS)
-            found = yield from patiently(State.STARTING, log.layout)
+            found = yield from patiently(State.STARTING, self._parts.layout)
             if found.inputs > layout.inputs:
                 return True
         return False
@@ -177,7 +178,7 @@ class Starter:
         self, opened: Opened, committed: Positions, partitions: tuple[int, ...]
     ) -> Script[Standing]:
         """Return where to go on, given the group's offsets and the changelog's positions."""
-        plan, progress = self._plan, opened.index.progress
+        plan, progress, source = self._plan, opened.index.progress, self._parts.source
         begin = beginning.reconcile(
             plan.names,
             committed,
@@ -186,11 +187,9 @@ class Starter:
             accept=plan.accept_positions,
         )
         earliest = yield from patiently(
-            State.STARTING, self._log.start_positions, partitions, "earliest"
+            State.STARTING, source.start_positions, partitions, "earliest"
         )
-        latest = yield from patiently(
-            State.STARTING, self._log.start_positions, partitions, "latest"
-        )
+        latest = yield from patiently(State.STARTING, source.start_positions, partitions, "latest")
         positions = beginning.refuse_lost_input(
             plan.names, begin.positions, earliest, latest, accept=plan.accept_positions
         )

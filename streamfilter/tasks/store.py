@@ -22,9 +22,19 @@ from pathlib import Path
 from typing import Protocol
 
 from streamfilter.assembly import note_policy
-from streamfilter.engine import beginning, changelog
+from streamfilter.engine import beginning
+from streamfilter.engine.changelog import (
+    BEGIN,
+    END,
+    HEADER,
+    REWRITING,
+    Header,
+    decode_header,
+    kind_of,
+    writer_of,
+)
 from streamfilter.engine.filter_observer import FilterObserver, Usage
-from streamfilter.engine.ports import Log, Watermarks
+from streamfilter.engine.ports import Changelog, Watermarks
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.errors import IndexDamaged
@@ -124,12 +134,18 @@ class Keeper:
     """Opens the index of one task. `index` is open as soon as it is not None."""
 
     def __init__(
-        self, plan: Plan, log: Log, observer: FilterObserver, store: IndexStore, index: Index | None
+        self,
+        plan: Plan,
+        changelog: Changelog,
+        observer: FilterObserver,
+        store: IndexStore,
+        index: Index | None,
     ) -> None:
         """Prepare to open; an *index* that is still open from before is used again."""
-        self._plan, self._log, self._observer, self._store = plan, log, observer, store
+        self._plan, self._changelog = plan, changelog
+        self._observer, self._store = observer, store
         self.index = index
-        self._header: changelog.Header | None = None
+        self._header: Header | None = None
         """The changelog's header; None: no record was ever committed to it."""
         self.lost = -1
         """First offset of a changelog whose beginning was deleted; -1: it was not. Then the index
@@ -144,16 +160,16 @@ class Keeper:
         """Return the identity in the changelog's header; None: no record was ever committed."""
         self._header, self.lost = None, -1
         self.anew = self.anew if self.anew >= bounds.start else 0
-        reader = self._log.read_changelog(max(bounds.start, self.anew), bounds.end)
+        reader = self._changelog.read(max(bounds.start, self.anew), bounds.end)
         try:
             while not reader.done:
                 for entry in reader.read(1, READ_SECONDS):
                     try:
-                        headed = changelog.kind_of(entry.value) == changelog.HEADER
+                        headed = kind_of(entry.value) == HEADER
                         if bounds.start > 0 and not headed:
                             return (yield from self._without_header(bounds))
-                        header = changelog.decode_header(entry.value)
-                        if header.anew == changelog.END:  # it holds no batch
+                        header = decode_header(entry.value)
+                        if header.anew == END:  # it holds no batch
                             return (yield from self._without_header(bounds))
                         self._header = header
                         self._refuse_other_group(self._header.group)
@@ -186,12 +202,12 @@ class Keeper:
             self._searched = bounds.start
         if not bounds.start <= self._begun < self._searched:
             self._begun = -1
-        with closing(self._log.read_changelog(self._searched, bounds.end)) as reader:
+        with closing(self._changelog.read(self._searched, bounds.end)) as reader:
             while not reader.done:
                 for entry in reader.read(READ_RECORDS, READ_SECONDS):
-                    if not entry.value.startswith(changelog.REWRITING):
+                    if not entry.value.startswith(REWRITING):
                         continue
-                    if changelog.decode_header(entry.value).anew == changelog.BEGIN:
+                    if decode_header(entry.value).anew == BEGIN:
                         self._begun = entry.offset
                     elif self._begun >= 0:
                         self.anew, self.lost = self._begun, -1
@@ -311,7 +327,7 @@ class Keeper:
         index = yield from self.open(identity, bounds, empty=header is None)
         self._observer.identified(identity.index_id, identity.scheme_fingerprint)
         sketcher = Sketcher(self._plan.scheme, seed=identity.seed)
-        writer = changelog.writer_of(identity.index_id, self._plan.names.group)
+        writer = writer_of(identity.index_id, self._plan.names.group)
         return Opened(index, identity, sketcher, writer)
 
     def replay(self, opened: Opened, bounds: Watermarks, *, end: int) -> Replay:
@@ -319,7 +335,7 @@ class Keeper:
         known = opened.index.progress.changelog_offset
         from_known = known >= bounds.start
         start = bounds.start if known >= 0 else max(bounds.start, self.anew)
-        reader = self._log.read_changelog(known if from_known else start, end)
+        reader = self._changelog.read(known if from_known else start, end)
         return Replay(
             opened.index,
             opened.sketcher,

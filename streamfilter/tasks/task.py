@@ -6,7 +6,7 @@ does one piece and returns, so that the service can poll the membership between 
 
 from __future__ import annotations
 
-from streamfilter.engine.ports import Clock, Layout, Log, LogError
+from streamfilter.engine.ports import Clock, Layout, LogError, RecordSource
 from streamfilter.engine.step_result import StepResult
 from streamfilter.engine.transactor import Parts, Transactor
 from streamfilter.index.protocol import Index
@@ -34,15 +34,15 @@ class StallDetector:
     that a process that was paused does not report itself.
     """
 
-    def __init__(self, log: Log, clock: Clock, *, seconds: float) -> None:
+    def __init__(self, source: RecordSource, clock: Clock, *, seconds: float) -> None:
         """Begin as if a record had just moved.
 
         Args:
-            log: its `unread` reads with another consumer.
+            source: its `unread` reads with another consumer.
             clock: for the time between two checks.
             seconds: time from the last move until the task counts as stuck.
         """
-        self._log, self._clock, self._seconds = log, clock, seconds
+        self._source, self._clock, self._seconds = source, clock, seconds
         self.moved()
 
     def moved(self) -> None:
@@ -67,7 +67,7 @@ class StallDetector:
 
     def _unread(self, positions: Positions) -> bool:
         try:
-            return self._log.unread(positions)
+            return self._source.unread(positions)
         except LogError:
             return False  # a broker that does not answer proves nothing
 
@@ -86,15 +86,16 @@ class Task:
     ) -> None:
         """Prepare step 1; *index* is the open index of a standby, if there was one."""
         self._plan, self._parts, self._store = plan, parts, store
-        self._keeper = Keeper(plan, parts.log, parts.observer, store, index)
+        self._keeper = Keeper(plan, parts.changelog, parts.observer, store, index)
         self._starter = Starter(plan, parts, self._keeper)
         self._script: Script[Transactor] | None = None
         self._transactor: Transactor | None = None
-        self._progress = StallDetector(parts.log, parts.clock, seconds=parts.bounds.stuck_seconds)
+        stuck = parts.bounds.stuck_seconds
+        self._progress = StallDetector(parts.source, parts.clock, seconds=stuck)
         self.doing: Doing = State.STARTING, ""
         self._measure_at = self._lag_at = 0.0
         self._stood_at: Positions = {}
-        self._held = HeldBack(parts.log, parts.clock, plan.names.topic)
+        self._held = HeldBack(parts.source, parts.clock, plan.names.topic)
         self.partitions: tuple[int, ...] = ()
         """Input partitions that the last start found."""
         self.restart()
@@ -217,7 +218,8 @@ class Task:
 
         Records that were taken but not committed count as lag, too.
         """
-        begin, ends = transactor.waits_from, self._parts.log.ends()
+        self._parts.sink.serve()
+        begin, ends = transactor.waits_from, self._parts.source.ends()
         self._look_who_holds(begin, ends)
         return {p: max(0, end - begin[p]) for p, end in ends.items()}
 
@@ -235,7 +237,8 @@ class Task:
         if self._script is not None:
             self._script.close()
         self._script = self._transactor = None
-        self._parts.log.close()
+        self._parts.sink.close()
+        self._parts.source.close()
         self._keeper.close()
         self._parts.observer.process.stuck(self.label, "")
         self._parts.observer.process.left(self.partitions, self._plan.names.topic)

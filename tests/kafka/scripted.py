@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
-from streamfilter.engine.ports import Entry, Layout, Member, Moves, Outgoing, StartAt, Watermarks
+from streamfilter.engine.ports import Entry, Member, Moves, Outgoing, StartAt, Watermarks
 from streamfilter.model import Positions, Record, Source
 
 
@@ -30,7 +30,7 @@ class FakeClock:
 
 
 class ScriptedLog:
-    """One input partition, its outputs, its changelog, and the errors to raise."""
+    """Source, sink and changelog of a task with one input partition, and the errors to raise."""
 
     def __init__(self, values: Sequence[bytes], clock: FakeClock) -> None:
         self.input = [Record(Source("in", 0, n), None, v, (), 5) for n, v in enumerate(values)]
@@ -39,7 +39,7 @@ class ScriptedLog:
         self.offsets: Positions = {}
         self.errors: dict[str, deque[Exception]] = defaultdict(deque)
         self.calls: list[str] = []
-        self.producers = 0
+        self.producers = self.served = 0
         self.commit_seconds = 0.0
         self.markers = 0
         """Offsets behind the last record that hold none."""
@@ -52,35 +52,32 @@ class ScriptedLog:
         if self.errors[name]:
             raise self.errors[name].popleft()
 
-    def open_producer(self, *, watched: bool = False) -> None:
-        self._call("open_producer")
+    def open(self, *, watched: bool = False) -> None:
+        self._call("open")
         self.producers += 1
         self._open = None
-
-    def layout(self) -> Layout:
-        return Layout(1, {"unique": 1, "duplicates": 1, "dead": 1})
 
     def committed(self, partitions: Sequence[int]) -> Positions:
         self._call("committed")
         return dict(self.offsets)
 
-    def input_ids(self) -> tuple[str, str]:
+    def ids(self) -> tuple[str, str]:
         return "", ""
 
-    def changelog_bounds(self) -> Watermarks:
+    def bounds(self) -> Watermarks:
         return Watermarks(0, len(self.changelog))
 
-    def changelog_start(self) -> int:
+    def start(self) -> int:
         return 0
 
-    def trim_changelog(self, before: int) -> bool:
-        self._call("trim_changelog")
+    def trim(self, before: int) -> bool:
+        self._call("trim")
         return True
 
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
         return {0: 0 if start == "earliest" else len(self.input)}
 
-    def read_changelog(self, start: int, end: int) -> ListReader:
+    def read(self, start: int, end: int) -> ListReader:
         return ListReader([Entry(n, self.changelog[n]) for n in range(start, end)], end)
 
     def assign(self, positions: Positions) -> None:
@@ -135,8 +132,11 @@ class ScriptedLog:
         self._call("unread")
         return positions[0] < len(self.input)
 
-    def refuse_changed_changelog(self) -> None:
+    def refuse_changed(self) -> None:
         """Nobody changes its settings here."""
+
+    def serve(self) -> None:
+        self.served += 1
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
         return []

@@ -23,6 +23,7 @@ from streamfilter.engine.ports import (
     Abortable,
     Denied,
     Entry,
+    Layout,
     Moves,
     OutcomeUnknown,
     ProducerFenced,
@@ -122,7 +123,7 @@ class World:
         self.health = Health(clock=self.clock.monotonic)
         self.metrics = Metrics(self.health)
         self._batch = batch
-        outputs = {"unique": 1, "duplicates": 1, "dead": 1}
+        self._outputs = outputs = {"unique": 1, "duplicates": 1, "dead": 1}
         self._to = Destinations(
             "unique", "duplicates", "dead", 1, outputs, dict.fromkeys(outputs, 1_000_000)
         )
@@ -132,7 +133,10 @@ class World:
 
     def _task(self, number: int, index: Index | None) -> Task:
         parts = Parts(
-            log=self.log,
+            source=self.log,
+            sink=self.log,
+            changelog=self.log,
+            layout=lambda: Layout(1, self._outputs),
             member=self.membership.member,
             clock=self.clock,
             observer=self._observer,
@@ -199,7 +203,7 @@ def test_an_abortable_error_aborts_polls_the_group_and_tries_the_same_batch_agai
     assert world.log.calls[-1] == "abort"
     assert world.log.offsets == {0: 10}
     world.until(20)
-    assert ("open_producer" in world.log.calls) is under_way
+    assert ("open" in world.log.calls) is under_way
     assert_as_undisturbed(world)
 
 
@@ -211,8 +215,8 @@ class LateLog(ScriptedLog):
             self.changelog += [b""] * (len(self._open[1]) + MARKER)
         super().abort()
 
-    def read_changelog(self, start: int, end: int) -> ListReader:
-        return LateReader(super().read_changelog(start, end), self._clock)
+    def read(self, start: int, end: int) -> ListReader:
+        return LateReader(super().read(start, end), self._clock)
 
 
 class LateReader(ListReader):
@@ -240,6 +244,16 @@ def test_what_cannot_be_read_while_a_transaction_is_open_is_read_by_a_start() ->
     assert_as_undisturbed(world, changelog=False)
 
 
+def test_an_idle_producer_runs_its_callbacks() -> None:
+    """Its reports were left in its queue: after an outage it looked cut off until the next one."""
+    world = World()
+    world.until(40)
+    served, calls = world.log.served, list(world.log.calls)
+    world.turn(200)
+    assert world.log.served > served
+    assert world.log.calls == calls, "no transaction: it was idle"
+
+
 def test_an_idle_process_waits_even_with_a_latency_of_nothing() -> None:
     """It took a whole core: each turn asked for records, and waited for none."""
     world = World(latency=0.0)
@@ -261,7 +275,7 @@ def test_after_an_abort_a_revoke_drops_the_batch_and_whoever_gets_the_task_start
     world.log.calls.clear()
     world.membership.moves.append(GAINED)
     world.until(20)
-    assert world.log.calls[:2] == ["open_producer", "committed"]
+    assert world.log.calls[:2] == ["open", "committed"]
     assert_as_undisturbed(world)
 
 
@@ -298,7 +312,7 @@ def test_an_unknown_outcome_starts_over_with_step_one(call: str) -> None:
     world.log.errors[call].append(OutcomeUnknown("fatal"))
     world.log.calls.clear()
     world.until(20)
-    assert world.log.calls.count("open_producer") == 1
+    assert world.log.calls.count("open") == 1
     assert_as_undisturbed(world)
 
 
@@ -323,7 +337,7 @@ def test_errors_without_end_end_the_process() -> None:
     world.log.errors["flush"].extend([OutcomeUnknown("fatal")] * 20)
     with pytest.raises(Stop):
         world.turn(200)
-    assert world.log.calls.count("open_producer") == 1 + REPLACEMENTS_MAX
+    assert world.log.calls.count("open") == 1 + REPLACEMENTS_MAX
 
 
 def test_a_fence_with_a_lost_place_is_the_end_with_76() -> None:
@@ -378,7 +392,7 @@ def test_a_rewind_over_records_never_judged_says_what_becomes_of_them(
 
 def test_a_missing_right_is_the_operators() -> None:
     world = World()
-    world.log.errors["open_producer"].append(Denied("transactional id group.0"))
+    world.log.errors["open"].append(Denied("transactional id group.0"))
     with pytest.raises(Stop, match=r"group\.0") as stop:
         world.turn(3)
     assert stop.value.exit_code == 78
@@ -415,7 +429,7 @@ def test_a_full_disk_owes_the_very_same_write_and_nothing_is_judged_meanwhile() 
 
 def test_a_broker_that_is_away_at_the_start_is_waited_for() -> None:
     world = World()
-    world.log.errors["open_producer"].extend([Retriable("down")] * 5)
+    world.log.errors["open"].extend([Retriable("down")] * 5)
     world.log.errors["committed"].extend([Retriable("no coordinator")] * 2)
     assert_as_undisturbed(world)
 

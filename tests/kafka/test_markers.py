@@ -15,7 +15,8 @@ from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import load_config
 from streamfilter.kafka import clients
-from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
+from streamfilter.kafka.layout import TaskTopics
+from streamfilter.kafka.source import KafkaSource
 from streamfilter.model import Positions
 from tests.kafka.story import finish, records, texts, verdicts
 from tests.support.filter_process import FilterProcess
@@ -124,35 +125,34 @@ def test_one_filter_feeds_another_and_retention_comes_between_them(
     assert kept == {each.value for each in undisturbed.outputs()["unique"]}
 
 
-def test_a_log_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: Stage) -> None:
+def test_a_source_tells_how_far_it_came_and_nothing_of_an_assignment_before(stage: Stage) -> None:
     """`Consumer.position` does: the records between were then neither judged nor read again."""
     config = load_config([stage.configuration()])
     client: Consumer = clients.consumer(config, clients.data_properties(config))
-    log = KafkaLog(
-        LogPartitions(stage.input, stage.changelog, 0),
-        Clients(clients.admin_client(config), lambda: client, _none, _none, 10.0, _none, _none),
+    source = KafkaSource(
+        TaskTopics(stage.input, stage.changelog, 0),
+        clients.admin_client(config),
+        data=lambda: client,
+        reader=lambda: client,
+        seconds=10.0,
     )
     with upstream(stage) as transaction:
         transaction(records(texts(random.Random(SEED + 2), 3)))
         transaction(records(["an aborted one"]), commit=False)
-    log.assign({0: 0})
+    source.assign({0: 0})
     taken = 0
-    while log.reached() != {0: 6}:
-        taken += len(log.consume(10, 0.1))
+    while source.reached() != {0: 6}:
+        taken += len(source.consume(10, 0.1))
     assert taken == 3
-    assert (log.reached(), log.ends()) == ({0: 6}, {0: 6})
-    log.assign({0: 1})
-    seen: list[Positions] = [log.reached()]
+    assert (source.reached(), source.ends()) == ({0: 6}, {0: 6})
+    source.assign({0: 1})
+    seen: list[Positions] = [source.reached()]
     found = 0
     while found < 2:
-        found += len(log.consume(1, 0.1))
-        seen.append(log.reached())
+        found += len(source.consume(1, 0.1))
+        seen.append(source.reached())
     assert (seen[0], seen[-1]) == ({0: 1}, {0: 3})
-    log.close()
-
-
-def _none(*_: object) -> Producer:
-    raise AssertionError("nothing is produced here")
+    source.close()
 
 
 def test_an_open_transaction_that_holds_the_input_back_is_named(stage: Stage) -> None:

@@ -50,6 +50,7 @@ def begun(log: Log, clock: FakeClock) -> Transactions:
     given: Any = log
     return Transactions(
         given,
+        given,
         clock,
         quiet,
         nothing,

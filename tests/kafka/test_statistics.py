@@ -4,16 +4,16 @@ import json
 import secrets
 import time
 from collections import Counter
+from typing import Any
 
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
 
 from deploy.local.real import RealKafka
 from streamfilter.engine.machine import SystemClock
 from streamfilter.engine.pace import Patience
-from streamfilter.engine.ports import Layout
 from streamfilter.kafka.embedded import EmbeddedBroker
-from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
+from streamfilter.kafka.layout import TaskTopics
+from streamfilter.kafka.sink import KafkaSink
 from streamfilter.monitoring.catalogue import CATALOGUE, CLIENTS
 from streamfilter.monitoring.client_statistics import Statistics
 
@@ -92,23 +92,20 @@ def test_a_producer_that_has_nothing_to_write_is_heard_too(kafka: RealKafka):
     brokers = {"bootstrap.servers": kafka.bootstrap}
     ours = Statistics(heard).watched(brokers | statistics, "producer")
     name = f"idle-{secrets.token_hex(4)}"
-    data = {**brokers, "group.id": name}
-    clients = Clients(
-        admin=AdminClient(brokers),
-        data=lambda: Consumer(data),
-        reader=lambda: Consumer(data),
-        producer=lambda _: Producer(ours | {"transactional.id": name}),
-        transaction_seconds=30.0,
-        layout=lambda: Layout(1, {}),
-        refuse_changed_changelog=lambda: None,
+    nothing: Any = None
+    sink = KafkaSink(
+        TaskTopics("in", "changelog", 0),
+        nothing,
+        nothing,
+        lambda _: Producer(ours | {"transactional.id": name}),
+        seconds=30.0,
     )
-    log = KafkaLog(LogPartitions("in", "changelog", 0), clients)
-    Patience(SystemClock(), 180).call(log.open_producer)
+    Patience(SystemClock(), 180).call(sink.open)
     before, deadline = heard.times, time.monotonic() + 180
     while heard.times < before + 3 and time.monotonic() < deadline:
-        log.ends()
+        sink.serve()
         time.sleep(0.05)
     times, up = heard.times, heard.levels["brokers_up"]
-    log.close()
+    sink.close()
     assert times >= before + 3  # not what the close brought, whose connections are gone
     assert up == 1

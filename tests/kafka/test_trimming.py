@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient
 from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Denied, Retriable
 from streamfilter.engine.trimming import AGAIN_SECONDS, DENIED_SECONDS, Trimming
-from streamfilter.kafka.log import Clients, KafkaLog, LogPartitions
+from streamfilter.kafka.changelog import KafkaChangelog
+from streamfilter.kafka.layout import TaskTopics
 from streamfilter.model import Window
 from tests.kafka.scripted import FakeClock
 
@@ -31,24 +32,23 @@ class Brokers:
         return dict.fromkeys(spots, self.answer)
 
 
-def log_on(brokers: Brokers) -> KafkaLog:
-    def none(*_: object) -> Any:
-        return None
-
-    clients = Clients(cast("AdminClient", brokers), none, none, none, 1.0, none, none)
-    return KafkaLog(LogPartitions("in", "changelog", 0), clients)
+def changelog_on(brokers: Brokers) -> KafkaChangelog:
+    none: Any = None
+    return KafkaChangelog(
+        TaskTopics("in", "changelog", 0), cast("AdminClient", brokers), none, none
+    )
 
 
 def test_an_answer_that_takes_its_time_is_looked_at_again_and_nobody_asks_twice() -> None:
     brokers = Brokers()
-    log = log_on(brokers)
-    assert [log.trim_changelog(7) for _ in range(3)] == [False] * 3
-    assert log.trim_changelog(9) is False, "meanwhile the next window has gone"
+    changelog = changelog_on(brokers)
+    assert [changelog.trim(7) for _ in range(3)] == [False] * 3
+    assert changelog.trim(9) is False, "meanwhile the next window has gone"
     brokers.answer.set_result(None)
-    assert log.trim_changelog(9) is False, "that was the answer to the first"
-    assert (log.trim_changelog(9), brokers.asked) == (False, [7, 9])
+    assert changelog.trim(9) is False, "that was the answer to the first"
+    assert (changelog.trim(9), brokers.asked) == (False, [7, 9])
     brokers.answer.set_result(None)
-    assert (log.trim_changelog(9), brokers.asked) == (True, [7, 9])
+    assert (changelog.trim(9), brokers.asked) == (True, [7, 9])
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_an_answer_that_takes_its_time_is_looked_at_again_and_nobody_asks_twice(
 )
 def test_a_refusal_is_told_once_and_the_next_look_asks_anew(code: int, raised: type) -> None:
     brokers = Brokers()
-    log = log_on(brokers)
-    assert log.trim_changelog(7) is False
+    changelog = changelog_on(brokers)
+    assert changelog.trim(7) is False
     brokers.answer.set_exception(KafkaException(KafkaError(code)))
     with pytest.raises(raised, match="deleting the records of changelog/0 before 7"):
-        log.trim_changelog(7)
-    assert (log.trim_changelog(7), brokers.asked) == (False, [7, 7])
+        changelog.trim(7)
+    assert (changelog.trim(7), brokers.asked) == (False, [7, 7])
 
 
 class Notes(FilterObserver):
@@ -86,7 +86,7 @@ class Notes(FilterObserver):
 
 def test_a_cut_counts_as_done_when_the_brokers_say_so_and_is_tried_again_when_they_do_not() -> None:
     brokers, clock, notes = Brokers(), FakeClock(), Notes()
-    trimming = Trimming(log_on(brokers), clock, notes, "changelog/0")
+    trimming = Trimming(changelog_on(brokers), clock, notes, "changelog/0")
     trimming.begins(2)
     trimming.look([Window(1, 10, 1, 2)])
     assert brokers.asked == [], "it begins there"
@@ -112,7 +112,7 @@ def test_a_cut_counts_as_done_when_the_brokers_say_so_and_is_tried_again_when_th
 
 def test_a_right_that_is_missing_is_said_once_with_its_cure_and_asked_for_now_and_then() -> None:
     brokers, clock, notes = Brokers(), FakeClock(), Notes()
-    trimming = Trimming(log_on(brokers), clock, notes, "changelog/0")
+    trimming = Trimming(changelog_on(brokers), clock, notes, "changelog/0")
     refused = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     for _ in range(3):
         trimming.look([Window(3, 30, 3, 7)])
@@ -127,15 +127,15 @@ def test_a_right_that_is_missing_is_said_once_with_its_cure_and_asked_for_now_an
 
 def test_records_that_somebody_deleted_are_said_once_and_our_own_cut_is_none() -> None:
     brokers, clock, notes = Brokers(), FakeClock(), Notes()
-    log = log_on(brokers)
-    trimming = Trimming(log, clock, notes, "changelog/0")
+    changelog = changelog_on(brokers)
+    trimming = Trimming(changelog, clock, notes, "changelog/0")
     trimming.begins(2)
     windows = [Window(3, 30, 3, 7)]
     for start in (2, 7):  # ours, of which the brokers tell before they answer
-        log.changelog_start = lambda start=start: start
+        changelog.start = lambda start=start: start
         trimming.look(windows)
     assert notes.notes == []
-    log.changelog_start = lambda: 8
+    changelog.start = lambda: 8
     for _ in range(3):
         trimming.look(windows)
     (note,) = notes.notes

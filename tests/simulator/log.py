@@ -1,4 +1,4 @@
-"""The port `Log` of one task: a client of the simulated broker, and what goes wrong with it.
+"""The ports of one task: clients of the simulated broker, and what goes wrong with them.
 
 Records wait in a local queue and reach the broker one by one, at any time until the flush. A
 reply may be lost when the request was not, and a request may arrive long after its client
@@ -18,7 +18,6 @@ from streamfilter.engine.ports import (
     Denied,
     Entry,
     InputLost,
-    Layout,
     LogError,
     Member,
     OutcomeUnknown,
@@ -36,68 +35,36 @@ from tests.simulator.world import FAR_FUTURE, SOCKET_SECONDS, TRANSACTION_SECOND
 INPUT, CHANGELOG = "input", "changelog"
 
 
-class SimLog:
-    """`ports.Log` of one task in one process."""
+class _Client:
+    """What the clients of one task in one process share."""
 
     def __init__(self, world: World, life: Life, task: int) -> None:
         self._world, self._life, self._broker = world, life, world.broker
         self._task = task
         self._tid = f"group.{task}"
-        self._fetch: Positions = {}
-        self._dead: LogError | None = OutcomeUnknown("there is no producer")
-        self._epoch, self._initialising = -1, False
-        self._txn: Txn | None = None
-        self._queue: deque[tuple[Partition, Any]] = deque()
-        self._count = self._numbers_from = 0
-        """Of the open transaction: records produced, and the number of the queue's first."""
-        self._watched = False
-        self._undelivered: LogError | None = None
-        self._last = -1
-        self._numbered: dict[int, deque[int]] = {}
-        """By partition: offsets that the broker has under the numbers of the next records."""
 
     def _port(self, name: str) -> None:
-        self._world.port(self._life, "log." + name)
+        self._world.port(self._life, name)
 
     def _tell(self, what: str) -> None:
         self._world.tell(self._life.name, f"{self._tid}: {what}")
 
     def _query(self, name: str) -> None:
-        self._port(name)
-        if self._world.chance("unavailable"):
-            self._world.advance(0.5)
-            raise Retriable(f"{name}: timed out")
+        self._world.query(self._life, name)
 
-    # Steps 1 to 6.
+    def _changelog(self) -> Partition:
+        found = self._broker.topics.get(CHANGELOG)
+        if found is None:
+            raise InputLost(f"{CHANGELOG}: UNKNOWN_TOPIC_OR_PART")
+        return found[self._task]
 
-    def open_producer(self, *, watched: bool = False) -> None:
-        self._port("open_producer")
-        if not self._initialising or watched != self._watched:
-            self._forget_producer()
-        self._watched, self._initialising = watched, False
-        world = self._world
-        lost = world.chance("init_lost")
-        if lost:
-            world.advance(SOCKET_SECONDS)
-            if world.rng.random() < 0.5:
-                self._initialising = True
-                raise Retriable("init_transactions: timed out")
-        if self._epoch < 0:
-            self._epoch = self._broker.init(self._tid)
-        self._tell(f"epoch {self._epoch}")
-        if lost:
-            trouble = world.rng.choice((Retriable, OutcomeUnknown))
-            self._initialising = trouble is Retriable  # the next call is told, however late
-            raise trouble("init_transactions: no reply")
-        self._dead = None
 
-    def _forget_producer(self) -> None:
-        self._dead, self._txn, self._epoch = OutcomeUnknown("there is no producer"), None, -1
-        self._queue, self._numbered = deque(), {}
+class SimSource(_Client):
+    """`ports.RecordSource`."""
 
-    def layout(self) -> Layout:
-        self._query("layout")
-        return self._world.layout(self._life)
+    def __init__(self, world: World, life: Life, task: int) -> None:
+        super().__init__(world, life, task)
+        self._fetch: Positions = {}
 
     def committed(self, partitions: Sequence[int]) -> Positions:
         self._query("committed")
@@ -107,33 +74,8 @@ class SimLog:
         offsets = self._broker.offsets
         return {p: offsets[p] for p in partitions if p in offsets}
 
-    def input_ids(self) -> tuple[str, str]:
+    def ids(self) -> tuple[str, str]:
         return "", ""
-
-    def _changelog(self) -> Partition:
-        found = self._broker.topics.get(CHANGELOG)
-        if found is None:
-            raise InputLost(f"{CHANGELOG}: UNKNOWN_TOPIC_OR_PART")
-        return found[self._task]
-
-    def changelog_bounds(self) -> Watermarks:
-        self._query("changelog_bounds")
-        partition = self._changelog()
-        return Watermarks(partition.start, partition.end)
-
-    def changelog_start(self) -> int:
-        return self._changelog().start
-
-    def trim_changelog(self, before: int) -> bool:
-        self._query("trim_changelog")
-        if not self._world.shape.trims:
-            raise Denied("DELETE: not allowed")
-        partition = self._changelog()
-        self._world.checks.trimmed(partition, before)
-        self._tell(f"cuts off {partition.name} before {before}")
-        known = partition.start >= before  # the answer comes later than the cut
-        partition.start = max(partition.start, before)
-        return known
 
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
         self._query("start_positions")
@@ -142,15 +84,9 @@ class SimLog:
             return {p: spot.start for p, spot in spots.items()}
         return {p: spot.stable for p, spot in spots.items()}
 
-    def read_changelog(self, start: int, end: int) -> SimReader:
-        self._port("read_changelog")
-        return SimReader(self._world, self._life, self._changelog(), start, end)
-
     def assign(self, positions: Positions) -> None:
         self._port("assign")
         self._fetch = dict(positions)
-
-    # Step 7.
 
     def consume(self, count: int, timeout: float) -> list[Record]:
         self._port("consume")
@@ -179,7 +115,89 @@ class SimLog:
     def reached(self) -> Positions:
         return dict(self._fetch)
 
-    # Steps 10 to 12.
+    def unread(self, positions: Positions) -> bool:
+        self._query("unread")
+        spots = self._broker.topics[INPUT]
+        return any(True for p, o in positions.items() for _ in spots[p].committed(o))
+
+    def ends(self) -> Positions:
+        return {p: self._broker.topics[INPUT][p].end for p in self._fetch}
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class SimChangelog(_Client):
+    """`ports.Changelog`."""
+
+    def bounds(self) -> Watermarks:
+        self._query("changelog_bounds")
+        partition = self._changelog()
+        return Watermarks(partition.start, partition.end)
+
+    def start(self) -> int:
+        return self._changelog().start
+
+    def trim(self, before: int) -> bool:
+        self._query("trim_changelog")
+        if not self._world.shape.trims:
+            raise Denied("DELETE: not allowed")
+        partition = self._changelog()
+        self._world.checks.trimmed(partition, before)
+        self._tell(f"cuts off {partition.name} before {before}")
+        known = partition.start >= before  # the answer comes later than the cut
+        partition.start = max(partition.start, before)
+        return known
+
+    def read(self, start: int, end: int) -> SimReader:
+        self._port("read_changelog")
+        return SimReader(self._world, self._life, self._changelog(), start, end)
+
+    def refuse_changed(self) -> None:
+        """Nobody changes its settings here."""
+
+
+class SimSink(_Client):
+    """`ports.Sink`."""
+
+    def __init__(self, world: World, life: Life, task: int) -> None:
+        super().__init__(world, life, task)
+        self._dead: LogError | None = OutcomeUnknown("there is no producer")
+        self._epoch, self._initialising = -1, False
+        self._txn: Txn | None = None
+        self._queue: deque[tuple[Partition, Any]] = deque()
+        self._count = self._numbers_from = 0
+        """Of the open transaction: records produced, and the number of the queue's first."""
+        self._watched = False
+        self._undelivered: LogError | None = None
+        self._last = -1
+        self._numbered: dict[int, deque[int]] = {}
+        """By partition: offsets that the broker has under the numbers of the next records."""
+
+    def open(self, *, watched: bool = False) -> None:
+        self._port("open_producer")
+        if not self._initialising or watched != self._watched:
+            self._forget_producer()
+        self._watched, self._initialising = watched, False
+        world = self._world
+        lost = world.chance("init_lost")
+        if lost:
+            world.advance(SOCKET_SECONDS)
+            if world.rng.random() < 0.5:
+                self._initialising = True
+                raise Retriable("init_transactions: timed out")
+        if self._epoch < 0:
+            self._epoch = self._broker.init(self._tid)
+        self._tell(f"epoch {self._epoch}")
+        if lost:
+            trouble = world.rng.choice((Retriable, OutcomeUnknown))
+            self._initialising = trouble is Retriable  # the next call is told, however late
+            raise trouble("init_transactions: no reply")
+        self._dead = None
+
+    def _forget_producer(self) -> None:
+        self._dead, self._txn, self._epoch = OutcomeUnknown("there is no producer"), None, -1
+        self._queue, self._numbered = deque(), {}
 
     def _call(self, name: str) -> None:
         """Begin a producer's call; a producer that is finished says so again."""
@@ -369,19 +387,11 @@ class SimLog:
             self._tell(str(error))
             raise self._kill(error) from error
 
-    def unread(self, positions: Positions) -> bool:
-        self._query("unread")
-        spots = self._broker.topics[INPUT]
-        return any(True for p, o in positions.items() for _ in spots[p].committed(o))
-
-    def refuse_changed_changelog(self) -> None:
-        """Nobody changes its settings here."""
-
     def compacted(self, topics: Iterable[str]) -> list[str]:
         return []
 
-    def ends(self) -> Positions:
-        return {p: self._broker.topics[INPUT][p].end for p in self._fetch}
+    def serve(self) -> None:
+        """No callbacks wait."""
 
     def close(self) -> None:
         """Go away; an open transaction is left for the broker to end."""

@@ -36,7 +36,7 @@ from streamfilter.matching.visibility import Visibility
 from streamfilter.tasks import restore, rewriting, standby, starting, store, task
 from tests.simulator import chapters, world
 from tests.simulator.disk import SimIndex
-from tests.simulator.log import CHANGELOG, SimLog, SimReader
+from tests.simulator.log import CHANGELOG, SimChangelog, SimReader, SimSource
 from tests.simulator.oracle import Watcher
 from tests.simulator.texts import keys_of
 
@@ -178,12 +178,12 @@ def own_counters_kept_after_a_takeover(patch: pytest.MonkeyPatch) -> None:
 
     def run(self: Any) -> Iterator[Any]:
         made = yield from real_run(self)
-        left[self._log._life, self._plan.number] = self._plan, made
+        left[self._parts.source._life, self._plan.number] = self._plan, made
         return made
 
     def standing(self: Any, *args: Any) -> Iterator[Any]:
         found: Standing = yield from real_standing(self, *args)
-        plan, made = left.get((self._log._life, self._plan.number), (self._plan, None))
+        plan, made = left.get((self._parts.source._life, self._plan.number), (self._plan, None))
         return found if plan is self._plan else made.standing
 
     patch.setattr(starting.Starter, "run", run)
@@ -192,12 +192,12 @@ def own_counters_kept_after_a_takeover(patch: pytest.MonkeyPatch) -> None:
 
 def changelog_end_is_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
     """The end is asked for under read_committed (the KAFKA-10167 class of bug)."""
-    real = SimLog.changelog_bounds
+    real = SimChangelog.bounds
 
-    def bounds(self: SimLog) -> Watermarks:
+    def bounds(self: SimChangelog) -> Watermarks:
         return Watermarks(real(self).start, self._changelog().stable)
 
-    patch.setattr(SimLog, "changelog_bounds", bounds)
+    patch.setattr(SimChangelog, "bounds", bounds)
     open_ends = {"late_markers": 0.9, "commit_lost": 0.3, "squatter": 0.05, "crash": 0.03}
     only_in_worlds(patch, rates={**CALM, **open_ends})
 
@@ -340,14 +340,14 @@ def positions_stay_before_markers(patch: pytest.MonkeyPatch) -> None:
 
 def where_the_last_assignment_stood_is_believed(patch: pytest.MonkeyPatch) -> None:
     """As `Consumer.position` says for a while after an assign; what was taken is dropped then."""
-    real = SimLog.reached
+    real = SimSource.reached
 
     def reached(self: Any) -> dict[int, int]:
         self.highest = {p: max(o, self.highest.get(p, o)) for p, o in real(self).items()}
         return dict(self.highest)
 
-    patch.setattr(SimLog, "highest", {}, raising=False)
-    patch.setattr(SimLog, "reached", reached)
+    patch.setattr(SimSource, "highest", {}, raising=False)
+    patch.setattr(SimSource, "reached", reached)
 
 
 def a_full_disk_ends_an_opening(patch: pytest.MonkeyPatch) -> None:
@@ -449,7 +449,7 @@ def what_has_no_end_is_believed(patch: pytest.MonkeyPatch) -> None:
     def find(self: Any, bounds: Watermarks) -> Iterator[Any]:
         begun = [
             offset
-            for offset, value in self._log._changelog().committed(bounds.start)
+            for offset, value in self._changelog._changelog().committed(bounds.start)
             if value.startswith(store.changelog.REWRITING) and b'"anew":"begin"' in value
         ]
         if not begun:
@@ -651,7 +651,9 @@ def new_partitions_are_read_from_their_end(patch: pytest.MonkeyPatch) -> None:
     def standing(self: Any, opened: Any, committed: Any, partitions: Any) -> Iterator[Any]:
         known = opened.index.progress.positions
         found: Standing = yield from real(self, opened, committed, partitions)
-        ends = self._log.start_positions([p for p in partitions if p not in known], "latest")
+        ends = self._parts.source.start_positions(
+            [p for p in partitions if p not in known], "latest"
+        )
         return replace(found, positions=found.positions | ends, known=found.known | ends)
 
     patch.setattr(starting.Starter, "_standing", standing)

@@ -36,7 +36,7 @@ from streamfilter.tasks.service import Service
 from streamfilter.tasks.standby import Standby, Standbys
 from streamfilter.tasks.task import Task
 from tests.simulator.disk import Disk, SimStore
-from tests.simulator.log import CHANGELOG, INPUT, SimLog
+from tests.simulator.log import CHANGELOG, INPUT, SimChangelog, SimSink, SimSource
 from tests.simulator.membership import SimClock, SimMembership
 from tests.simulator.texts import SCHEME, SEED, THRESHOLD
 from tests.simulator.world import (
@@ -242,8 +242,8 @@ class Process:
 
         def standby(number: int) -> Standby:
             plan, store = self._plan(life, number), SimStore(self.world, life, self.disks[number])
-            log = SimLog(self.world, life, number)
-            return Standby(plan, log, store, FilterTeller(self.world, life), clock)
+            changelog = SimChangelog(self.world, life, number)
+            return Standby(plan, changelog, store, FilterTeller(self.world, life), clock)
 
         return Standbys(range(shape.tasks), standby)
 
@@ -273,15 +273,18 @@ class Process:
             stands = index.progress.changelog_offset
             end = self.world.broker.topics[CHANGELOG][number].end
             self.world.tell(life.name, f"takes over with an index at {stands} of {end}")
-        log, teller = SimLog(self.world, life, number), FilterTeller(self.world, life)
+        changelog, teller = SimChangelog(self.world, life, number), FilterTeller(self.world, life)
         parts = Parts(
-            log=log,
+            source=SimSource(self.world, life, number),
+            sink=SimSink(self.world, life, number),
+            changelog=changelog,
+            layout=partial(self.world.ask_layout, life),
             rates=AUDITED,
             retention=life.retention,
             member=membership.member,
             clock=clock,
             observer=teller,
-            trimming=Trimming(log, clock, teller, plan.names.changelog),
+            trimming=Trimming(changelog, clock, teller, plan.names.changelog),
             incoming=Incoming(_reader(), _destinations(self.world.partitions), refusals=Refusals()),
             forwarder=_forwarder(self.world.partitions),
             rules=Rules(policy(), partial(Source, INPUT)),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from streamfilter.engine.ports import Layout
+from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.matching.retention import UNLIMITED, Retention
 from tests.simulator.broker import Broker
 from tests.simulator.group import Group
@@ -244,12 +244,24 @@ class World:
         rate = self.shape.rates[fault]
         return rate > 0 and not self.calm and self.rng.random() < rate
 
+    def query(self, life: Life, name: str) -> None:
+        """Stand at a question to the brokers, which may not answer."""
+        self.port(life, name)
+        if self.chance("unavailable"):
+            self.advance(0.5)
+            raise Retriable(f"{name}: timed out")
+
     def layout(self, life: Life) -> Layout:
         """Return what a process hears of partitions: a broker may not know of the newest yet."""
         late = not self.calm and self.now - self.grown_at < HEARSAY_SECONDS
         told = self.partitions - (late and self.growths.random() < 0.5)
         life.inputs = max(life.inputs, told)
         return Layout(life.inputs, dict.fromkeys(OUTPUTS, life.inputs))
+
+    def ask_layout(self, life: Life) -> Layout:
+        """Return the same from a question that may stay without an answer."""
+        self.query(life, "layout")
+        return self.layout(life)
 
     # Time.
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamfilter.cli import main
-from streamfilter.kafka.log import KafkaLog
 from streamfilter.kafka.membership import GroupMembership
+from streamfilter.kafka.source import KafkaSource
 from streamfilter.model import Record
 from streamfilter.process.child import Child
 from tests.support.filter_process import FilterProcess
@@ -20,15 +20,15 @@ from tests.support.stage import Stage
 
 def silent_consumer() -> None:
     """After its first records the data consumer fetches nothing more, and says nothing."""
-    real = KafkaLog.consume
+    real = KafkaSource.consume
 
-    def consume(self: KafkaLog, count: int, timeout: float) -> list[Record]:
+    def consume(self: KafkaSource, count: int, timeout: float) -> list[Record]:
         found = real(self, count, timeout)
         if found:
             self._data.consumer.pause(self._data.consumer.assignment())
         return found
 
-    KafkaLog.consume = consume  # type: ignore[method-assign]
+    KafkaSource.consume = consume  # type: ignore[method-assign]
 
 
 def hanging_callback() -> None:

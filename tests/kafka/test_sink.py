@@ -1,15 +1,17 @@
-"""`KafkaLog` where a real client's answer is too rare to wait for."""
+"""`KafkaSink` where a real client's answer is too rare to wait for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streamfilter.engine.ports import Abortable, Denied, OutcomeUnknown, Retriable
-from streamfilter.kafka.log import INIT_SECONDS, Clients, KafkaLog, LogPartitions
+from streamfilter.kafka.layout import TaskTopics
+from streamfilter.kafka.sink import INIT_SECONDS, KafkaSink
 
 
 class Message:
@@ -37,23 +39,25 @@ class Producer:
         return lambda *_: None
 
 
-def begun(made: Any) -> KafkaLog:
-    """Return a log whose producer is a *made* one, in a transaction."""
-    log = KafkaLog(
-        LogPartitions("in", "changelog", 0),
-        Clients(made, made, made, lambda _: made(), 1.0, made, made),
-    )
-    log.open_producer()
-    log.begin()
-    return log
+def sink_of(producer: Any, *, seconds: float = 1.0) -> KafkaSink:
+    nothing: Any = SimpleNamespace(end=-1)
+    return KafkaSink(TaskTopics("in", "changelog", 0), nothing, nothing, producer, seconds=seconds)
+
+
+def begun(made: Any) -> KafkaSink:
+    """Return a sink whose producer is a *made* one, in a transaction."""
+    sink = sink_of(lambda _: made())
+    sink.open()
+    sink.begin()
+    return sink
 
 
 def test_a_changelog_record_whose_offset_nobody_knows_costs_its_transaction() -> None:
     """It was remembered as offset 0: the next start took the index for another changelog's."""
-    log = begun(Producer)
-    log.produce_changelog([b"batch"])
+    sink = begun(Producer)
+    sink.produce_changelog([b"batch"])
     with pytest.raises(Abortable, match="did not tell where"):
-        log.flush()
+        sink.flush()
 
 
 class SilentProducer(Producer):
@@ -65,10 +69,10 @@ class SilentProducer(Producer):
 
 def test_a_changelog_record_that_nobody_reports_costs_its_transaction() -> None:
     """It was taken for a transaction without one, and the index went on at no offset."""
-    log = begun(SilentProducer)
-    log.produce_changelog([b"batch"])
+    sink = begun(SilentProducer)
+    sink.produce_changelog([b"batch"])
     with pytest.raises(Abortable, match="did not tell where"):
-        log.flush()
+        sink.flush()
 
 
 class SlowProducer:
@@ -94,59 +98,57 @@ class SlowProducer:
         return lambda *_: None
 
 
-def slow_log(
+def slow_sink(
     waits: int, *, seconds: float = 60.0, code: int = KafkaError._TIMED_OUT
-) -> tuple[KafkaLog, list[str]]:
-    """Return a log whose producers are slow to initialise, and the story of what they did."""
-    made: Any = Producer
+) -> tuple[KafkaSink, list[str]]:
+    """Return a sink whose producers are slow to initialise, and the story of what they did."""
     story: list[str] = []
     names = iter("abcdef")
     slow: Any = lambda _: SlowProducer(next(names), story, waits, code)  # noqa: E731  a stand-in
-    place = LogPartitions("in", "changelog", 0)
-    return KafkaLog(place, Clients(made, made, made, slow, seconds, made, made)), story
+    return sink_of(slow, seconds=seconds), story
 
 
 def test_a_producer_that_is_slow_to_initialise_is_waited_for_a_little_at_a_time() -> None:
     """A new one at every try would begin anew, and never come to its end by short waits."""
-    log, story = slow_log(3)
+    sink, story = slow_sink(3)
     for _ in range(3):
         with pytest.raises(Retriable):
-            log.open_producer()
+            sink.open()
         with pytest.raises(OutcomeUnknown, match="init_transactions did not succeed"):
-            log.begin()
-    log.open_producer()
-    log.begin()
+            sink.begin()
+    sink.open()
+    sink.begin()
     assert story == ["a waits"] * 4 + ["a begins"]
 
 
 def test_a_producer_that_is_initialised_is_replaced_and_so_is_one_of_another_kind() -> None:
-    log, story = slow_log(1)
+    sink, story = slow_sink(1)
     with pytest.raises(Retriable):
-        log.open_producer()
+        sink.open()
     with pytest.raises(Retriable):
-        log.open_producer(watched=True)
-    log.open_producer(watched=True)
+        sink.open(watched=True)
+    sink.open(watched=True)
     with pytest.raises(Retriable):
-        log.open_producer(watched=True)
+        sink.open(watched=True)
     assert story == ["a waits", "a closes", "b waits", "b waits", "b closes", "c waits"]
 
 
 def test_one_that_a_transactions_time_does_not_initialise_is_replaced() -> None:
     """A client that is stuck in itself would be waited for without end."""
-    log, story = slow_log(100, seconds=2 * INIT_SECONDS)
+    sink, story = slow_sink(100, seconds=2 * INIT_SECONDS)
     for _ in range(3):
         with pytest.raises(Retriable):
-            log.open_producer()
+            sink.open()
     assert story == ["a waits", "a waits", "a closes", "b waits"]
 
 
 def test_one_that_failed_for_good_is_never_waited_for_again() -> None:
-    log, story = slow_log(1, code=KafkaError._STATE)
+    sink, story = slow_sink(1, code=KafkaError._STATE)
     with pytest.raises(OutcomeUnknown):
-        log.open_producer()
+        sink.open()
     with pytest.raises(OutcomeUnknown):
-        log.open_producer()
-    log.close()
+        sink.open()
+    sink.close()
     assert story == ["a waits", "a closes", "b waits", "b closes"]
 
 
@@ -175,6 +177,6 @@ class FailedProducer(Producer):
 @pytest.mark.parametrize("full", [0, 1], ids=["at once", "after the queue was full"])
 def test_who_may_produce_no_more_says_why_the_transaction_had_failed(full: int) -> None:
     """It said "Erroneous state" and ended with 70, for a right that was revoked (78)."""
-    log = begun(type("Failed", (FailedProducer,), {"full": full}))
+    sink = begun(type("Failed", (FailedProducer,), {"full": full}))
     with pytest.raises(Denied, match="not for you"):
-        log.produce_changelog([b"document", b"batch"])
+        sink.produce_changelog([b"document", b"batch"])
