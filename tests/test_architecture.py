@@ -40,7 +40,7 @@ FLOOR_PLAN = {
     "monitoring": "quality matching entities similarity index process",
     # judging the judge: before, and live
     "quality": "documents matching entities similarity index process",
-    "config": "similarity",
+    "config": "similarity cleaning",
     # the library: what `from streamfilter import Deduplicator` gives
     "collection": "documents matching similarity index",
     # reading and sketching, here or in other processes
@@ -51,7 +51,9 @@ FLOOR_PLAN = {
     "entities": "similarity index",
     # the memory, which keeps the columns that the mathematics makes
     "index": "similarity",
-    "similarity": "",
+    "similarity": "cleaning",
+    # what is no part of the story
+    "cleaning": "",
     # what needs nothing of ours but the nouns
     "process": "",
     "stories": "",
@@ -64,6 +66,8 @@ LIBRARIES = {
     "confluent_kafka": {"kafka"},
     "rocksdict": {"index"},
     "rapidfuzz": {"entities"},
+    "lxml": {"cleaning"},
+    "re2": {"cleaning"},
     "xxhash": {"index"},  # sums of what may tear
     "prometheus_client": {"monitoring"},
     "matplotlib": {"monitoring"},

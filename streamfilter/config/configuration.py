@@ -21,7 +21,7 @@ from streamfilter.config.input import InputSection
 from streamfilter.config.problems import explain, without
 from streamfilter.config.sources import RawSettings, read_settings
 from streamfilter.config.types import TOPIC, Section
-from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling
+from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.shape import plan
 from streamfilter.stops import ConfigError, Problem
 
@@ -84,7 +84,7 @@ class Config(Section):
             slots=slots,
             layout=similarity.layout,
             shingling=Shingling(**similarity.shingle.model_dump()),
-            normalisation=Normalisation(**similarity.normalise.model_dump()),
+            normalisation=similarity.normalise.normalisation,
         )
 
     @property

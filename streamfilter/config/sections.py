@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from streamfilter.config.normalise import Normalise
 from streamfilter.config.types import Ratio, Retention, Section, Topic
 
 
@@ -113,30 +114,6 @@ class Shingle(Section):
         if isinstance(data, dict) and data.get("kind") == "stopword":
             return {"size": 2, **data}
         return data
-
-
-class Normalise(Section):
-    """Which differences between two texts do not count."""
-
-    unicode: Literal["NFKC", "NFC", "none"] = Field(
-        default="NFKC",
-        description="Unicode normalisation; NFKC makes full-width and ligatures equal.",
-    )
-    casefold: bool = Field(default=True, description="Ignore upper and lower case.")
-    whitespace: bool = Field(
-        default=True,
-        description="Runs of white space count as one space; between two characters of scripts "
-        "without spaces (Chinese, Japanese, Thai) as nothing.",
-    )
-    digits: bool = Field(
-        default=False,
-        description="Every digit becomes 0: for logs and forms that differ in numbers only.",
-    )
-    invisible: bool = Field(
-        default=True,
-        description="Ignore what is never shown: soft hyphens, zero-width and direction marks, "
-        "variation selectors, tags (Unicode's Default_Ignorable_Code_Point).",
-    )
 
 
 class SimilaritySection(Section):

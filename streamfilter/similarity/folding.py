@@ -18,6 +18,7 @@ from threading import Lock
 
 import numpy as np
 
+from streamfilter.cleaning.folds import folded
 from streamfilter.similarity.code_points import is_invisible
 from streamfilter.similarity.columns import I64, U32, distinct, slices
 from streamfilter.similarity.ordering import Form, normal_form
@@ -138,15 +139,21 @@ class Folding:
             if first in _composing() or (len(formed) > 1 and _has_mark(formed)):
                 return CONTEXT
             flag = MARK if mark else 0
-        folded = formed.casefold() if self._how.casefold else formed
-        if flag and (len(folded) > 1 or not _has_mark(folded)):
+        cased = formed.casefold() if self._how.casefold else formed
+        if flag and (len(cased) > 1 or not _has_mark(cased)):
             return CONTEXT
-        cleaned = list(map(self._cleaned, folded))
-        return SEVERAL | self._listed(cleaned) if len(cleaned) > 1 else flag | cleaned[0]
+        cleaned = [each for each in map(self._cleaned, cased) if each != NOTHING]
+        if len(cleaned) > 1:
+            return SEVERAL | self._listed(cleaned)
+        return flag | cleaned[0] if cleaned else NOTHING
 
     def _cleaned(self, character: str) -> int:
         """Return the code point that stands for one that Unicode's steps are done with."""
         how = self._how
+        if how.fold:
+            character = folded(character, how.fold)
+            if not character:
+                return NOTHING
         if how.digits and character.isdecimal():
             return ord("0")
         return SPACE if how.whitespace and character.isspace() else ord(character)

@@ -15,6 +15,9 @@ from functools import lru_cache
 from math import comb
 from typing import Any
 
+from streamfilter.cleaning.masks import Mask
+from streamfilter.cleaning.steps import Cleaner
+
 ALGORITHM = 3
 """Version of the functions from text to band keys: raised when their output changes."""
 
@@ -52,6 +55,35 @@ class Normalisation:
     """Replace every decimal digit by 0."""
     invisible: bool = True
     """Drop what is never shown (Unicode's Default_Ignorable_Code_Point)."""
+    html: bool = False
+    """The text is HTML: its markup does not count. This and the next four: `cleaning.steps`."""
+    ansi: bool = False
+    quotes: bool = False
+    hyphens: bool = False
+    mask: tuple[Mask, ...] = ()
+    fold: tuple[str, ...] = ()
+    """Names of `cleaning.folds.FOLDS`, in the order in which they apply."""
+
+    def as_fields(self) -> dict[str, Any]:
+        """Return what shapes the text, for the scheme's JSON.
+
+        What came with algorithm 3 or later is left out where it is off: an index from before keeps
+        its fingerprint.
+        """
+        fields = asdict(self)
+        later = ("html", "ansi", "quotes", "hyphens", "mask", "fold")
+        return {name: value for name, value in fields.items() if value or name not in later}
+
+    def cleaner(self) -> Cleaner:
+        """Return what cleans a text before its Unicode form is made.
+
+        Raises:
+            MissingExtra: a step needs a package that is not installed.
+            ValueError: a mask is unknown, or a pattern invalid.
+        """
+        return Cleaner.of(
+            html=self.html, ansi=self.ansi, quotes=self.quotes, hyphens=self.hyphens, mask=self.mask
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +175,11 @@ class Scheme:
     @lru_cache(maxsize=16)  # noqa: B019  # a few small values, asked for at every start and look
     def as_json(self) -> str:
         """Return the canonical JSON: sorted keys, no spaces, ASCII."""
-        fields = asdict(self) | {"shingling": self.shingling.as_fields()}
+        shaping = {
+            "shingling": self.shingling.as_fields(),
+            "normalisation": self.normalisation.as_fields(),
+        }
+        fields = asdict(self) | shaping
         if self.layout == "bands":
             del fields["layout"]  # as it was before there was another
         if self.fields:
@@ -188,14 +224,14 @@ def scheme_of(canonical: str) -> Scheme:
 
 def _scheme_in(values: dict[str, Any]) -> Scheme:
     shingling = {key: _plain(value) for key, value in values.pop("shingling", {}).items()}
-    normalisation = Normalisation(**values.pop("normalisation", {}))
+    normal = {key: _plain(value) for key, value in values.pop("normalisation", {}).items()}
     known = {field.name for field in fields(Shingling)}
     return Scheme(
         **{key: _plain(value) for key, value in values.items()},
         shingling=Shingling(**{key: shingling[key] for key in shingling.keys() & known}),
-        normalisation=normalisation,
+        normalisation=Normalisation(**normal),
     )
 
 
 def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_plain, value)) if isinstance(value, list) else value

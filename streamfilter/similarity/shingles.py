@@ -66,8 +66,8 @@ class Spans:
 class Shingler:
     """Turns normalised texts into tokens under one `Shingling` and one secret seed."""
 
-    def __init__(self, shingling: Shingling, *, seed: bytes) -> None:
-        self._how = shingling
+    def __init__(self, shingling: Shingling, *, seed: bytes, fold: tuple[str, ...] = ()) -> None:
+        self._how, self._fold = shingling, fold
         self._anchored = shingling.kind == "stopword"
         self._size = shingling.size + self._anchored
         self._words = shingling.kind != "char"
@@ -136,7 +136,9 @@ class Shingler:
         words = stop_words(self._how.languages)
         # Texts whose case is kept have them at the beginning of sentences and in headlines too.
         spelled = sorted({f(w) for w in words for f in (str, str.casefold, str.title, str.upper)})
-        chunk = Normaliser(Normalisation(casefold=False)).chunk(spelled, ascii_only=False)
+        chunk = Normaliser(Normalisation(casefold=False, fold=self._fold)).chunk(
+            spelled, ascii_only=False
+        )
         spans = _words(chunk)
         single = np.flatnonzero(np.diff(spans.text_starts) == 1)  # "don't" is two words
         chosen = spans.text_starts[single]

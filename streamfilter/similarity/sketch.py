@@ -124,7 +124,7 @@ class Sketcher:
         key = hashlib.blake2b(seed, person=b"fingerprint").digest()
         self._keyed = hashlib.blake2b(digest_size=16, key=key)
         self.normalise = Normaliser(scheme.normalisation)
-        self.shingler = Shingler(scheme.shingling, seed=seed)
+        self.shingler = Shingler(scheme.shingling, seed=seed, fold=scheme.normalisation.fold)
         kinds = scheme.field_kinds
         self.records = RecordSketcher(kinds, seed=seed) if kinds else None
         self._minhasher = MinHasher(scheme.slots, seed=seed)

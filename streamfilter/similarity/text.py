@@ -86,6 +86,7 @@ class Normaliser:
 
     def __init__(self, normalisation: Normalisation) -> None:
         self._how = normalisation
+        self.clean = normalisation.cleaner()
         self._folding = folding(normalisation)
         self._cleaning = folding(replace(normalisation, unicode="none", casefold=False))
 
@@ -95,6 +96,9 @@ class Normaliser:
 
     def chunk(self, texts: Sequence[str], *, ascii_only: bool) -> Chunk:
         """Return *texts* normalised in one buffer; with *ascii_only* all must be ASCII."""
+        if self.clean.steps:
+            texts = list(map(self.clean, texts))
+            ascii_only = all(map(str.isascii, texts))
         return self._ascii(texts) if ascii_only else self._unicode(texts)
 
     def _ascii(self, texts: Sequence[str]) -> Chunk:
@@ -173,7 +177,8 @@ class Normaliser:
 
     def _whole(self, text: str) -> U32:
         """Return *text* normalised with Python's own tables, but for white space."""
-        return self._cleaning.values(points_of(self._folding.text(text)))
+        values = self._cleaning.values(points_of(self._folding.text(text)))
+        return values[values != NOTHING] if self._how.fold else values
 
 
 def normalised_length(text: str) -> int:

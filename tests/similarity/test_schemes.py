@@ -24,7 +24,8 @@ OTHER = {
     Shingling: {"kind": "word", "size": 3, "token_bytes": 4, "sample_modulus": 16,
                 "languages": ("en", "de"), "fallback_below": 5},
     Normalisation: {"unicode": "NFC", "casefold": False, "whitespace": False, "digits": True,
-                    "invisible": False},
+                    "invisible": False, "html": True, "ansi": True, "quotes": True,
+                    "hyphens": True, "mask": ("url",), "fold": ("marks",)},
 }  # fmt: skip
 
 

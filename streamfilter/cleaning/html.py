@@ -1,0 +1,78 @@
+"""The text of a page or of a fragment in HTML.
+
+libxml2 (by lxml) reads the markup. It is compiled, so it is the extra ``html``. Python's own parser
+needs 3 minutes for 60 kB of ``<a `` in its older versions. A parser with a tree ends the process on
+deep nesting. So no tree is built here: the parser calls us for each tag and each piece of text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from streamfilter.stops import MissingExtra
+
+UNSEEN = frozenset({"script", "style", "template", "noscript", "title", "svg", "iframe", "object"})
+"""Elements whose text is not part of the page's text."""
+
+_INLINE = (
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd mark q rb rp rt ruby s "
+    "samp small span strike strong sub sup time tt u var wbr"
+)
+INLINE = frozenset(_INLINE.split())
+"""Elements inside a line of text: they do not part two words."""
+
+MARKUP = re.compile("[<&]")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def html_step() -> Callable[[str], str]:
+    """Return the step that makes of HTML the text that a browser shows.
+
+    Raises:
+        MissingExtra: lxml is not installed.
+    """
+    try:
+        from lxml.etree import HTMLParser
+    except ImportError as error:
+        raise MissingExtra("similarity.normalise.html", needs=error.name, extra="html") from None
+
+    def plain_text(text: str) -> str:
+        if not MARKUP.search(text):
+            return text
+        parser = HTMLParser(target=_Text(), no_network=True)
+        parser.feed(LONE_SURROGATE.sub("\ufffd", text))
+        found: str = parser.close()
+        return found
+
+    return plain_text
+
+
+class _Text:
+    """Collects the text between the tags. lxml calls these methods."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._unseen = 0
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._unseen += tag in UNSEEN
+        self._part(tag)
+
+    def end(self, tag: str) -> None:
+        self._unseen -= tag in UNSEEN
+        self._part(tag)
+
+    def data(self, text: str) -> None:
+        if not self._unseen:
+            self._pieces.append(text)
+
+    def comment(self, text: str) -> None:
+        """Ignore a comment."""
+
+    def close(self) -> str:
+        return "".join(self._pieces)
+
+    def _part(self, tag: str) -> None:
+        if tag not in INLINE:
+            self._pieces.append("\n")

@@ -1,0 +1,166 @@
+"""Masks: what differs from copy to copy becomes one word.
+
+A mask replaces each of its matches by its name, so that two log lines with other numbers are equal.
+The masks of this module run in the order of `MASKS`, whatever the order in the configuration: a
+date must be seen before its numbers are. Their expressions never go back over what they matched, so
+that each takes time linear in the text. The user's own patterns run after them, on RE2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from ipaddress import ip_address
+from typing import Any
+
+from streamfilter.cleaning.tracking import untracked
+from streamfilter.stops import MissingExtra
+
+Step = Callable[[str], str]
+Test = Callable[[str], bool]
+Mask = str | tuple[str, str]
+"""The name of a mask, or the user's (pattern, what replaces it)."""
+
+REPLACEMENT_MAX = 16
+"""Characters that may replace one match: a text grows no further than normalisation lets it."""
+PATTERN_MAX = 1_000
+EXAMPLE = "The harbour was closed on Monday, 3 March 2026. Приветъ 漢字 مرحبا"
+"""No pattern may match all of this."""
+
+_URL = re.compile(r"\b(?:https?|ftp)://[^\s<>\"']++|\bwww\.[^\s<>\"']++", re.IGNORECASE)
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}+@(?:[\w-]{1,63}+\.){1,8}[\w-]{1,63}+")
+_UUID = re.compile(
+    r"(?<![0-9a-z])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-z])", re.IGNORECASE
+)
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_TIME = (
+    r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?+)?+(?:[ ]?[ap]\.?m\b\.?)?+"
+    r"(?:[ ]?(?:z|utc|gmt|[+-]\d{2}:?\d{2})\b)?+"
+)
+_DATE = (
+    r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
+    rf"|\d{{1,2}}[ /-]{_MONTH}(?:[ /-]\d{{4}})?+"
+    rf"|{_MONTH}[ ]{{1,2}}\d{{1,2}}(?!\d)(?:,?[ ]\d{{4}}(?!:))?+)"
+)
+_TIMESTAMP = re.compile(
+    rf"(?<![\w.:]){_DATE}(?:(?:[t:]|,?[ ]{{1,2}}){_TIME})?+(?![\w:])|(?<![\w.:]){_TIME}(?![\w:])",
+    re.IGNORECASE,
+)
+_HEX = re.compile(
+    r"\b(?:0x[0-9a-f]++|(?=[a-f]*+[0-9])(?=[0-9]*+[a-f])[0-9a-f]{8,}+)\b", re.IGNORECASE
+)
+_IP = re.compile(r"(?<![\w.:])[0-9a-fA-F:.]{3,45}+(?:%\w{1,16}+)?+")
+_PATH = re.compile(
+    r"(?<![\w/.:\\])(?:[a-z]:\\|~?/|\.{1,2}/)[\w.@%+~-]++(?:[/\\][\w.@%+~-]++)++[/\\]?",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d++(?:[.,'’\u00a0\u202f]\d++)*+")
+
+
+def _address(found: re.Match[str]) -> str:
+    """Return ``ip`` for an address of IPv4 or IPv6, with its port if it has one."""
+    text = found[0]
+    for host in dict.fromkeys((text, text.rstrip(".:"))):
+        if _is_address(host.partition("%")[0]):
+            return "ip" + text[len(host) :]
+    return text
+
+
+def _is_address(host: str) -> bool:
+    if host.count(".") == 3 and host.count(":") == 1:
+        host = host.partition(":")[0]  # with a port
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _replacing(
+    pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str], *, where: Test = bool
+) -> Step:
+    """Return the step that replaces *pattern* if *where* holds of a text: a quick test."""
+    return lambda text: pattern.sub(by, text) if where(text) else text
+
+
+def _has_address(text: str) -> bool:
+    return "://" in text or "www." in text.lower()
+
+
+MASKS: dict[str, Step] = {
+    "tracking": _replacing(_URL, lambda found: untracked(found[0]), where=_has_address),
+    "url": _replacing(_URL, "url", where=_has_address),
+    "email": _replacing(_EMAIL, "email", where=lambda text: "@" in text),
+    "uuid": _replacing(_UUID, "uuid", where=lambda text: text.count("-") >= 4),
+    "timestamp": _replacing(_TIMESTAMP, "timestamp"),
+    "ip": _replacing(_IP, _address),
+    "path": _replacing(_PATH, "path"),
+    "hex": _replacing(_HEX, "hex"),
+    "number": _replacing(_NUMBER, "0"),
+}
+"""The masks in their order. ``tracking`` keeps the address and drops parameters of campaigns."""
+
+
+def step_of(masks: Sequence[Mask]) -> Iterator[tuple[str, Step]]:
+    """Yield (name, step) for each of *masks*: ours in the order of `MASKS`, then the user's.
+
+    Raises:
+        MissingExtra: RE2 is not installed, and *masks* has a pattern.
+        ValueError: a mask is unknown, or a pattern invalid.
+    """
+    for each in masks:
+        if isinstance(each, str) and each not in MASKS:
+            raise ValueError(f"{each!r} is no mask; use {', '.join(MASKS)}")
+    for name, step in MASKS.items():
+        if name in masks:
+            yield f"mask {name}", step
+    for each in masks:
+        if not isinstance(each, str):
+            yield f"mask {each[0]}", _user_step(*each)
+
+
+def _user_step(pattern: str, replacement: str) -> Step:
+    """Return the step of the user's own *pattern*.
+
+    RE2 takes linear time for every pattern and every text. `re` may take exponential time.
+
+    Raises:
+        MissingExtra: RE2 is not installed.
+        ValueError: RE2 does not take the pattern, or it matches nothing or everything.
+    """
+    try:
+        import re2
+    except ImportError as error:
+        what = "a pattern of similarity.normalise.mask"
+        raise MissingExtra(what, needs=error.name, extra="patterns") from None
+    if len(pattern) > PATTERN_MAX or len(replacement) > REPLACEMENT_MAX:
+        raise ValueError(
+            f"a pattern has at most {PATTERN_MAX} characters and its 'as' {REPLACEMENT_MAX}"
+        )
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled: Any = re2.compile(pattern, options)
+    except re2.error as error:
+        raise ValueError(f"{pattern!r} is no pattern of RE2: {error}") from None
+    if compiled.search("") is not None:
+        raise ValueError(f"{pattern!r} matches an empty text; write + where it has *")
+    if not compiled.sub("", EXAMPLE).strip():
+        raise ValueError(f"{pattern!r} matches a whole text: nothing would be left to compare")
+
+    def step(text: str) -> str:
+        found: str = compiled.sub(lambda _: replacement, _encodable(text))
+        return found
+
+    return step
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _encodable(text: str) -> str:
+    """Return *text* with U+FFFD for each lone surrogate: RE2 reads UTF-8."""
+    return _SURROGATE.sub("\ufffd", text) if _SURROGATE.search(text) else text
