@@ -147,16 +147,31 @@ class Membership(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many partitions the topics have; a topic gets more, never fewer."""
+    """How many partitions the topics have, and which task reads which.
+
+    A topic gets more partitions, never fewer.
+    """
 
     inputs: int
     outputs: Mapping[str, int]
     """By topic."""
+    whole: bool = True
+    """True: one task reads the whole input (``index.scope: topic``). False: each partition has a
+    task and an index of its own."""
+
+    @property
+    def tasks(self) -> int:
+        """Return how many tasks the group has."""
+        return 1 if self.whole else self.inputs
 
     @property
     def partitions(self) -> tuple[int, ...]:
         """Return the input's partitions."""
         return tuple(range(self.inputs))
+
+    def read_by(self, task: int) -> tuple[int, ...]:
+        """Return the input partitions that *task* reads."""
+        return self.partitions if self.whole else (task,)
 
 
 @dataclass(frozen=True, slots=True)

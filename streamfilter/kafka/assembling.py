@@ -73,13 +73,8 @@ class Assembly:
 
     @property
     def tasks(self) -> int:
-        """Return how many tasks the group has."""
-        return topics.tasks_of(self.config, self.topics)
-
-    @property
-    def share(self) -> int:
-        """Return the divisor of the memory limits: one process may own all tasks."""
-        return 1 if self.config.index.scope == "topic" else self.tasks
+        """Return how many tasks the group has: so many share the limits of a process."""
+        return self.partitions.layout.tasks
 
     def create_changelog(self) -> None:
         """Create the changelog, unless the group has used one that is now missing.
@@ -156,7 +151,6 @@ class Assembly:
         return Plan(
             number=number,
             names=self._names(number),
-            whole=self.config.index.scope == "topic",
             scheme=self.config.scheme(),
             bucket_cap=self.config.index.bucket_cap,
             start=self.config.input.start,
@@ -185,7 +179,7 @@ class Assembly:
             ),
             forwarder=self._forwarder(),
             rules=_rules(config),
-            bounds=_bounds(config, self.share),
+            bounds=_bounds(config, self.tasks),
             breaker=Breaker(config.limits.dead_letter_share),
             pace=Pace(self.clock, config.kafka.transaction_timeout.total_seconds()),
             worker=self.worker,
@@ -203,9 +197,9 @@ class Assembly:
 
     def _store(self, number: int) -> DirectoryStore:
         index, memory = self.config.index, self.config.memory
-        share = self.share
+        share = self.tasks
         return DirectoryStore(
-            path=index_of(index.path, number, whole=index.scope == "topic"),
+            path=index_of(index.path, number, whole=self.partitions.layout.whole),
             seed=self.seed,
             bucket_cap=index.bucket_cap,
             ids=self.config.input.forgets,
@@ -235,7 +229,7 @@ class Assembly:
         return clients.consumer(self.config, self._watched(clients.reader_properties, "restore"))
 
     def _source(self, number: int) -> KafkaSource:
-        config, share = self.config, self.share
+        config, share = self.config, self.tasks
         with stops(), kafka_errors("making a task's consumer"):
             return KafkaSource(
                 self._topics(number),

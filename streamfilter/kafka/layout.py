@@ -6,16 +6,16 @@ smaller number is outdated. The tasks' starts and `topic_watch.py` report their 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from streamfilter.config.configuration import Config
 from streamfilter.engine.ports import Denied, Layout, Retriable
 from streamfilter.kafka.broker_queries import UNKNOWN_INPUT
 from streamfilter.kafka.errors import kafka_errors, translated
-from streamfilter.kafka.topics import Topics
+from streamfilter.kafka.topics import Topics, layout_of
 
 ASK_SECONDS = 5.0
 
@@ -32,18 +32,19 @@ class TaskTopics:
 
 
 class Partitions:
-    """Counts the partitions of one input and its outputs."""
+    """Counts the partitions of the topics of a configuration."""
 
-    def __init__(self, source: str, outputs: Collection[str], found: Topics) -> None:
+    def __init__(self, config: Config, found: Topics) -> None:
         """Begin with what was *found* at the start of the process."""
-        self._source, self._outputs = source, tuple(outputs)
+        self._source, self._first = config.input.topic, layout_of(config, found)
         self._counts = {name: topic.partitions for name, topic in found.items()}
 
     @property
     def layout(self) -> Layout:
         """Return the partition counts known so far."""
         counts = self._counts
-        return Layout(counts[self._source], {name: counts[name] for name in self._outputs})
+        outputs = {name: counts[name] for name in self._first.outputs}
+        return replace(self._first, inputs=counts[self._source], outputs=outputs)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -60,7 +61,7 @@ class Partitions:
         Raises:
             LogError: they do not answer, or refuse.
         """
-        topics = [self._source, *self._outputs]
+        topics = [self._source, *self._first.outputs]
         doing = f"asking for the partitions of {', '.join(topics)}"
         with kafka_errors(doing):
             answers = admin.describe_topics(TopicCollection(topics), request_timeout=ASK_SECONDS)

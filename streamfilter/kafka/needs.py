@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamfilter.config.configuration import Config
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.one_shot_calls import asked_once, brokers_of
-from streamfilter.kafka.topics import described, tasks_of
+from streamfilter.kafka.topics import described, layout_of
 from streamfilter.process.limits import Need
 
 
@@ -17,7 +17,7 @@ def need_of(config: Config) -> Need:
     """
     admin = admin_client(config)
     found = described(config, admin)
-    if config.index.scope == "topic" or config.input.topic not in found:
+    if config.input.topic not in found:
         return Need()
     with asked_once():
-        return Need(tasks_of(config, found), brokers_of(admin))
+        return Need(layout_of(config, found).tasks, brokers_of(admin))

@@ -158,8 +158,8 @@ def _assemble(
     found = start.patiently(patient_look(config, admin, start.clock))
     if problems := topics.problems_of(config, found):
         raise ConfigError(problems)
-    tasks = topics.tasks_of(config, found)
-    if tasks > 1:
+    partitions = Partitions(config, found)
+    if (tasks := partitions.layout.tasks) > 1:
         refuse_small_limits(Need(tasks, start.patiently(lambda: brokers_of(admin))))
     for warning in topics.warnings_of(config, found):
         clients.logger.warning("%s", warning)
@@ -179,7 +179,7 @@ def _assemble(
         start.clock,
         observer,
         destinations,
-        Partitions(config.input.topic, outputs_of(config), found),
+        partitions,
         input_id,
         crew_for(config),
     )

@@ -53,7 +53,6 @@ class TopicsWatch:
         """
         self._roles, self._partitions = config.topics, partitions
         self._input, self._changelog = config.input.topic, config.changelog_topic
-        self._whole = config.index.scope == "topic"
         self._admin, self._clock = admin, clock
         self._ask_at = clock.monotonic()
         self._answers: Mapping[str, Future[Any]] = {}
@@ -119,7 +118,7 @@ class TopicsWatch:
         if new <= 0:
             return
         self._announced[topic] = count
-        if topic == self._input and not self._whole:
+        if topic == self._input and not self._partitions.layout.whole:
             raise _stop(
                 f"{role}: topic {topic!r} has {count} partitions now, {new} of them new, and with "
                 "index.scope partition each has an index of its own: keys that moved to another "

@@ -18,7 +18,7 @@ from confluent_kafka import admin as _admin
 from confluent_kafka.admin import AdminClient
 
 from streamfilter.config.configuration import Config
-from streamfilter.engine.ports import Retriable
+from streamfilter.engine.ports import Layout, Retriable
 from streamfilter.kafka.clients import admin_client
 from streamfilter.kafka.errors import kafka_errors, stops, translated
 from streamfilter.kafka.one_shot_calls import CALL_SECONDS, asked_once, awaited, listed
@@ -138,9 +138,10 @@ def settings_of(admin: AdminClient, topic: str, seconds: float = CALL_SECONDS) -
     return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
 
-def tasks_of(config: Config, topics: Topics) -> int:
-    """Return how many tasks there are: one, or one for each input partition."""
-    return 1 if config.index.scope == "topic" else topics[config.input.topic].partitions
+def layout_of(config: Config, topics: Topics) -> Layout:
+    """Return how many tasks there are, and on which partitions; the input must exist."""
+    outputs = {name: topics[name].partitions for name in outputs_of(config) if name in topics}
+    return Layout(topics[config.input.topic].partitions, outputs, config.index.scope == "topic")
 
 
 def largest_output(config: Config, topics: Topics) -> int:
@@ -203,7 +204,7 @@ def problems_of(config: Config, topics: Topics) -> list[Problem]:
     ]
     changelog = topics.get(config.changelog_topic)
     if changelog is not None and config.input.topic in topics:
-        problems += problems_of_changelog(config, changelog, tasks_of(config, topics))
+        problems += problems_of_changelog(config, changelog, layout_of(config, topics).tasks)
     return problems
 
 
@@ -313,12 +314,11 @@ def _warnings_of_changelog(config: Config, topics: Topics) -> list[Problem]:
             "they refuse every record of it"
         )
         found.append((setting, wanted, why))
-    if config.input.topic in topics and changelog.partitions > (tasks := tasks_of(config, topics)):
-        got = f"topic {name!r} has {changelog.partitions} partitions, and {tasks} of them are used"
+    unused, has = [], changelog.partitions
+    if config.input.topic in topics and has > (used := layout_of(config, topics).tasks):
+        got = f"topic {name!r} has {has} partitions, and {used} of them are used"
         cure = "nothing to do: the others stay empty"
         unused = [Problem("index.changelog", got, cure, warning=True)]
-    else:
-        unused = []
     largest = largest_output(config, topics)
     if config.input.records and changelog.message_bytes < largest:
         why = (

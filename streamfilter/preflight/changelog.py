@@ -50,18 +50,19 @@ def check_changelog(config: Config) -> tuple[list[Problem], list[Kept]]:
     changelog = found.get(config.changelog_topic)
     if changelog is None or config.input.topic not in found:
         return [], []
-    used = min(changelog.partitions, topics.tasks_of(config, found))
+    layout, name = topics.layout_of(config, found), config.changelog_topic
+    used = min(changelog.partitions, layout.tasks)
     bounds = changelog_topic.changelog_bounds(config, admin, used)
     kept = [
-        Kept(f"{config.changelog_topic}/{task}", each.start, each.end, _needed(config, task))
+        Kept(f"{name}/{task}", each.start, each.end, _needed(config, task, layout.whole))
         for task, each in enumerate(bounds)
     ]
     return changelog_topic.warnings_of_rights(config, admin), kept
 
 
-def _needed(config: Config, task: int) -> int | None:
+def _needed(config: Config, task: int, whole: bool) -> int | None:
     index = config.index
-    path = index_of(index.path, task, whole=index.scope == "topic")
+    path = index_of(index.path, task, whole=whole)
     try:
         with viewed(path, seed=seed_at(index.seed_file)) as view:
             return view.windows[0].offset

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from streamfilter.engine.beginning import Names
-from streamfilter.engine.ports import Layout, Retriable, StartAt
+from streamfilter.engine.ports import Retriable, StartAt
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.errors import DiskFull
 from streamfilter.process.health import State
@@ -27,8 +27,6 @@ class Plan:
 
     number: int
     names: Names
-    whole: bool
-    """True: it takes all input partitions (``index.scope: topic``). False: that of its number."""
     scheme: Scheme
     bucket_cap: int
     start: StartAt
@@ -37,10 +35,6 @@ class Plan:
     """Makes the identity of a new index: a random id, a seed and the time."""
     rewrite_changelog: bool = False
     """Whether a changelog that lost its beginning is written again from a whole index."""
-
-    def partitions(self, layout: Layout) -> tuple[int, ...]:
-        """Return the task's input partitions in a *layout*."""
-        return layout.partitions if self.whole else (self.number,)
 
     @property
     def label(self) -> str:

@@ -60,7 +60,7 @@ class Starter:
         )
         kill_point("start.producer")
         self.layout = yield from patiently(State.STARTING, parts.layout)
-        partitions = self._plan.partitions(self.layout)
+        partitions = self.layout.read_by(self._plan.number)
         committed = yield from patiently(State.STARTING, source.committed, partitions)
         remembered, present = yield from patiently(State.STARTING, source.ids)
         accept = self._plan.accept_positions

@@ -152,7 +152,7 @@ class World:
         identity = Identity(
             "00" * 16, FORMAT, SCHEME.fingerprint, SCHEME.as_json(), bytes(16), 0, "15"
         )
-        plan = Plan(number, names, True, SCHEME, 8, "earliest", False, lambda: identity)
+        plan = Plan(number, names, SCHEME, 8, "earliest", False, lambda: identity)
         return Task(plan, parts, self.store, index)
 
     def turn(self, times: int = 1) -> None:

@@ -46,7 +46,7 @@ class Brokers:
 
 def counted(config: Config = CONFIG) -> Partitions:
     topics = [*outputs_of(config), config.input.topic, config.changelog_topic]
-    return Partitions(config.input.topic, outputs_of(config), dict.fromkeys(topics, Topic(2, {})))
+    return Partitions(config, dict.fromkeys(topics, Topic(2, {})))
 
 
 def looked(change: Any, config: Config = CONFIG) -> str:

@@ -251,7 +251,6 @@ class Process:
         return Plan(
             number=number,
             names=self._names(number),
-            whole=self.world.shape.tasks == 1,
             scheme=SCHEME,
             bucket_cap=self.world.shape.cap,
             start="earliest",

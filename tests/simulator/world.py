@@ -256,7 +256,7 @@ class World:
         late = not self.calm and self.now - self.grown_at < HEARSAY_SECONDS
         told = self.partitions - (late and self.growths.random() < 0.5)
         life.inputs = max(life.inputs, told)
-        return Layout(life.inputs, dict.fromkeys(OUTPUTS, life.inputs))
+        return Layout(life.inputs, dict.fromkeys(OUTPUTS, life.inputs), self.shape.tasks == 1)
 
     def ask_layout(self, life: Life) -> Layout:
         """Return the same from a question that may stay without an answer."""
