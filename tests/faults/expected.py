@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamfilter.matching.law import Law
 from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.model import Record
 from streamfilter.similarity.scheme import Scheme
 from streamfilter.similarity.sketch import Sketcher
 from tests.simulator.history import Aging, Told, read_batches, windows_at
-from tests.support.model import SequentialModel
+from tests.support.arrivals import arrival
 
 Place = tuple[int, int]
 """Partition and offset of an input record."""
@@ -96,7 +97,7 @@ class Relived:
 
     sketcher: Sketcher
     retention: Retention = UNLIMITED
-    model: SequentialModel = field(default_factory=SequentialModel)
+    model: Law = field(default_factory=Law)
     expected: dict[Place, Expected] = field(default_factory=dict)
     known: dict[int, int] = field(default_factory=dict)
     """Next offset that was never judged, by partition."""
@@ -190,7 +191,7 @@ class Relived:
         _demand(id_ not in self._place_of, f"the story has {id_} twice")
         self._place_of[id_] = order[1:]
         age = self.model.next_ordinal, self.model.horizon
-        verdict = self.model.judge(id_, sketches, row)
+        verdict = self.model.judge(arrival(id_, sketches, row))
         if verdict.verdict == "unique":
             return Expected(record, order, "unique", "", (), *age)
         matches = tuple((i, round(s, 6), b, self._place_of[i]) for i, s, b in verdict.matches)

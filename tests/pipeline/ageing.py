@@ -3,11 +3,11 @@
 import random
 
 from streamfilter.index.protocol import WINDOWS_MAX
+from streamfilter.matching.law import Law, Settings
 from streamfilter.matching.pipeline import MatchPolicy
 from streamfilter.matching.retention import Extent
 from streamfilter.model import Window
 from tests.pipeline.test_sequential_model import SKETCHER, flood, stream
-from tests.support.model import SequentialModel
 
 
 class Ageing:
@@ -20,7 +20,7 @@ class Ageing:
         texts = (flood if rng.random() < 0.5 else stream)(rng, rng.randint(20, 90))
         self.texts = [" ".join(text.split()[:80]) for text in texts]
         self.sketches = SKETCHER.sketch(self.texts)
-        self.model = SequentialModel(max_candidates=self.policy.max_candidates, cap=self.cap)
+        self.model = Law(Settings(max_candidates=self.policy.max_candidates, bucket_cap=self.cap))
         self.windows = 1
         """The most that were alive."""
 

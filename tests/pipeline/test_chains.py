@@ -6,10 +6,11 @@ from itertools import repeat
 import pytest
 
 from streamfilter.index.memory import MemoryIndex
+from streamfilter.matching.law import Law, Settings
 from streamfilter.matching.pipeline import WIDTH_GROWTH, MatchPolicy
 from streamfilter.matching.verification import Verifier
 from tests.pipeline.test_sequential_model import SKETCHER, plain, run_in_batches, story
-from tests.support.model import SequentialModel
+from tests.support.arrivals import arrival
 
 DOCUMENTS = 600
 
@@ -70,8 +71,8 @@ def test_rounds_over_a_chain_look_at_each_row_a_few_times(kind, most, looked):
 @pytest.mark.parametrize("kind", CHAINS)
 def test_verdicts_on_a_chain_are_the_sequential_models_however_batches_are_cut(kind, most, cap):
     texts = CHAINS[kind][:300]
-    model, sketches = SequentialModel(max_candidates=most, cap=cap), SKETCHER.sketch(texts)
-    expected = [model.judge(f"d{row}", sketches, row) for row in range(len(texts))]
+    model, sketches = Law(Settings(max_candidates=most, bucket_cap=cap)), SKETCHER.sketch(texts)
+    expected = [model.judge(arrival(f"d{row}", sketches, row)) for row in range(len(texts))]
     policy = MatchPolicy(max_candidates=most)
     for sizes in (repeat(300), iter([1, 7, 60, 100, 132])):
         index = MemoryIndex(slots=128, bucket_cap=cap)

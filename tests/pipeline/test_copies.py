@@ -9,6 +9,7 @@ import pytest
 
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.matching.forgetting import Forgetting, Tombstone
+from streamfilter.matching.law import Bounds, Law, Settings
 from streamfilter.matching.pipeline import MatchPolicy, judge
 from streamfilter.matching.retention import Retention
 from streamfilter.model import Source, Verdict
@@ -19,7 +20,7 @@ from tests.pipeline.test_sequential_model import (
     run_in_batches,
     story,
 )
-from tests.support.model import Memory, SequentialModel
+from tests.support.arrivals import arrival
 
 POLICY = MatchPolicy()
 STORIES = [" ".join(story(random.Random(number), 60)) for number in range(40)]
@@ -114,14 +115,14 @@ def test_a_copy_is_found_however_often_its_text_was_forgotten_before(text, cap, 
     """The forgotten stay listed as long as their window lives: here for ever."""
     texts, memory = reigns(text, 80 if size == 5 else 30), Retention(documents=3, least=10_000)
     policy, index = MatchPolicy(short_text="exact_only"), MemoryIndex(slots=128, bucket_cap=cap)
-    model = SequentialModel(cap=cap)
+    model = Law(Settings(bucket_cap=cap))
     sketches, expected = SKETCHER.sketch(texts), []
 
     def extents(index, size):
         progress = index.progress
         for row in range(progress.next_ordinal, progress.next_ordinal + size):
-            model.come(-1, Memory(memory.documents, None, memory.least))
-            expected.append(model.judge(f"d{row}", sketches, row))
+            model.arrive(-1, Bounds(memory.documents, None, memory.least))
+            expected.append(model.judge(arrival(f"d{row}", sketches, row)))
         return memory.extent(progress, index.windows, times=np.full(size, -1))
 
     decisions = run_in_batches(texts, repeat(size), index, policy, extents=extents)

@@ -19,6 +19,7 @@ from streamfilter.model import BatchMark, Reason, Source, Span, Unjudged, Verdic
 from streamfilter.similarity.sketch import Sketches
 from tests.pipeline.ageing import Ageing
 from tests.pipeline.test_sequential_model import SEED, SKETCHER, batch_of, plain
+from tests.support.arrivals import arrival
 
 STORIES = int(os.environ.get("STORIES", "60"))
 """For more of them: ``STORIES=5000 pytest tests/pipeline/test_forgetting.py``."""
@@ -54,7 +55,7 @@ class Story(Ageing):
         for names in records:
             if names is None:
                 at = self.model.next_ordinal
-                verdicts.append(self.model.judge(self.ids[at], self.sketches, at))
+                verdicts.append(self.model.judge(arrival(self.ids[at], self.sketches, at)))
                 continue
             gone = self.model.forget_id(*names)
             self.forgotten += len(gone)

@@ -16,6 +16,7 @@ from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
 from streamfilter.matching.batch import Decided, Prepared, Rules, decide
 from streamfilter.matching.forgetting import CutBatch, removals_of
+from streamfilter.matching.law import Bounds, Law, Settings
 from streamfilter.matching.pipeline import Batch, MatchPolicy
 from streamfilter.matching.retention import EVERYTHING, Retention
 from streamfilter.model import (
@@ -30,7 +31,7 @@ from streamfilter.model import (
 )
 from streamfilter.similarity.sketch import Sketches
 from tests.pipeline.test_sequential_model import SKETCHER, flood, plain, stream
-from tests.support.model import Memory, SequentialModel
+from tests.support.arrivals import arrival, buckets_below
 
 NOW = 10**12
 
@@ -76,14 +77,14 @@ class Story:
     def told(self) -> tuple[list, dict]:
         """Return the model's verdicts by offset, and its lists."""
         kept = self.retention
-        model = SequentialModel(max_candidates=self.policy.max_candidates, cap=self.cap)
-        memory, time, verdicts = Memory(kept.documents, kept.time, kept.least), -1, {}
+        model = Law(Settings(max_candidates=self.policy.max_candidates, bucket_cap=self.cap))
+        memory, time, verdicts = Bounds(kept.documents, kept.time, kept.least), -1, {}
         ahead = NOW + min(3_600_000, (kept.time or 10**10) // 4)
         for record in self.records:
             offset, time = record.source.offset, max(time, min(record.timestamp, ahead))
             if self.kinds[offset] == "document":
-                model.come(time, memory)
-                verdicts[offset] = model.judge(self.ids[offset], self.sketches, offset)
+                model.arrive(time, memory)
+                verdicts[offset] = model.judge(arrival(self.ids[offset], self.sketches, offset))
             if self.kinds[offset] == "tombstone":
                 model.forget_id(self.ids[offset])
             model.pass_time(time, memory)
@@ -165,7 +166,7 @@ def test_batches_of_1_7_and_4000_records_give_the_verdicts_of_one_record_at_a_ti
             for key, bucket in part._buckets.items()
             if bucket
         }
-        assert lists == model.buckets_below(1 << 40, oldest.number), (seed, size)
+        assert lists == buckets_below(model, 1 << 40, oldest.number), (seed, size)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -8,12 +8,13 @@ from streamfilter.index.ages import Ages
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
+from streamfilter.matching.law import DIGITS, Law, Settings
 from streamfilter.matching.pipeline import Batch, MatchPolicy, judge
 from streamfilter.matching.retention import EVERYTHING
 from streamfilter.model import BatchMark, Source, Span
 from streamfilter.similarity.scheme import Scheme, Shingling
 from streamfilter.similarity.sketch import Sketcher
-from tests.support.model import ROUND, SequentialModel
+from tests.support.arrivals import arrival
 
 SEED = bytes(range(16))
 SKETCHER = Sketcher(Scheme(16, 6), seed=SEED)
@@ -101,7 +102,7 @@ def run_in_batches(texts, sizes, index, policy, sketcher=SKETCHER, extents=None)
 
 
 def plain(decision):
-    matches = [(m.document_id, round(m.similarity, ROUND), m.bands) for m in decision.matches]
+    matches = [(m.document_id, round(m.similarity, DIGITS), m.bands) for m in decision.matches]
     return str(decision.verdict), matches, decision.matches_truncated
 
 
@@ -111,8 +112,8 @@ def test_verdicts_equal_the_sequential_model_whatever_the_batches(seed):
     texts = stream(rng, 300)
     policy = MatchPolicy(max_candidates=rng.choice((1, 2, 8)), short_text="exact_only")
     sketches = SKETCHER.sketch(texts)
-    model = SequentialModel(max_candidates=policy.max_candidates)
-    expected = [model.judge(f"d{i}", sketches, i) for i in range(len(texts))]
+    model = Law(Settings(max_candidates=policy.max_candidates))
+    expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
     decisions = run_in_batches(texts, sizes, MemoryIndex(slots=128), policy)
     for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
@@ -136,8 +137,8 @@ def test_every_scheme_and_policy_equals_the_sequential_model(scheme, rules):
     modulus = sketcher.scheme.shingling.sample_modulus
     policy = MatchPolicy(**rules, sample_modulus=modulus, max_candidates=3, short_text="exact_only")
     sketches = sketcher.sketch(texts)
-    model = SequentialModel(max_candidates=3, **rules)
-    expected = [model.judge(f"d{i}", sketches, i) for i in range(len(texts))]
+    model = Law(Settings(max_candidates=3, **rules))
+    expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
     decisions = run_in_batches(texts, sizes, MemoryIndex(slots=128), policy, sketcher)
     for i, (want, got) in enumerate(zip(expected, decisions, strict=True)):
@@ -186,8 +187,8 @@ def test_documents_of_full_buckets_are_met_as_in_the_sequential_model_and_read_a
     texts = flood(rng, 400)
     policy = MatchPolicy(max_candidates=4, max_estimated=max_estimated)
     sketches = SKETCHER.sketch(texts)
-    model = SequentialModel(max_candidates=4, max_estimated=max_estimated, cap=cap)
-    expected = [model.judge(f"d{i}", sketches, i) for i in range(len(texts))]
+    model = Law(Settings(max_candidates=4, max_estimated=max_estimated, bucket_cap=cap))
+    expected = [model.judge(arrival(f"d{i}", sketches, i)) for i in range(len(texts))]
     index = MemoryIndex(slots=128, bucket_cap=cap)
     sizes = iter(lambda: rng.choice((1, 7, 60, 200)), None)
     decisions = run_in_batches(texts, sizes, index, policy)

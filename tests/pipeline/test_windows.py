@@ -29,6 +29,7 @@ from tests.pipeline.test_sequential_model import (
     run_in_batches,
     stream,
 )
+from tests.support.arrivals import arrival
 
 STORIES = int(os.environ.get("STORIES", "40"))
 """For more of them: ``STORIES=5000 pytest tests/pipeline/test_windows.py``."""
@@ -46,7 +47,7 @@ class Story(Ageing):
         """Decide by chance what the next batch is judged with, and let the model judge it."""
         extent, first = self.aged(index, 0.4), index.progress.next_ordinal
         for row in range(first, first + size):
-            self.expected.append(self.model.judge(f"d{row}", self.sketches, row))
+            self.expected.append(self.model.judge(arrival(f"d{row}", self.sketches, row)))
         self.forgotten = extent.horizon
         return extent
 
@@ -388,7 +389,8 @@ def test_to_remember_nothing_is_refused(documents):
         Retention(documents=documents)
 
 
-def test_the_model_itself_is_no_part_of_what_it_judges():
-    source = Path("tests/support/model.py").read_text()
+def test_the_law_is_no_part_of_what_it_judges():
+    source = Path("streamfilter/matching/law.py").read_text()
     assert "streamfilter.matching" not in source
     assert "streamfilter.index" not in source
+    assert "numpy" not in source

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 
 from streamfilter.matching import forgetting
+from streamfilter.matching.law import Bounds, Law, Settings
 from streamfilter.matching.retention import Retention
 from streamfilter.model import EVER, Window
 from tests.simulator.broker import Partition
 from tests.simulator.process import CANDIDATES, DEAD, DUPLICATES, UNIQUE
 from tests.simulator.texts import THRESHOLD, Input, sketch_of
 from tests.simulator.world import FAR_FUTURE, Failure, Shape
-from tests.support.model import Memory, SequentialModel
+from tests.support.arrivals import arrival
 
 HEADER, DOCUMENT, BATCH, FORGET = 1, 2, 3, 4
 NAMED, AGED, DATED, WRITER_BYTES = 2, 3, 4, 16
@@ -82,7 +83,7 @@ class Expected:
 class History:
     """One task's whole life, as it should have been."""
 
-    model: SequentialModel
+    model: Law
     batches: list[Told] = field(default_factory=list)
     expected: dict[Place, Expected] = field(default_factory=dict)
     known: dict[int, int] = field(default_factory=dict)
@@ -216,7 +217,7 @@ def relive(
         shape: of the world: what its outputs refuse, and how much is remembered.
         until: so many batches; None: all.
     """
-    model = SequentialModel(threshold=THRESHOLD, max_candidates=CANDIDATES, cap=shape.cap)
+    model = Law(Settings(threshold=THRESHOLD, max_candidates=CANDIDATES, bucket_cap=shape.cap))
     retention = shape.retentions[0] if len(shape.retentions) == 1 else None
     anew = anew_at(changelog, NUMBER_MAX) > 0
     history = History(model, read_batches(changelog)[:until], retention=retention, anew=anew)
@@ -314,12 +315,12 @@ class Aging:
         self,
         batch: Told,
         before: Sequence[Told],
-        model: SequentialModel,
+        model: Law,
         retention: Retention | None,
     ) -> None:
         """Begin a batch; the *retention* was in force all the time. None: it was changed."""
         self._batch, self._model, self._retention = batch, model, retention
-        self._memory = retention and Memory(retention.documents, retention.time, retention.least)
+        self._memory = retention and Bounds(retention.documents, retention.time, retention.least)
         windows = sum(each.opens is not None for each in before)
         last = before[-1] if before else Told(-1, 0, 0, {}, [], [])
         untold = batch.time < 0 and not (windows or last.horizon)
@@ -365,7 +366,7 @@ class Aging:
         self._check_time(age.time)
         if self._memory is None:
             model.forget(age.horizon, opens=begins)
-        elif model.come(age.time, self._memory) != begins:
+        elif model.arrive(age.time, self._memory) != begins:
             raise self._wrong(f"begins {self._batch.opens}; the model differs at {place}")
         if model.horizon != age.horizon:
             raise self._wrong(f"judges {place} with the horizon {age.horizon}, not {model.horizon}")
@@ -408,7 +409,7 @@ def _expect(
     history.inputs[each.name] = each
     aging.document(each.place)
     horizon = history.model.horizon
-    verdict = history.model.judge(each.name, sketch_of(each.text), 0)
+    verdict = history.model.judge(arrival(each.name, sketch_of(each.text)))
     if verdict.verdict == "unique":
         return Expected(each, place, UNIQUE, horizon=horizon)
     met = ((history.inputs[name], sim, bands) for name, sim, bands in verdict.matches)

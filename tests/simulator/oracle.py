@@ -39,6 +39,7 @@ from tests.simulator.history import Expected, History, Place, anew_at, read_batc
 from tests.simulator.log import CHANGELOG
 from tests.simulator.process import DEAD, DUPLICATES, UNIQUE
 from tests.simulator.world import Failure, World
+from tests.support.arrivals import buckets_below, documents_below
 
 OURS = "__streamfilter."
 
@@ -231,7 +232,7 @@ def judge_disk(disk: Disk, history: History, start: int) -> None:
         for batch in done[oldest.first_batch :]
     }
     first = max(progress.horizon, oldest.first_ordinal)
-    remembered = sum(at >= first for at in model.documents_below(limit))
+    remembered = sum(at >= first for at in documents_below(model, limit))
     stored_buckets, stored, stored_marks = _contents(disk)
     if len(disk.index) != remembered:
         raise Failure("state", f"{disk.name} says that it remembers {len(disk.index)}")
@@ -243,7 +244,7 @@ def judge_disk(disk: Disk, history: History, start: int) -> None:
         raise Failure("state", f"{disk.name} has positions {progress.positions}")
     for what, have, want in (
         ("documents", stored, _documents(history, limit, oldest.first_ordinal)),
-        ("buckets", stored_buckets, model.buckets_below(limit, oldest.number)),
+        ("buckets", stored_buckets, buckets_below(model, limit, oldest.number)),
         ("marks", stored_marks, marks),
     ):
         if have != want:
@@ -256,7 +257,7 @@ def _documents(history: History, limit: int, oldest: int) -> dict[int, Any]:
 
     In windows that are alive also those are stored that the horizon has passed.
     """
-    known = history.model.documents_below(limit)
+    known = documents_below(history.model, limit)
     return {
         at: (history.inputs[name].id, mark) for at, (name, mark) in known.items() if at >= oldest
     }

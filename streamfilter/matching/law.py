@@ -1,0 +1,396 @@
+"""The law: what the filter decides, one document at a time, with plain dictionaries and sets.
+
+These are steps 3 to 7 of "How it decides" in the project's README, without columns, rounds or
+RocksDB. The other files of this folder judge whole batches, and must decide the same. Tests run
+both on random streams and compare verdicts, matches, buckets and windows. Nothing in the package
+imports this file: it is for people and tests.
+
+Read `Law.judge` first. A document arrives with the results of steps 1 to 4 (`Arrival`).
+
+- If an equal text is remembered, it is an *exact duplicate* of the oldest one.
+- The remembered documents that share a band key with it are its candidates.
+- Candidates with hopelessly different signatures are left out. The best others are compared.
+- If one of them is similar enough, it is a *near-duplicate* of the most similar one.
+- Otherwise it is *unique*. Only then it is remembered, under all its keys.
+
+Example with the threshold .8. Document A has the shingles 1 to 9, and is unique. B has 1 to 10: of
+these 10 it shares 9 with A, so it is a near-duplicate and is not remembered. C has 1 to 12. It
+shares 9 of 12 with A, which is .75, so it is unique. That it shares 10 of 12 with B, which is .83,
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import log
+from statistics import NormalDist
+
+from streamfilter.similarity.minhash import TOKENS_A_SLOT, VARIANCE
+from streamfilter.similarity.scheme import SAMPLE_TOKENS
+
+STEPS = (2, 2, 2, 3, 3, 6)
+"""A band's key may be made longer six times, each time by so many slots of the signature."""
+LENGTHS = (6, 8, 10, 12, 15, 18, 24)
+"""What a shared key of each length counts, for choosing the candidates to look at."""
+LONG_BUCKET_MAX = 255
+IMPROBABLE = NormalDist().inv_cdf(1e-4) ** 2
+DAY = 86_400_000
+"""Milliseconds."""
+WINDOWS = 5
+DIGITS = 12
+"""A similarity is a quotient of two counts: more digits are float error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings, by the names of `MatchPolicy`."""
+
+    threshold: float = 0.8
+    max_candidates: int = 8
+    """Compared candidates of a document."""
+    max_estimated: int = 128
+    """Candidates of a document whose signatures are read."""
+    bucket_cap: int = 8
+    method: str = "exact"
+    """``exact`` (sets), ``signature`` (its estimate) or ``sketch`` (equal slots)."""
+    agree: int = 90
+    of: int = 100
+    containment: float | None = None
+    contained: str = "shorter"
+    short_threshold: float | None = None
+    short_size: int = 32
+
+    @property
+    def long_cap(self) -> int:
+        """Return how many documents the bucket of a longer key lists, and a page of one text's."""
+        return min(4 * self.bucket_cap**2, LONG_BUCKET_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is remembered; None: no bound."""
+
+    documents: int | None = None
+    time: int | None = None
+    """Milliseconds of stream time."""
+    least: int = 1
+    """A window holds at least so many documents, or lasts a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A document after the steps that need no memory: read, normalised, hashed and signed."""
+
+    id: str
+    fingerprint: bytes
+    """128-bit hash of the normalised text."""
+    signature: bytes
+    """One byte a slot; two sets share a slot with a probability equal to their similarity."""
+    tokens: tuple[int, ...]
+    """Hashes of the shingles, rising. Of a larger set the lowest `SAMPLE_TOKENS`."""
+    set_size: int
+    keys: tuple[int, ...]
+    """The key of each band, then the key of the whole text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The decision on one document."""
+
+    verdict: str
+    matches: list[tuple[str, float, int]] = field(default_factory=list)
+    """Id, similarity and number of shared bands: the most similar first, then the oldest."""
+    truncated: bool = False
+    """Whether candidates were left out that might have matched."""
+
+
+class Law:
+    """The memory of one index, and the verdicts that follow from it."""
+
+    def __init__(self, rules: Settings | None = None) -> None:
+        self.rules = rules or Settings()
+        self.documents: dict[int, Arrival] = {}
+        """Remembered documents by ordinal. Every judged document has an ordinal: 0, 1, 2 …"""
+        self.next_ordinal = 0
+        self.buckets: dict[tuple[int, int], list[int]] = {}
+        """Window and key → ordinals of the documents that are listed there."""
+        self.equal: dict[bytes, list[int]] = {}
+        """Fingerprint → ordinals of all documents that were remembered with this text."""
+        self.beyond: dict[tuple[int, int], int] = {}
+        """Window and key of a whole text → how many documents came after its bucket was full."""
+        self.window = self.horizon = 0
+        """Documents below the horizon are forgotten."""
+        self.firsts = [0]
+        """The first ordinal of each window."""
+        self.arrived: dict[int, int] = {}
+        """Ordinal → stream time, if time is limited."""
+        self.undated = 0
+        """First ordinal after a limit of time was set. Older documents count as of that moment."""
+
+    # Steps 3 to 7: one document.
+
+    def judge(self, me: Arrival) -> Ruling:
+        """Decide on the next document, and remember it if it is unique."""
+        ordinal = self.next_ordinal
+        self.next_ordinal += 1
+        verdict = self._decide(me)
+        if verdict.verdict == "unique":
+            self.documents[ordinal] = me
+            self.equal.setdefault(me.fingerprint, []).append(ordinal)
+            self._list(me, ordinal)
+        return verdict
+
+    def _decide(self, me: Arrival) -> Ruling:
+        for ordinal in self._remembered(self.equal.get(me.fingerprint, [])):
+            return Ruling("exact_duplicate", [(self.documents[ordinal].id, 1.0, 0)])
+        rules, shared = self.rules, self._candidates(me)
+        # Look at those that share most: longer keys count for more, then the oldest come first.
+        heaviest = sorted(shared, key=lambda o: (-sum(shared[o]), o))
+        looked_at = heaviest[: max(rules.max_estimated, rules.max_candidates)]
+        hopeful = [o for o in looked_at if is_hopeful(rules, me, self.documents[o])]
+        hopeful.sort(key=lambda o: (-self._equal_slots(me, o), -len(shared[o]), o))
+        similar = []
+        for ordinal in hopeful[: rules.max_candidates]:
+            other = self.documents[ordinal]
+            similarity = similarity_of(rules, me, other)
+            if is_match(rules, me, other, similarity):
+                similar.append((-similarity, ordinal))
+        if not similar:
+            return Ruling("unique")
+        matches = [
+            (self.documents[o].id, round(-s, DIGITS), len(shared[o])) for s, o in sorted(similar)
+        ]
+        left_out = len(hopeful) > rules.max_candidates or len(shared) > len(looked_at)
+        return Ruling("near_duplicate", matches, left_out)
+
+    def _equal_slots(self, me: Arrival, ordinal: int) -> int:
+        return equal_slots(me, self.documents[ordinal], slots_of(self.rules, me))
+
+    # The lists: where a document is found again.
+
+    def _candidates(self, me: Arrival) -> dict[int, list[int]]:
+        """Return the remembered documents that share a band, with the length of each shared key.
+
+        A longer key is looked up only if the shorter one has a bucket.
+        """
+        found: dict[int, list[int]] = {}
+        for band in range(len(me.keys) - 1 if me.set_size else 0):
+            for key, length in zip(keys_of_band(me, band), LENGTHS, strict=True):
+                buckets = self._buckets_of(key)
+                if not buckets:
+                    break
+                for ordinal in self._remembered([o for bucket in buckets for o in bucket]):
+                    found.setdefault(ordinal, []).append(length)
+        return found
+
+    def _list(self, me: Arrival, ordinal: int) -> None:
+        """List a unique document under its keys; a text below one shingle only under its text's."""
+        for band in range(len(me.keys) - 1 if me.set_size else 0):
+            for length, key in enumerate(keys_of_band(me, band)):
+                bucket = self.buckets.setdefault((self.window, key), [])
+                if len(bucket) < (self.rules.long_cap if length else self.rules.bucket_cap):
+                    bucket.append(ordinal)
+                    break  # else it goes on to the next longer key
+        key = me.keys[-1]
+        bucket, beyond = self.buckets.setdefault((self.window, key), []), self.beyond
+        if (self.window, key) in beyond or len(bucket) >= self.rules.bucket_cap:
+            # A text's bucket stays closed once it was full: its later documents go to pages.
+            number = beyond.get((self.window, key), 0)
+            beyond[self.window, key] = number + 1
+            page = mixed(key, 1 + number // self.rules.long_cap)
+            bucket = self.buckets.setdefault((self.window, page), [])
+        bucket.append(ordinal)
+
+    def _buckets_of(self, key: int) -> list[list[int]]:
+        """Return the lists under *key* in all windows that are not forgotten as a whole."""
+        oldest = bisect_right(self.firsts, self.horizon) - 1
+        places = ((window, key) for window in range(oldest, self.window + 1))
+        return [self.buckets[place] for place in places if place in self.buckets]
+
+    def _remembered(self, ordinals: list[int]) -> list[int]:
+        return [o for o in ordinals if o >= self.horizon and o in self.documents]
+
+    # Forgetting: by a tombstone's id, by number, by time.
+
+    def forget_id(self, *ids: str) -> list[int]:
+        """Take the documents of these ids off all lists; return their ordinals."""
+        gone = [ordinal for ordinal, each in self.documents.items() if each.id in ids]
+        for ordinal in gone:
+            del self.documents[ordinal]
+        for bucket in self.buckets.values() if gone else ():
+            bucket[:] = [ordinal for ordinal in bucket if ordinal in self.documents]
+        return gone
+
+    def forget(self, horizon: int, *, opens: bool) -> None:
+        """Judge from now on without documents below *horizon*, perhaps in a new window."""
+        self.horizon = horizon
+        if opens:
+            self.window += 1
+            self.firsts.append(self.next_ordinal)
+
+    def arrive(self, time: int, bounds: Bounds) -> bool:
+        """Forget what the next document, of this stream time, does not see.
+
+        Return whether it opens a window.
+        """
+        if len(self.firsts) == 1 and bounds.time is not None:
+            self.undated = self.next_ordinal
+        self.arrived[self.next_ordinal] = time
+        self.pass_time(time, bounds)
+        opens = self._is_full(time, bounds)
+        self.forget(self.horizon, opens=opens)
+        return opens
+
+    def pass_time(self, time: int, bounds: Bounds) -> None:
+        """Raise the horizon to the oldest document that is remembered at this stream time."""
+        ordinal, oldest = self.next_ordinal, self.horizon
+        if bounds.documents is not None:
+            oldest = max(oldest, ordinal - bounds.documents)
+        if bounds.time is not None and self.arrived:
+            dated = range(max(oldest, self.undated), ordinal)
+            young = (o for o in dated if self.arrived.get(o, -1) > time - bounds.time)
+            first = next(young, ordinal)
+            oldest = first if first > self.undated else oldest
+        self.horizon = oldest
+
+    def _is_full(self, time: int, bounds: Bounds) -> bool:
+        """Return whether the newest window holds a quarter of what is remembered."""
+        if bounds.time is not None and len(self.firsts) == 1:
+            return True
+        first = self.firsts[-1]
+        remembered = len(self.firsts) - bisect_right(self.firsts, self.horizon) + 1
+        number, passed = self.next_ordinal - first, time - self.arrived.get(first, time)
+        shares = [0.0]
+        if bounds.documents is not None:
+            shares.append(4 * number / bounds.documents)
+        if bounds.time is not None:
+            shares.append(4 * passed / bounds.time)
+        enough = number >= bounds.least or passed >= DAY
+        return max(shares) >= 1 and enough and remembered < WINDOWS
+
+
+# Two documents: may the sets match, how similar are they, is that enough?
+
+
+def is_hopeful(rules: Settings, me: Arrival, other: Arrival) -> bool:
+    """Return whether the signatures leave hope that the two match."""
+    slots = slots_of(rules, me)
+    equal = equal_slots(me, other, slots)
+    if rules.method == "sketch":
+        return equal >= rules.agree
+    least = wanted_of(rules, me, other)
+    if rules.containment is not None:  # the similarity at which so much is contained
+        inside, outside = sizes_of(rules, me, other)
+        common = rules.containment * inside
+        if common <= outside:
+            least = min(least, common / (inside + outside - common))
+    if rules.method == "signature":
+        return estimate(equal, slots) >= least
+    trials = trials_of(slots, union=(me.set_size + other.set_size) / (1 + least))
+    return not is_improbable(estimate(equal, slots) + 1 / trials, least, trials)
+
+
+def similarity_of(rules: Settings, me: Arrival, other: Arrival) -> float:
+    """Return the similarity by which the pair is judged."""
+    if rules.method == "exact":
+        return jaccard(me, other)
+    slots = slots_of(rules, me)
+    return estimate(equal_slots(me, other, slots), slots)
+
+
+def is_match(rules: Settings, me: Arrival, other: Arrival, similarity: float) -> bool:
+    """Return whether a pair of this *similarity* is a match."""
+    if rules.method == "sketch":
+        return equal_slots(me, other, rules.of) >= rules.agree
+    if similarity >= wanted_of(rules, me, other):
+        return True
+    if rules.containment is None:
+        return False
+    inside, outside = sizes_of(rules, me, other)
+    common = similarity * (inside + outside) / (1 + similarity)
+    if max(me.set_size, other.set_size) <= SAMPLE_TOKENS and rules.method == "exact":
+        common = len(set(me.tokens) & set(other.tokens))
+    return common / inside >= rules.containment
+
+
+def jaccard(one: Arrival, other: Arrival) -> float:
+    """Return the share of common shingles; of cut sets, among the tokens that both would keep."""
+    cut = [each.tokens[-1] for each in (one, other) if each.set_size > SAMPLE_TOKENS]
+    limit = min(cut, default=2**32)
+    left, right = ({t for t in each.tokens if t <= limit} for each in (one, other))
+    return len(left & right) / max(len(left | right), 1)
+
+
+def wanted_of(rules: Settings, me: Arrival, other: Arrival) -> float:
+    """Return the threshold; for short texts it moves towards ``short_threshold``."""
+    size = min(me.set_size, other.set_size)
+    if rules.short_threshold is None or size >= rules.short_size:
+        return rules.threshold
+    rise = rules.threshold - rules.short_threshold
+    return rules.short_threshold + rise * (size / rules.short_size)
+
+
+def sizes_of(rules: Settings, me: Arrival, other: Arrival) -> tuple[int, int]:
+    """Return the size of the set that must be contained, and that of the other set."""
+    a, b = me.set_size, other.set_size
+    return (a, b) if rules.contained == "arriving" or a <= b else (b, a)
+
+
+# Signatures and keys.
+
+
+def slots_of(rules: Settings, me: Arrival) -> int:
+    """Return how many slots of the signatures are compared."""
+    return rules.of if rules.method == "sketch" else len(me.signature)
+
+
+def equal_slots(one: Arrival, other: Arrival, slots: int) -> int:
+    """Return how many of the first *slots* are equal."""
+    pairs = zip(one.signature[:slots], other.signature[:slots], strict=True)
+    return sum(a == b for a, b in pairs)
+
+
+def estimate(equal: int, slots: int) -> float:
+    """Return the similarity that the signatures suggest; 1 of 256 slots is equal by chance."""
+    return max((equal / slots - 1 / 256) / (1 - 1 / 256), 0.0)
+
+
+def trials_of(slots: int, *, union: float) -> int:
+    """Return how many independent slots these are worth; those of small sets repeat less."""
+    place = union / slots
+    at = min(bisect_right(TOKENS_A_SLOT, place), len(TOKENS_A_SLOT) - 1)
+    left, right = TOKENS_A_SLOT[at - 1], TOKENS_A_SLOT[at]
+    share = min((place - left) / (right - left), 1.0)
+    return round(slots / (VARIANCE[at - 1] + share * (VARIANCE[at] - VARIANCE[at - 1])))
+
+
+def is_improbable(share: float, truth: float, trials: int) -> bool:
+    """Return whether fewer than 1 in 10,000 of pairs as similar as *truth* show so low a share."""
+    truth = min(truth, 1 - 1e-12)
+    if share >= truth:
+        return False
+    divergence = share * log(share / truth) + (1 - share) * log((1 - share) / (1 - truth))
+    return 2 * trials * divergence > IMPROBABLE
+
+
+def keys_of_band(me: Arrival, band: int) -> Iterator[int]:
+    """Yield the key of a band, then its longer keys: each adds the slots that follow."""
+    key, signature = me.keys[band], me.signature
+    yield key
+    place = (band + 1) * len(signature) // (len(me.keys) - 1)
+    for step in STEPS:
+        slots = bytes(signature[(place + i) % len(signature)] for i in range(step))
+        place += step
+        key = mixed(key, int.from_bytes(slots, "little"))
+        yield key
+
+
+def mixed(key: int, word: int) -> int:
+    """Return a 64-bit key that depends on both."""
+    key = ((key ^ word) + 0x9E3779B97F4A7C15) % 2**64
+    for factor in (0xD6E8FEB86659FD93, 0x9FB21C651E98DF25):
+        key = key * factor % 2**64
+        key ^= key >> 32
+    return key

@@ -1,0 +1,34 @@
+"""Sketches as the law takes them, and what a law has stored, for whoever compares an index."""
+
+from __future__ import annotations
+
+from streamfilter.matching.law import Arrival, Law
+from streamfilter.similarity.sketch import Sketches
+
+
+def arrival(doc_id: str, sketches: Sketches, row: int = 0) -> Arrival:
+    """Return the document in *row*, as plain values."""
+    contents, samples = sketches.contents, sketches.contents.samples
+    return Arrival(
+        doc_id,
+        contents.fingerprints[row].tobytes(),
+        contents.signatures[row].tobytes(),
+        tuple(samples.tokens[samples.starts[row] : samples.starts[row + 1]].tolist()),
+        int(samples.set_sizes[row]),
+        tuple(sketches.keys[row].tolist()),
+    )
+
+
+def documents_below(law: Law, limit: int) -> dict[int, tuple[str, bytes]]:
+    """Return id and fingerprint of the documents that were remembered before ordinal *limit*."""
+    return {o: (each.id, each.fingerprint) for o, each in law.documents.items() if o < limit}
+
+
+def buckets_below(law: Law, limit: int, oldest: int = 0) -> dict[tuple[int, int], list[int]]:
+    """Return the lists of the windows from *oldest* on, without ordinals from *limit* on."""
+    below = {
+        place: [ordinal for ordinal in bucket if ordinal < limit]
+        for place, bucket in law.buckets.items()
+        if place[0] >= oldest
+    }
+    return {place: kept for place, kept in below.items() if kept}
