@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
-from streamfilter.engine.ports import Entry, Member, Moves, Outgoing, StartAt, Watermarks
+from streamfilter.engine.ports import (
+    Entry,
+    Member,
+    Moves,
+    OutcomeUnknown,
+    Outgoing,
+    ProducerFenced,
+    StartAt,
+    Watermarks,
+)
 from streamfilter.model import Positions, Record, Source
 
 
@@ -46,6 +55,8 @@ class ScriptedLog:
         self._clock = clock
         self._position = 0
         self._open: tuple[list[Outgoing], list[bytes], Positions] | None = None
+        self._epochs, self._epoch, self._cut = [0], 0, [0]
+        """In lists: a copy of this object is another process's (`test_ports.py`)."""
 
     def _call(self, name: str) -> None:
         self.calls.append(name)
@@ -56,6 +67,8 @@ class ScriptedLog:
         self._call("open")
         self.producers += 1
         self._open = None
+        self._epochs[0] += 1
+        self._epoch = self._epochs[0]
 
     def committed(self, partitions: Sequence[int]) -> Positions:
         self._call("committed")
@@ -65,13 +78,14 @@ class ScriptedLog:
         return "", ""
 
     def bounds(self) -> Watermarks:
-        return Watermarks(0, len(self.changelog))
+        return Watermarks(self._cut[0], len(self.changelog))
 
     def start(self) -> int:
-        return 0
+        return self._cut[0]
 
     def trim(self, before: int) -> bool:
         self._call("trim")
+        self._cut[0] = max(self._cut[0], before)
         return True
 
     def start_positions(self, partitions: Sequence[int], start: StartAt) -> Positions:
@@ -92,6 +106,8 @@ class ScriptedLog:
 
     def begin(self) -> None:
         self._call("begin")
+        if not self._epoch:
+            raise OutcomeUnknown("there is no producer")
         assert self._open is None
         self._open = ([], [], {})
 
@@ -107,7 +123,7 @@ class ScriptedLog:
     def flush(self) -> int:
         self._call("flush")
         assert self._open is not None
-        return len(self.changelog) + len(self._open[1]) - 1
+        return len(self.changelog) + len(self._open[1]) - 1 if self._open[1] else -1
 
     def send_offsets(self, positions: Positions, member: Member) -> None:
         self._call("send_offsets")
@@ -117,6 +133,8 @@ class ScriptedLog:
     def commit(self) -> None:
         self._clock.sleep(self.commit_seconds)
         self._call("commit")
+        if self._epoch != self._epochs[0]:
+            raise ProducerFenced("by a newer instance")
         assert self._open is not None
         outputs, changelog, offsets = self._open
         self.outputs += outputs
