@@ -29,6 +29,7 @@ from streamfilter.documents.proto_schema import (
     Types,
 )
 from streamfilter.documents.schemas import Broken
+from streamfilter.documents.varints import varint, zigzag
 
 Value = Callable[[bytes, int, int], tuple[Any, int]]
 """(bytes, offset, end of what it may read) → (value, next offset)."""
@@ -38,7 +39,7 @@ Step = Callable[[bytes, int, int, dict[str, Any]], int]
 VARINT, EIGHT, LENGTH, GROUP, GROUP_END, FOUR = range(6)
 """Wire types: the lower three bits of a tag, which give the form of the bytes after it."""
 GROUPS_MAX = 100
-_BITS_32, _BITS_64 = (1 << 32) - 1, (1 << 64) - 1
+_BITS_32 = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,26 +229,34 @@ def _repeated_steps(
 
 
 def _map_step(types: Types, message: MessageType, field: Field, key: str, tree: Tree) -> Step:
-    """Return the step that keeps a map's entries with named keys; the last entry of a key wins."""
+    """Return the step that keeps a map's entries with named keys; the last entry of a key wins.
+
+    Of other entries only the key is read, as bytes: neither key nor value need be valid UTF-8.
+    """
+    text = field.map_key == "string"
     entry = MessageType(
         message.name,
         [
-            Field("key", 1, field.map_key or "", "key"),
+            Field("key", 1, "bytes" if text else field.map_key or "", "key"),
             Field("value", 2, field.type, "value"),
         ],
     )
     below = _merged(tree.values())
-    reader = message_reader(types, entry, {"key": {}, "value": below})
+    keys = message_reader(types, entry, {"key": {}})
+    values = message_reader(types, entry, {"value": below})
     meant = _meant(types, message, field)
     absent = message_reader(types, meant, below).new if isinstance(meant, MessageType) else dict
-    spelled = json.dumps if field.map_key == "bool" else str
+    wanted = {name.encode() if text else name: name for name in tree}
+    spelled = bytes if text else json.dumps if field.map_key == "bool" else str
 
     def step(data: bytes, at: int, end: int, found: dict[str, Any]) -> int:
         at, stop = _bounds(data, at, end)
-        one = reader.new()
-        reader.fill(data, at, stop, one)
-        name = spelled(one["key"])
-        if name in tree:
+        one = keys.new()
+        keys.fill(data, at, stop, one)
+        name = wanted.get(spelled(one["key"]))
+        if name is not None:
+            one = values.new()
+            values.fill(data, at, stop, one)
             found[key][name] = one["value"] if "value" in one else absent()
         return stop
 
@@ -268,24 +277,6 @@ def _default(field: Field, meant: Type | None) -> Any:
     return {"string": "", "bytes": b"", "bool": False, "double": 0.0, "float": 0.0}.get(
         field.type, 0
     )
-
-
-def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the unsigned number at *at*, and the offset after it."""
-    byte = data[at]
-    at += 1
-    if byte < 128:
-        return byte, at
-    value = byte & 127
-    shift = 7
-    while byte > 127:
-        if shift > 63:
-            raise Broken("an integer of more than 64 bits")
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-    return value & _BITS_64, at
 
 
 def _bounds(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -374,11 +365,6 @@ def _signed_32(number: int) -> int:
 
 def _signed_64(number: int) -> int:
     return (number ^ (1 << 63)) - (1 << 63)
-
-
-def zigzag(number: int) -> int:
-    """Return a zigzag-encoded *number* decoded: 0, 1, 2, 3 mean 0, -1, 1, -2."""
-    return (number >> 1) ^ -(number & 1)
 
 
 _SCALARS: dict[str, tuple[int, Value]] = {

@@ -261,6 +261,15 @@ def test_an_entry_of_a_map_may_lack_its_value_and_numbers_may_stand_alone_or_pac
         assert code_of(read(many, value[:-1])) is not ErrorCode.INTERNAL
 
 
+def test_what_no_pointer_reads_in_a_map_may_be_no_utf_8():
+    by = reader(WIRE, text="/map/x/text", id=None)
+    other_key = b"\x22\x08\x0a\1\xff\x12\3\x0a\1b"
+    other_value = b"\x22\x08\x0a\1y\x12\3\x0a\1\xff"
+    named = b"\x22\x08\x0a\1x\x12\3\x0a\1a"
+    assert read(by, other_key + named + other_value) == Document("docs-0-7", "a")
+    assert code_of(read(by, named + named.replace(b"a", b"\xff"))) is ErrorCode.SCHEMA_DECODE
+
+
 def test_a_megabyte_of_text_is_read():
     reading = read(reader(WIRE, id=None), b"\x0a\x90\x8b\x40" + b"ab " * 350_000)
     assert isinstance(reading, Document)

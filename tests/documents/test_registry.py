@@ -128,13 +128,19 @@ def test_an_id_that_a_registry_cannot_have_is_the_records_fault_beside_one_that_
     assert settled(Registry(Access(url), clock), clock, id) is ErrorCode.SCHEMA_UNKNOWN
 
 
-def test_thousands_of_unknown_ids_wait_together_over_a_few_connections(url):
+def waited_for(url: str, ids: range) -> tuple[Registry, Clock]:
+    """Return a registry whose unknown *ids* were looked up together until they are settled."""
     clock = Clock()
     registry = Registry(Access(url), clock)
-    ids = [*range(1, 1_001)]
     while clock.now <= SETTLE_SECONDS:
         registry.ask_all(ids, lambda: False)
         clock.now += 0.5
+    return registry, clock
+
+
+def test_thousands_of_unknown_ids_wait_together_over_a_few_connections(url):
+    ids = range(1, 1_001)
+    registry, _ = waited_for(url, ids)
     for id in ids:
         with pytest.raises(Unreadable):
             registry.schema(id)
@@ -146,12 +152,8 @@ def test_thousands_of_unknown_ids_wait_together_over_a_few_connections(url):
 
 
 def test_ids_that_stay_unknown_are_asked_for_a_few_at_a_time_and_said_together(url, caplog):
-    clock = Clock()
-    registry = Registry(Access(url), clock)
-    ids = [*range(1, 501)]
-    while clock.now <= SETTLE_SECONDS:
-        registry.ask_all(ids, lambda: False)
-        clock.now += 0.5
+    ids = range(1, 501)
+    registry, clock = waited_for(url, ids)
     clock.now += 60  # all are due again
     before = len(Handler.asked)
     for _ in range(3):

@@ -14,7 +14,7 @@ from streamfilter.documents.decoding import Decoder, Wanted
 from streamfilter.documents.outline import Outline
 from streamfilter.documents.pointers import Tree, Unreadable, tree_of
 from streamfilter.documents.proto_schema import NESTED_MAX, Type, Types
-from streamfilter.documents.proto_wire import MessageReader, message_reader, varint, zigzag
+from streamfilter.documents.proto_wire import MessageReader, message_reader
 from streamfilter.documents.schemas import (
     BROKEN_VALUE,
     Broken,
@@ -23,6 +23,7 @@ from streamfilter.documents.schemas import (
     frame_of,
     why_broken,
 )
+from streamfilter.documents.varints import varint, zigzag
 from streamfilter.model import ErrorCode, Headers
 
 KIND = "PROTOBUF"
