@@ -146,6 +146,18 @@ def test_texts_of_every_type_are_read_and_rows_come_out_as_they_were(
     assert (letter["id"], letter["matches"][0]["id"]) == ("2", "0")
 
 
+@pytest.mark.parametrize("kind", [pa.list_view(pa.int8()), pa.large_list_view(pa.int8())])
+def test_list_views_are_named_and_called_no_damage(
+    desk: Desk, kind: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = desk.path / "in.parquet"
+    pq.write_table(pa.table({"id": [0], "text": ["a"], "views": pa.array([[1]], kind)}), path)
+    assert desk.run(path) == 65
+    error = capsys.readouterr().err
+    assert f"{path} has list views, which pyarrow cannot convert: views" in error
+    assert "cure: write the file with plain lists in these columns" in error
+
+
 NIBBLES = [bytes([each] * 16) for each in range(3)]
 IDS = {
     "uuid": (pa.array(NIBBLES, pa.binary(16)), [str(UUID(bytes=each)) for each in NIBBLES]),

@@ -19,7 +19,7 @@ UUID_BYTES = 16
 
 
 def without_views(kind: Any) -> Any:
-    """Return the type *kind* with plain strings, bytes and lists in place of views.
+    """Return the type *kind* with plain strings and bytes in place of views.
 
     pyarrow reads and writes views, but cannot select rows of them.
     """
@@ -42,9 +42,9 @@ def without_views(kind: Any) -> Any:
 def _list_type(kind: Any) -> Callable[[Any], Any] | None:
     """Return a constructor of the plain list type of *kind*, None if *kind* is no list."""
     types = pa.types
-    if types.is_list(kind) or types.is_list_view(kind):
+    if types.is_list(kind):
         return pa.list_  # type: ignore[no-any-return]
-    if types.is_large_list(kind) or types.is_large_list_view(kind):
+    if types.is_large_list(kind):
         return pa.large_list  # type: ignore[no-any-return]
     if types.is_fixed_size_list(kind):
         return lambda field: pa.list_(field, kind.list_size)

@@ -128,6 +128,7 @@ class ParquetTable:
             self.groups = [metadata.row_group(each) for each in range(metadata.num_row_groups)]
             """Metadata of each row group."""
         check_columns(path, self.schema.names, reader)
+        _refuse_list_views(path, self.schema)
         plain = [each.with_type(without_views(each.type)) for each in self.schema]
         self._plain = None if [*self.schema] == plain else pa.schema(plain)
         # pyarrow cannot write every view type inside lists: nested views become plain types.
@@ -323,6 +324,20 @@ class _Sink:
 
     def close(self) -> None:
         self.closed = True
+
+
+def _refuse_list_views(path: str, schema: Any) -> None:
+    """Refuse columns of list views: pyarrow reads them as arrays that it cannot convert or write.
+
+    Raises:
+        BrokenInput: names the columns and the cure.
+    """
+    views = [each.name for each in schema if "list_view<" in str(each.type)]
+    if views:
+        raise BrokenInput(
+            f"{path} has list views, which pyarrow cannot convert: {', '.join(views)}\n"
+            "    cure: write the file with plain lists in these columns"
+        )
 
 
 def _cut(batch: Any, at: int) -> Sequence[Any]:
