@@ -7,7 +7,7 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar, dataclass_transform
@@ -81,6 +81,27 @@ class Source:
     topic: str
     partition: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where the documents of an index came from, by the number under which it stores the source."""
+
+    topic: str = ""
+    """The topic; each number without a name is one of its partitions."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """The name of each number that stands for a file."""
+
+    def locate(self, number: int, offset: int) -> Source:
+        """Return the source of a document, as its evidence spells it."""
+        name = self.names.get(number)
+        return Source(self.topic, number, offset) if name is None else Source(name, 0, offset)
+
+    def described(self, number: int, offset: int) -> dict[str, object]:
+        """Return the source of a document, as a person knows it."""
+        if number in self.names:
+            return {"path": self.names[number], "line": offset}
+        return {"partition": number, "offset": offset}
 
 
 @noun()

@@ -80,7 +80,7 @@ def _explained(
         place.view,
         about.sketches,
         policy=place.policy,
-        locate=place.located,
+        locate=place.origins.locate,
         **before,
     )
     answer: dict[str, Any] = {
@@ -114,7 +114,7 @@ def _candidate(place: OpenIndex, found: Candidate) -> dict[str, Any]:
         **as_numbers(found.finding),
         "confirmed": found.confirmed,
         "why": found.finding.why,
-        "source": place.source(found.partition, found.offset),
+        "source": place.origins.described(found.partition, found.offset),
     }
 
 

@@ -76,7 +76,7 @@ def _fields(place: OpenIndex, found: Candidate) -> dict[str, object]:
         "why": found.finding.why,
         "ordinal": found.ordinal,
         "bands": found.bands,
-        "source": place.source(found.partition, found.offset),
+        "source": place.origins.described(found.partition, found.offset),
     }
 
 

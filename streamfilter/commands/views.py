@@ -27,7 +27,7 @@ from streamfilter.matching.decision import Finding
 from streamfilter.matching.envelope import p_false_positive
 from streamfilter.matching.explanation import Explanation
 from streamfilter.matching.policy import MatchPolicy
-from streamfilter.model import Source
+from streamfilter.model import Origins
 from streamfilter.similarity.records import join_fields
 from streamfilter.similarity.scheme import Scheme, scheme_of
 from streamfilter.similarity.sketch import Sketcher, Sketches
@@ -61,20 +61,8 @@ class OpenIndex:
     view: IndexView
     sketcher: Sketcher
     policy: MatchPolicy
-    sources: Sources | None
-    """Names of the inputs, where `filter` wrote them down."""
-
-    def located(self, partition: int, offset: int) -> Source:
-        """Return where a document came from, as its evidence spells it."""
-        if self.sources is not None and partition < len(self.sources):
-            return self.sources.locate(partition, offset)
-        return Source("", partition, offset)
-
-    def source(self, partition: int, offset: int) -> dict[str, object]:
-        """Return where a document came from, as a person knows it."""
-        if self.sources is not None and partition < len(self.sources):
-            return {"path": self.sources.locate(partition, offset).topic, "line": offset}
-        return {"partition": partition, "offset": offset}
+    origins: Origins
+    """Where its documents came from; the names of inputs, where `filter` wrote them down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +101,13 @@ def _place(path: Path, view: IndexView, threshold: float | None) -> OpenIndex:
     settings = {name: known[name] for name in names}
     if threshold is not None:
         settings["threshold"] = threshold
-    table = path.parent / FILE
+    named = path.name == "index" and (path.parent / FILE).exists()
     return OpenIndex(
         path=path,
         view=view,
         sketcher=Sketcher(scheme_of(view.identity.scheme), seed=view.identity.seed),
         policy=MatchPolicy(**settings),
-        sources=Sources(path.parent) if path.name == "index" and table.exists() else None,
+        origins=Sources(path.parent).origins if named else Origins(),
     )
 
 

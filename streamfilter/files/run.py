@@ -79,7 +79,7 @@ def filter_files(
         )
         Engine(
             settings=FilterSettings(
-                rules=Rules(policy_for(config), sources.locate),
+                rules=Rules(policy_for(config), sources.origins.locate),
                 batch_documents=config.batch.documents,
                 batch_bytes=config.batch.bytes,
                 retention=retention_for(config),

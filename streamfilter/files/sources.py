@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from streamfilter.index.errors import file_errors
-from streamfilter.model import Source
+from streamfilter.model import Origins
 from streamfilter.stops import SchemeMismatch
 
 FILE = "sources.json"
@@ -45,6 +45,8 @@ class Sources:
         self._known: list[Known] = []
         if self._path is not None and self._path.exists():
             self._known = _read(self._path)
+        self._names = {number: known.name for number, known in enumerate(self._known)}
+        self.origins = Origins(names=self._names)
 
     @property
     def kept(self) -> bool:
@@ -59,9 +61,11 @@ class Sources:
         for number, known in enumerate(self._known):
             if known.name == name:
                 return number
+        number = len(self._known)
         self._known.append(Known(name))
+        self._names[number] = name
         self._write()
-        return len(self._known) - 1
+        return number
 
     def known(self, number: int) -> Known:
         """Return the stored entry of an input."""
@@ -73,10 +77,6 @@ class Sources:
         if lines > known.lines:
             self._known[number] = Known(known.name, lines, digest)
             self._write()
-
-    def locate(self, partition: int, offset: int) -> Source:
-        """Return the source for a person: the input's name and the line number."""
-        return Source(self._known[partition].name, 0, offset)
 
     def _write(self) -> None:
         if self._path is None:

@@ -39,7 +39,7 @@ from streamfilter.kafka.topic_watch import TopicsWatch, refuse_stranded
 from streamfilter.kafka.topics import Topics
 from streamfilter.kafka.unreachable import Reach
 from streamfilter.matching.batch import Rules
-from streamfilter.model import Source
+from streamfilter.model import Origins
 from streamfilter.quality.audit import Rates
 from streamfilter.tasks.plan import Plan
 from streamfilter.tasks.service import Service
@@ -290,7 +290,7 @@ def _rates(config: Config) -> Rates:
 
 
 def _rules(config: Config) -> Rules:
-    return Rules(policy_for(config), partial(Source, config.input.topic))
+    return Rules(policy_for(config), Origins(config.input.topic).locate)
 
 
 def _bounds(config: Config, share: int) -> BatchLimits:

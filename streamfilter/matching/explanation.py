@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -26,11 +25,11 @@ from streamfilter.matching.pipeline import Batch, Locate, described, judge
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.search import BEHIND_ALL, Candidate, candidate_of, met_in
 from streamfilter.matching.verification import Verifier
-from streamfilter.model import Decision, Source, Verdict
+from streamfilter.model import Decision, Origins, Source, Verdict
 from streamfilter.similarity.columns import I64, U64, Flags, distinct
 from streamfilter.similarity.sketch import Sketcher, Sketches
 
-NOWHERE: Locate = partial(Source, "")
+NOWHERE: Locate = Origins().locate
 """Gives matches a source without a topic, for callers that do not need it."""
 
 
