@@ -14,7 +14,7 @@ from streamfilter.documents.decoding import Decoder, Wanted, decoder_for
 from streamfilter.documents.reader import Limits, Reader
 from streamfilter.documents.schemas import OneSchema, Schema, Schemas, subject_of
 from streamfilter.entities.scoring import require_library
-from streamfilter.index.rocks.rocks_index import RocksIndex
+from streamfilter.index.protocol import Index
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
 from streamfilter.process.cores import usable_cores
@@ -181,7 +181,7 @@ def retention_for(config: Config) -> Retention:
     )
 
 
-def note_policy(index: RocksIndex, policy: MatchPolicy, shape: Shape) -> list[str]:
+def note_policy(index: Index, policy: MatchPolicy, shape: Shape) -> list[str]:
     """Store *policy* in *index*; log a warning for each change, and return the changes.
 
     Args:

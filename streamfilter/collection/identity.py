@@ -14,7 +14,7 @@ from pathlib import Path
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.errors import IndexMismatch
-from streamfilter.index.rocks.rocks_index import RocksIndex
+from streamfilter.index.protocol import Index
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.matching.retention import Retention
 from streamfilter.similarity.scheme import Normalisation, Scheme, Shingling, scheme_of
@@ -132,7 +132,7 @@ def warn_of_missed(scheme: Scheme, threshold: float, *, stacklevel: int) -> None
         )
 
 
-def noted_policy(index: RocksIndex, threshold: float | None, *, new: bool) -> MatchPolicy:
+def noted_policy(index: Index, threshold: float | None, *, new: bool) -> MatchPolicy:
     """Return the policy of *index*, with *threshold* if it is given, and store it there.
 
     Raises:
@@ -169,7 +169,7 @@ def retention_of(documents: int | None) -> Retention:
     return Retention(documents, least=WINDOW_DOCUMENTS)
 
 
-def noted_retention(index: RocksIndex, documents: int | None) -> Retention:
+def noted_retention(index: Index, documents: int | None) -> Retention:
     """Return the retention of *index* and store it there; None: the retention stays as it was."""
     known = index.fact(_RETENTION)
     if documents is None:

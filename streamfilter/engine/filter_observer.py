@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import starmap
 from math import nan
 
@@ -17,7 +17,7 @@ import numpy as np
 from streamfilter.engine.observer import Observer
 from streamfilter.engine.outgoing import Destinations
 from streamfilter.engine.ports import Outgoing
-from streamfilter.index.protocol import Applied, Index
+from streamfilter.index.protocol import Applied, Index, Usage
 from streamfilter.matching.batch import Decided
 from streamfilter.matching.retention import UNLIMITED, Retention
 from streamfilter.model import Record
@@ -40,20 +40,6 @@ class Moved:
     """Seconds by stage (`catalogue.STAGES`)."""
     first_ordinal: int
     """Ordinal of the batch's first document."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The disk usage of an index, and its own figures."""
-
-    index: int
-    """Bytes on disk."""
-    free: int
-    """Free bytes on its file system."""
-    oldest: int = -1
-    """Timestamp of the first remembered document, in milliseconds; -1: unknown."""
-    properties: Mapping[str, float] = field(default_factory=dict)
-    """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
 
 
 class FilterObserver:

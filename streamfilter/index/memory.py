@@ -41,9 +41,10 @@ from streamfilter.index.protocol import (
     Documents,
     Meets,
     Removals,
+    Usage,
 )
 from streamfilter.index.rocks.column_families import id_keys
-from streamfilter.index.windows import Windows, after, owner, owners
+from streamfilter.index.windows import Windows, after, owner
 from streamfilter.model import EVER, BatchMark
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
@@ -59,6 +60,7 @@ class MemoryIndex(HasStoredProgress):
         self._slots = slots
         self.bucket_cap, self.ids = bucket_cap, ids
         self._standing = StoredProgress()
+        self._facts: dict[str, bytes] = {}
         self._parts = {EVER: _Part(bucket_cap, ids=ids)}
 
     def probe(
@@ -150,8 +152,9 @@ class MemoryIndex(HasStoredProgress):
         if additions is None:
             return Applied(), late
         ordinals = additions.documents.ordinals
-        for row, place in enumerate(owners(alive, ordinals).tolist()):
-            if place < 0 or ordinals[row] in (part := self._parts[alive[place]]).documents:
+        for row, ordinal in enumerate(ordinals.tolist()):
+            window = next((each for each in reversed(alive) if each.first_ordinal <= ordinal), None)
+            if window is None or ordinal in (part := self._parts[window]).documents:
                 continue
             counts += part.add(additions, row, values[row])
             late += int(ordinals[row] < self.progress.horizon)
@@ -159,6 +162,18 @@ class MemoryIndex(HasStoredProgress):
 
     def prepare(self) -> None:
         """Do nothing: a window costs nothing here."""
+
+    def fact(self, name: str) -> bytes | None:
+        """Return the fact that was stored under *name*."""
+        return self._facts.get(name)
+
+    def remember(self, name: str, value: bytes) -> None:
+        """Store a fact about the index itself."""
+        self._facts[name] = value
+
+    def usage(self) -> Usage:
+        """Return 0 bytes: nothing is on a disk."""
+        return Usage(0, 0)
 
     def dump(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield (kind, key, value) of everything stored, as `RocksIndex.dump` does."""

@@ -13,8 +13,8 @@ byte for byte the index that one would have built by starting with the oldest wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -232,32 +232,26 @@ class Applied:
     """Documents that the horizon has passed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The disk usage of an index, and its own figures."""
+
+    index: int
+    """Bytes on disk."""
+    free: int
+    """Free bytes on its file system."""
+    oldest: int = -1
+    """Timestamp of the first remembered document, in milliseconds; -1: unknown."""
+    properties: Mapping[str, float] = field(default_factory=dict)
+    """RocksDB's own figures, by the names of `catalogue.ROCKSDB`."""
+
+
 Meets = Callable[[I64, I64], Flags]
 """Rows of a batch and ordinals, (p,) each → whether the row may be compared with the ordinal."""
 
 
-class Readable(Protocol):
-    """The reading half of an index."""
-
-    @property
-    def bucket_cap(self) -> int:
-        """Return how many ordinals a bucket of the shortest keys lists at most."""
-
-    def probe(
-        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
-    ) -> Buckets:
-        """Return the buckets of *keys*, and with *signatures* those of the longer keys too."""
-
-    def fetch(self, ordinals: I64) -> Documents:
-        """Return the documents under *ordinals*."""
-
-    @property
-    def progress(self) -> Progress:
-        """Return the index's position and its horizon."""
-
-
-class Index(Protocol):
-    """The memory of one task. Not safe for use from two threads at once."""
+class Bands(Protocol):
+    """The first map: from keys to the documents that have them."""
 
     @property
     def bucket_cap(self) -> int:
@@ -286,6 +280,10 @@ class Index(Protocol):
             meets: Which pairs may be compared: a stored document may be forgotten already.
         """
 
+
+class DocumentStore(Protocol):
+    """The second map: from an ordinal, or an id, to the stored document."""
+
     def fetch(self, ordinals: I64) -> Documents:
         """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
 
@@ -300,11 +298,37 @@ class Index(Protocol):
         Call it only if `ids` is true.
         """
 
+    def __len__(self) -> int:
+        """Return the number of documents that are remembered."""
+
+
+class Journal(Protocol):
+    """What was judged: the position, the windows, the mark of each batch, and facts by name."""
+
+    @property
+    def progress(self) -> Progress:
+        """Return the index's position and its horizon, as last written."""
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Return the windows that are alive, the oldest first; at least one."""
+
     def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
         """Return for each (partition, offset) the mark of the batch that first judged it."""
 
     def mark(self, number: int) -> BatchMark | None:
         """Return the mark of the batch *number*; None: its window is dropped, or it is to come."""
+
+    def fact(self, name: str) -> bytes | None:
+        """Return the fact about the index that was stored under *name*; None: there is none."""
+
+
+class Readable(Bands, DocumentStore, Journal, Protocol):
+    """All that can be read of an index."""
+
+
+class Index(Readable, Protocol):
+    """The memory of one task, for its owner. Not safe for use from two threads at once."""
 
     def apply(self, changes: Changes) -> Applied:
         """Write *changes* atomically. Applying an ordinal that is known adds nothing.
@@ -321,19 +345,14 @@ class Index(Protocol):
     def prepare(self) -> None:
         """Create the next window's tables before the write that opens it (RocksDB: 70 ms)."""
 
-    @property
-    def windows(self) -> tuple[Window, ...]:
-        """Return the windows that are alive, the oldest first; at least one."""
-
     def drop_owed(self) -> None:
         """Give up a failed write: the caller reads its input again, from `progress` on."""
 
-    @property
-    def progress(self) -> Progress:
-        """Return the index's position, as last written."""
+    def remember(self, name: str, value: bytes) -> None:
+        """Store a fact about the index itself under *name*, and wait for the disk."""
 
-    def __len__(self) -> int:
-        """Return the number of documents that are remembered."""
+    def usage(self) -> Usage:
+        """Return what the index takes on its disk."""
 
     def close(self) -> None:
         """Release the directory and its lock."""

@@ -8,14 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.protocol import Additions, Buckets, Documents, Removals
-from streamfilter.similarity.columns import Flags
-
-
-def chosen(additions: Additions, which: Flags) -> Additions | None:
-    """Return *which* of the *additions*, None if there are none."""
-    if which.all():
-        return additions
-    return subset(additions, np.flatnonzero(which)) if which.any() else None
 
 
 def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
@@ -30,15 +22,14 @@ def subset(additions: Additions, rows: NDArray[np.intp]) -> Additions:
     )
 
 
-def removals_at(removals: Removals, rows: NDArray[np.intp] | Flags) -> Removals:
+def removals_at(removals: Removals, rows: NDArray[np.intp]) -> Removals:
     """Return the *rows* of *removals*, in the order given."""
-    places = (np.flatnonzero(rows) if rows.dtype == np.bool_ else rows).tolist()
     return replace(
         removals,
         ordinals=removals.ordinals[rows],
         keys=removals.keys[rows],
         signatures=removals.signatures[rows],
-        ids=[removals.ids[i] for i in places],
+        ids=[removals.ids[i] for i in rows.tolist()],
     )
 
 

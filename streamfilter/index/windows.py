@@ -11,7 +11,6 @@ from bisect import bisect_right
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import WINDOWS_MAX, Changes
@@ -51,10 +50,13 @@ def _opened(windows: Windows, progress: Progress, opens: Window | None) -> Windo
     return (*windows, opens)
 
 
-def owners(windows: Windows, ordinals: I64) -> NDArray[np.intp]:
-    """Return the place in *windows* of each document's window; -1: the window is dropped."""
-    firsts = [window.first_ordinal for window in windows]
-    return np.asarray(np.searchsorted(firsts, ordinals, "right") - 1)
+def parts_of(windows: Windows, ordinals: I64) -> list[slice]:
+    """Return the part of the rising *ordinals* in each window; dropped windows are left out.
+
+    The windows begin with the ordinals 4 and 10. Of 2, 5, 9 and 12, the parts are 5 9 and 12.
+    """
+    begins = np.searchsorted(ordinals, [window.first_ordinal for window in windows]).tolist()
+    return [slice(*part) for part in pairwise((*begins, len(ordinals)))]
 
 
 def owner(windows: Windows, batch: int) -> int:

@@ -33,14 +33,13 @@ from streamfilter.engine.changelog import (
     kind_of,
     writer_of,
 )
-from streamfilter.engine.filter_observer import FilterObserver, Usage
+from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.ports import Changelog, Watermarks
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.directory.opening import open_index, read_identity, wipe_index
 from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.protocol import Index
 from streamfilter.index.rocks.options import Memory
-from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.matching.policy import MatchPolicy
 from streamfilter.process.health import State
 from streamfilter.similarity.scheme import scheme_of
@@ -68,9 +67,6 @@ class IndexStore(Protocol):
 
     def wipe(self) -> None:
         """Remove the stored index."""
-
-    def usage(self, index: Index) -> Usage:
-        """Return the disk usage of the open *index*."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +107,6 @@ class DirectoryStore:
     def wipe(self) -> None:
         """Delete the index; the directory stays."""
         wipe_index(self.path)
-
-    def usage(self, index: Index) -> Usage:
-        """Return the bytes of the database's files, and the free bytes of their file system."""
-        assert isinstance(index, RocksIndex)
-        figures = {name.replace("-", "_"): value for name, value in index.properties().items()}
-        return Usage(*index.disk(), index.oldest_timestamp(), figures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ class Task:
         parts.observer.holding(index)
         parts.observer.process.at(positions, lag, topic, index.progress.highest_timestamp)
         if now >= self._measure_at:
-            parts.observer.occupying(index, self._store.usage(index))
+            parts.observer.occupying(index, index.usage())
             self._measure_at = now + MEASURE_SECONDS
 
     def _lag(self, transactor: Transactor) -> Positions:

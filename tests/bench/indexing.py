@@ -145,7 +145,7 @@ def grow(sizes: tuple[int, ...]) -> Grown:
             with closing(open_index(path, IDENTITY)) as index:
                 index.probe(keys_of(0)[:1])
                 row["reopen s"] = time.perf_counter() - started
-                row["disk B/doc"] = index.disk()[0] / end
+                row["disk B/doc"] = index.usage().index / end
                 row["bands B/doc"] = _bands_bytes(path) / end
             rows.append({"documents": end, **row})
     return rows, wrong

@@ -161,16 +161,16 @@ def _through(memory: Subject, period: int, remembered: int) -> Row:
     for number in range(index.progress.next_batch, period * remembered // BATCH):
         INTERRUPTION.obey()
         memory.take(number)
-    figures, seconds = index.properties(), memory.seconds
+    figures, seconds = index.usage().properties, memory.seconds
     return {
         "period": period,
         "remembered": len(index),
         "windows": len(index.windows),
-        "disk MB": index.disk()[0] / 1e6,
+        "disk MB": index.usage().index / 1e6,
         "resident MiB": memory_bytes("VmRSS") / MIB,
         "probe": a_document(seconds.probes),
         "probe + write": a_document(seconds.both),
-        "front pass rate": figures["front-pass-rate"],
+        "front pass rate": figures["front_pass_rate"],
         "begin ms": 1e3 * Measured.of(seconds.begins or [0.0]).median,
         "drop ms": 1e3 * Measured.of(seconds.drops or [0.0]).median,
         "longest drop ms": 1e3 * max(seconds.drops, default=0.0),

@@ -65,7 +65,7 @@ def assert_all_found(index: Any, batches: int) -> None:
 
 def passed(index: Any) -> float:
     """The share of unwritten keys that the front does not recognise."""
-    return float(index.properties()["front-pass-rate"])
+    return float(index.usage().properties["front_pass_rate"])
 
 
 @pytest.fixture

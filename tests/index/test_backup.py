@@ -18,13 +18,13 @@ from streamfilter.index.directory.inspection import Inspection, inspect
 from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, check_ours
 from streamfilter.index.directory.opening import open_index, wipe_index
 from streamfilter.index.directory.read_only_view import viewed
+from streamfilter.index.entries import Entries
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexFault, IndexRefused
 from streamfilter.index.format import FORMAT
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Additions, Changes, Documents
 from streamfilter.index.rocks.column_families import Families
 from streamfilter.index.rocks.database import Database
-from streamfilter.index.rocks.entries import Entries
 from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.index.rocks.rocks_index import RocksIndex
 from streamfilter.model import BatchMark, Span

@@ -336,12 +336,11 @@ def test_a_want_of_file_descriptors_is_no_damage(state: Path) -> None:
 
 def test_an_open_index_tells_its_size_and_rocksdbs_own_figures(state: Path) -> None:
     index = open_index(state, identity(), memory=SMALL)
-    figures = index.properties()
-    assert figures["estimate-num-keys"] >= 5
-    assert figures["background-errors"] == figures["is-write-stopped"] == 0
-    occupied, free = index.disk()
-    assert 1_000 < occupied < 1_000_000
-    assert free > 0
+    usage = index.usage()
+    assert usage.properties["estimate_num_keys"] >= 5
+    assert usage.properties["background_errors"] == usage.properties["is_write_stopped"] == 0
+    assert 1_000 < usage.index < 1_000_000
+    assert usage.free > 0
     index.close()
 
 

@@ -433,7 +433,7 @@ def test_disk_and_front_are_bounded_over_ten_periods(tmp_path: Path) -> None:
         index.apply(Changes(index.progress))  # the last of a window's families goes with a write
         index.compact()
         disk.append(sum(index._store.table_bytes(name) for name in index._store.names))
-        passed.append(index.properties()["front-pass-rate"])
+        passed.append(index.usage().properties["front_pass_rate"])
         assert len(index.windows) <= WINDOWS_MAX
     index.close()
     assert max(disk[1:]) <= 1.3 * disk[1]

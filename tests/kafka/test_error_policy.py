@@ -13,7 +13,7 @@ from streamfilter.engine.beginning import Names
 from streamfilter.engine.breaker import Breaker
 from streamfilter.engine.changelog import HEADER, encode_batch, kind_of
 from streamfilter.engine.changelog import BatchRecord as ChangelogBatch
-from streamfilter.engine.filter_observer import FilterObserver, Usage
+from streamfilter.engine.filter_observer import FilterObserver
 from streamfilter.engine.incoming import Incoming
 from streamfilter.engine.machine import Inline
 from streamfilter.engine.observer import Observer
@@ -93,9 +93,6 @@ class MemoryStore:
     def open(self, identity: Identity) -> FullIndex:
         self._identity = identity
         return self.index
-
-    def usage(self, index: FullIndex) -> Usage:
-        return Usage(0, 0)
 
     def wipe(self) -> None:
         self.index, self._identity = FullIndex(slots=SCHEME.slots), None

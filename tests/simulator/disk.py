@@ -10,13 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from streamfilter.engine.filter_observer import Usage
 from streamfilter.index.bands.buckets import copies
 from streamfilter.index.directory.identity import Identity, decode_identity, differences, mismatch
 from streamfilter.index.errors import DiskFull, IndexDamaged, IndexLocked
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
-from streamfilter.index.protocol import Applied, Buckets, Changes, Copies, Documents, Index, Meets
+from streamfilter.index.protocol import Applied, Buckets, Changes, Copies, Documents, Meets, Usage
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 from tests.simulator.world import Life, World
@@ -104,9 +103,6 @@ class SimStore:
         if self._disk.holder is self._life:
             self._world.fail("locked", f"{self._disk.name} is wiped while open")
         self._disk.forget()
-
-    def usage(self, index: Index) -> Usage:
-        return Usage(0, 0)
 
 
 class SimIndex:
@@ -199,6 +195,15 @@ class SimIndex:
 
     def __len__(self) -> int:
         return len(self._disk.index)
+
+    def fact(self, name: str) -> bytes | None:
+        return self._disk.index.fact(name)
+
+    def remember(self, name: str, value: bytes) -> None:
+        self._disk.index.remember(name, value)
+
+    def usage(self) -> Usage:
+        return Usage(0, 0)
 
     def close(self) -> None:
         if self._open and self._disk.holder is self._life:

@@ -654,7 +654,8 @@ def new_partitions_are_read_from_their_end(patch: pytest.MonkeyPatch) -> None:
         ends = self._parts.source.start_positions(
             [p for p in partitions if p not in known], "latest"
         )
-        return replace(found, positions=found.positions | ends, known=found.known | ends)
+        progress = replace(found.progress, positions=found.known | ends)
+        return replace(found, positions=found.positions | ends, progress=progress)
 
     patch.setattr(starting.Starter, "_standing", standing)
     only_in_worlds(patch, rates=CALM, tasks=1, retentions=(UNLIMITED,), forgets=0.0)

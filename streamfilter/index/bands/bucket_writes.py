@@ -1,26 +1,55 @@
-"""Listing: the buckets that a write changes, the shortest keys first, then one step longer each.
+"""Bucket overflow: which buckets a write changes, and where documents go from full ones.
 
-New documents join the buckets of their keys. Where a bucket is full, they continue with a longer
-key. Forgotten documents leave the bucket that lists them; in the same write others may join it.
-The overflow count of a bucket never falls, so that readers still look under the longer key.
+The theory. A probe must read few documents for each key, and no flood of variants may hide a text.
+So a bucket lists its oldest documents up to a cap, and counts the others. A counted document is
+listed under a longer key: the full bucket's key, extended by more slots of the signature. Two
+documents of one bucket that differ elsewhere get different longer keys, so the crowd divides. If
+that bucket is full too, the key gets longer again, for `DEPTH` steps. Equal texts have equal
+signatures and would never divide: their bucket goes on in numbered pages (`overflow_pages`).
+
+    cap 2; the documents 1 to 4 have key A; their next two slots are x, x, x and y
+
+    A     lists 1 2   counts 2      full: readers with key A read their longer key too
+    A+x   lists 3     counts 0      read by those whose slots are x
+    A+y   lists 4     counts 0
+
+Two facts make it exact. The count never falls, so a reader knows when to read on, even after the
+bucket has lost a document. And ordinals rise from write to write, so a bucket depends only on the
+order of documents, not on batches: a restore writes the same bytes.
+
+The code follows the theory: one round for each length of the keys, the shortest first. In a round,
+documents that leave are taken out of the bucket that lists them, and joining documents fill it.
+The keys of all others get one step longer, and go into the next round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from streamfilter.index.bands.bucket_overflow import DEPTH, cap_at, longer
 from streamfilter.index.bands.buckets import Grouped, merged, written
-from streamfilter.index.bands.page_writes import ReadLists, put_buckets, put_pages, without
+from streamfilter.index.bands.page_writes import BucketTable, ReadLists, put_pages, without
 from streamfilter.index.protocol import FAINT_BELOW, Additions, Applied, Removals
-from streamfilter.index.rocks.entries import Entries
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
 APPLY_KEYS_MAX = 1 << 24
 """Keys of one write, joining and leaving: they are numbered in 24 bits while they are merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """New documents, and the cells of their keys that exist."""
+
+    additions: Additions
+    cells: I64
+    """(m,) row * columns + column; the bands of an unsigned document have no keys."""
+
+    @classmethod
+    def of(cls, additions: Additions) -> Joining:
+        """Return *additions* with the cells of their keys."""
+        return cls(additions, np.flatnonzero(written(additions)))
 
 
 @dataclass(slots=True)
@@ -39,10 +68,21 @@ class _Keys:
     """(m,) the keys, in their present length."""
 
     @classmethod
-    def of(cls, ordinals: I64, signatures: U8, keys: U64, present: Flags, always: int) -> _Keys:
-        columns = keys.shape[1]
-        cells = np.flatnonzero(present)
-        return cls(ordinals, signatures, columns, columns - always, cells, keys.reshape(-1)[cells])
+    def joining(cls, joining: Joining | None) -> _Keys:
+        if joining is None:
+            return cls.none()
+        more, cells = joining.additions, joining.cells
+        documents, columns = more.documents, more.keys.shape[1]
+        signatures, keys = documents.contents.signatures, more.keys.reshape(-1)[cells]
+        return cls(documents.ordinals, signatures, columns, columns - more.always, cells, keys)
+
+    @classmethod
+    def leaving(cls, removals: Removals | None) -> _Keys:
+        if removals is None:
+            return cls.none()
+        keys, columns = removals.keys.reshape(-1), removals.keys.shape[1]
+        cells, bands = np.arange(len(keys)), columns - removals.always
+        return cls(removals.ordinals, removals.signatures, columns, bands, cells, keys)
 
     @classmethod
     def none(cls) -> _Keys:
@@ -99,32 +139,20 @@ class _Count:
 
 
 def listed(
-    entries: Entries,
-    bands: str,
-    additions: Additions | None,
-    removals: Removals | None,
-    *,
-    first_lists: ReadLists,
-    lists_of: ReadLists,
-    about_to_write: Callable[[U64], None],
-    cap: int,
+    table: BucketTable, new: Joining | None, removals: Removals | None, *, first_lists: ReadLists
 ) -> Applied:
-    """Put into *entries* the buckets without *removals*, and with *additions* in them.
+    """Put the buckets without *removals*, and with the *new* documents in them.
 
     Args:
-        entries: Of the write.
-        bands: The family of the buckets.
-        additions: Documents that are not stored yet.
+        table: The buckets of the window.
+        new: Documents that are not stored yet.
         removals: Documents that leave.
         first_lists: Reads the buckets of the shortest keys.
-        lists_of: Reads the buckets of longer keys.
-        about_to_write: Called with distinct, rising keys before they are written.
-        cap: The cap of the shortest keys' buckets.
 
     Raises:
         ValueError: there are too many keys; nothing was put.
     """
-    joining, leaving, count = _joining(additions), _leaving(removals), _Count()
+    joining, leaving, count = _Keys.joining(new), _Keys.leaving(removals), _Count()
     if (keys := len(joining.cells) + len(leaving.cells)) >= APPLY_KEYS_MAX:
         raise ValueError(f"one write may change fewer than {APPLY_KEYS_MAX} keys, not {keys}")
     for depth in range(DEPTH + 1):
@@ -132,43 +160,24 @@ def listed(
             break
         grouped = Grouped.of(np.concatenate((leaving.trail, joining.trail)))
         names = grouped.key_bytes()
-        old = (lists_of if depth else first_lists)(grouped, names)
-        about_to_write(grouped.keys)  # harmless if the write fails later
+        old = (table.lists if depth else first_lists)(grouped, names)
+        table.about_to_write(grouped.keys)  # harmless if the write fails later
         gone, coming = np.split(grouped.inverse, [len(leaving.cells)])
         closed = np.concatenate((leaving.whole, joining.whole))[grouped.first] & (old.overflows > 0)
         rest, held = without(old, gone, leaving.owners)
-        lists, away = merged(rest, coming, joining.owners, cap=cap_at(cap, depth), closed=closed)
-        put_buckets(entries, bands, names, old, lists)
+        cap = cap_at(table.cap, depth)
+        lists, away = merged(rest, coming, joining.owners, cap=cap, closed=closed)
+        table.put(names, old, lists)
         onward = ~held & (old.overflows > 0)[gone]
         paged_in, paged_out = away & joining.whole, onward & leaving.whole
         if paged_in.any() or paged_out.any():
             put_pages(
-                entries, bands, grouped.keys, old.overflows,
+                table, grouped.keys, old.overflows,
                 joining=(coming[paged_in], joining.owners[paged_in]),
                 leaving=(gone[paged_out], leaving.owners[paged_out]),
-                lists_of=lists_of, about_to_write=about_to_write, cap=cap,
             )  # fmt: skip
         leaving.go_on(onward, depth + 1)
         count.longer += int((~away).sum()) if depth else 0
         count.nowhere.append(joining.go_on(away, depth + 1))
-    return count.applied(
-        joining, additions.documents.contents.set_sizes > 0 if additions else np.zeros(0, np.bool_)
-    )
-
-
-def _joining(additions: Additions | None) -> _Keys:
-    if additions is None:
-        return _Keys.none()
-    documents, present = additions.documents, written(additions)
-    return _Keys.of(
-        documents.ordinals, documents.contents.signatures, additions.keys, present, additions.always
-    )
-
-
-def _leaving(removals: Removals | None) -> _Keys:
-    if removals is None:
-        return _Keys.none()
-    everywhere = np.ones(removals.keys.shape, np.bool_)
-    return _Keys.of(
-        removals.ordinals, removals.signatures, removals.keys, everywhere, removals.always
-    )
+    signed = new.additions.documents.contents.set_sizes > 0 if new else np.zeros(0, np.bool_)
+    return count.applied(joining, signed)

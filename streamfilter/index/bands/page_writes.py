@@ -7,14 +7,15 @@ written. The front in RAM still calls the key perhaps written, which costs a loo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamfilter.index.bands.buckets import Grouped, merged, taken
 from streamfilter.index.bands.overflow_pages import page_cap, page_keys, pages_of
+from streamfilter.index.entries import Entries
 from streamfilter.index.format import ORDINAL_BYTES, Lists, encode_buckets
-from streamfilter.index.rocks.entries import Entries
 from streamfilter.similarity.columns import I64, U64, Flags, distinct, ranks
 
 _ORDINAL_BITS = 8 * ORDINAL_BYTES
@@ -25,53 +26,68 @@ Members = tuple[NDArray[np.intp], I64]
 """(m,) the number of the bucket, and (m,) ordinals."""
 
 
+@dataclass(frozen=True, slots=True)
+class BucketTable:
+    """The buckets of one window, as a write reads and changes them."""
+
+    entries: Entries
+    """The entries of the write."""
+    family: str
+    """The column family of the buckets."""
+    cap: int
+    """The cap of the shortest keys' buckets."""
+    lists: ReadLists
+    """Reads buckets."""
+    about_to_write: Callable[[U64], None]
+    """Called with distinct, rising keys before they are written."""
+
+    def put(self, names: Sequence[bytes], old: Lists, lists: Lists) -> None:
+        """Put the buckets that are not empty, and delete those that have become empty."""
+        left = (lists.counts > 0) | (lists.overflows > 0)
+        if left.all():
+            self.entries.put(self.family, names, encode_buckets(lists))
+            return
+        there = np.flatnonzero(left)
+        chosen = [names[i] for i in there.tolist()]
+        self.entries.put(self.family, chosen, encode_buckets(taken(lists, there)))
+        emptied = np.flatnonzero(~left & (old.counts > 0))
+        self.entries.delete(self.family, [names[i] for i in emptied.tolist()])
+
+
 def put_pages(
-    entries: Entries,
-    bands: str,
-    keys: U64,
-    turned_away: I64,
-    *,
-    joining: Members,
-    leaving: Members,
-    lists_of: ReadLists,
-    about_to_write: Callable[[U64], None],
-    cap: int,
+    table: BucketTable, keys: U64, turned_away: I64, *, joining: Members, leaving: Members
 ) -> None:
-    """Put into *entries* the pages without those *leaving*, and with those *joining* in them.
+    """Put the pages without those *leaving*, and with those *joining* in them.
 
     Args:
-        entries: Of the write.
-        bands: The family of the buckets.
-        keys: (b,) of the first buckets.
+        table: The buckets of the window.
+        keys: (b,) the keys of the first buckets.
         turned_away: (b,) what they counted before this write.
         joining: Documents that a bucket turns away.
         leaving: Documents that are in no bucket, of buckets that have turned documents away.
-        lists_of: Reads lists.
-        about_to_write: Called with distinct, rising keys before they are written.
-        cap: The cap of the first buckets.
     """
     # A document has one place in a page, even if two of its keys are the same.
     bits = np.uint64(_ORDINAL_BITS)
     tagged = distinct(joining[0].astype(np.uint64) << bits | joining[1].astype(np.uint64))
     groups = (tagged >> bits).astype(np.int64)
     ordinals = (tagged & (np.uint64(1) << bits) - np.uint64(1)).astype(np.int64)
-    numbers = 1 + (turned_away[groups] + ranks(groups)) // page_cap(cap)
+    numbers = 1 + (turned_away[groups] + ranks(groups)) // page_cap(table.cap)
     wanted = groups << _PAGE_BITS | numbers
-    places = distinct(np.concatenate((wanted, _pages_of(leaving[0], turned_away, cap))))
+    places = distinct(np.concatenate((wanted, _pages_of(leaving[0], turned_away, table.cap))))
     owners = places >> _PAGE_BITS
     grouped = Grouped.of(page_keys(keys[owners], places & (1 << _PAGE_BITS) - 1))
     names = grouped.key_bytes()
-    old = lists_of(grouped, names)
-    about_to_write(grouped.keys)
+    old = table.lists(grouped, names)
+    table.about_to_write(grouped.keys)
     # Which page lists a document is not known: it leaves whichever page of its bucket does.
     rest, _ = without(old, *leaving, owners=owners[grouped.first])
     coming = grouped.inverse[np.searchsorted(places, wanted)]
-    lists, _ = merged(rest, coming, ordinals, cap=page_cap(cap))
+    lists, _ = merged(rest, coming, ordinals, cap=page_cap(table.cap))
     changed = rest.counts < old.counts
     changed[coming] = True
     these = np.flatnonzero(changed)
     chosen = [names[i] for i in these.tolist()]
-    put_buckets(entries, bands, chosen, taken(old, these), taken(lists, these))
+    table.put(chosen, taken(old, these), taken(lists, these))
 
 
 def _pages_of(groups: NDArray[np.intp], turned_away: I64, cap: int) -> I64:
@@ -101,17 +117,3 @@ def without(
     stay = ~np.isin(members, asked)
     counts = np.bincount(buckets[stay], minlength=size)
     return Lists(counts, old.ordinals[stay], old.overflows), np.isin(asked, members)
-
-
-def put_buckets(
-    entries: Entries, bands: str, names: Sequence[bytes], old: Lists, lists: Lists
-) -> None:
-    """Put the buckets that are not empty, and delete those that have become empty."""
-    left = (lists.counts > 0) | (lists.overflows > 0)
-    if left.all():
-        entries.put(bands, names, encode_buckets(lists))
-        return
-    there = np.flatnonzero(left)
-    entries.put(bands, [names[i] for i in there.tolist()], encode_buckets(taken(lists, there)))
-    emptied = np.flatnonzero(~left & (old.counts > 0))
-    entries.delete(bands, [names[i] for i in emptied.tolist()])

@@ -31,9 +31,9 @@ from streamfilter.index.directory.lock_and_marker import (
     write_marker,
 )
 from streamfilter.index.directory.read_only_view import IndexView, viewed
+from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexRefused, file_errors
 from streamfilter.index.rocks.database import Database
-from streamfilter.index.rocks.entries import Entries
 from streamfilter.index.rocks.options import MIB, Memory
 
 CHUNK = 5_000

@@ -21,13 +21,11 @@ from streamfilter.index.directory.lock_and_marker import DATABASE_NAME, read_mar
 from streamfilter.index.directory.opening import read_identity
 from streamfilter.index.errors import IndexDamaged, IndexRefused
 from streamfilter.index.format import decode_documents
-from streamfilter.index.journal import HasStoredProgress, fact_key
-from streamfilter.index.protocol import Buckets, Documents
-from streamfilter.index.rocks.column_families import META
+from streamfilter.index.protocol import Documents
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.options import MIB, Memory
-from streamfilter.index.rocks.window_tables import WindowTables, fetch_all, named_in, probe_all
-from streamfilter.similarity.columns import I64, U8, U64, Flags
+from streamfilter.index.rocks.stored_index import StoredIndex
+from streamfilter.index.rocks.window_tables import ANY, WindowTables
 
 ATTEMPTS = 5
 """The owner may replace a file between our reading its name and opening it."""
@@ -35,26 +33,14 @@ ATTEMPTS = 5
 SCAN_DOCUMENTS = 1_000
 
 
-class IndexView(HasStoredProgress):
-    """The contents of an index; the reading half of `protocol.Index`."""
+class IndexView(StoredIndex):
+    """The contents of an index: `protocol.Readable`."""
 
     def __init__(self, store: Database, identity: Identity, *, bucket_cap: int) -> None:
         self.identity, self.bucket_cap = identity, bucket_cap
         self._store, self._slots = store, identity.slots
-        self.ids = store.ids
         self._standing = store.standing
-        self.tables = [WindowTables(store, window) for window in self._standing.windows]
-        """One for each window, the oldest first."""
-
-    def probe(
-        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
-    ) -> Buckets:
-        """Return the buckets of *keys* (n, c); *signatures*: those of the longer keys too."""
-        return probe_all(self.tables, keys, present, signatures)
-
-    def fetch(self, ordinals: I64) -> Documents:
-        """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
-        return fetch_all(self.tables, ordinals, self._slots)
+        self._tables = [WindowTables(store, window) for window in self._standing.windows]
 
     def scan(self) -> Iterator[Documents]:
         """Yield all documents that are remembered in the order of judgement, many at a time."""
@@ -85,7 +71,7 @@ class IndexView(HasStoredProgress):
     def ordinals_of(self, document_id: str) -> list[int]:
         """Return the ordinals of *document_id*. An index without ids is read as a whole."""
         if self.ids:
-            (found,) = named_in(self.tables, [document_id])
+            (found,) = self.named([document_id], ANY)
             remembered: list[int] = found[found >= self.progress.horizon].tolist()
             return remembered
         return [
@@ -94,10 +80,6 @@ class IndexView(HasStoredProgress):
             for row, known in enumerate(documents.ids)
             if known == document_id
         ]
-
-    def fact(self, name: str) -> bytes | None:
-        """Return the fact that the owner stored under *name*."""
-        return self._store.get(META, [fact_key(name)])[0]
 
 
 @contextmanager

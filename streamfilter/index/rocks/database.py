@@ -16,10 +16,10 @@ from typing import Any, cast
 
 from rocksdict import AccessType, Options, Rdict, RdictIter, ReadOptions, WriteBatch
 
+from streamfilter.index.entries import Entries
 from streamfilter.index.errors import IndexDamaged, IndexFault, rocks_errors
 from streamfilter.index.journal import STANDING, StoredProgress, decode_standing
 from streamfilter.index.rocks.column_families import META, Families, families_of, keep_ids
-from streamfilter.index.rocks.entries import Entries
 from streamfilter.index.rocks.forks import Holder, abandon_in_children, begin_threads, never_freed
 from streamfilter.index.rocks.options import Memory, Tuning, tuned
 from streamfilter.killpoints import kill_point

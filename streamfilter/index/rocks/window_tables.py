@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from streamfilter.index.bands.buckets import Grouped, descended, encoded_integers, spread
-from streamfilter.index.format import Lists, decode_buckets, decode_documents
+from streamfilter.index.format import Lists, decode_buckets
 from streamfilter.index.journal import decode_mark, numbers_covering
-from streamfilter.index.protocol import Buckets, Documents
+from streamfilter.index.protocol import Buckets
 from streamfilter.index.rocks.column_families import id_prefix
 from streamfilter.index.rocks.database import Database
 from streamfilter.index.rocks.window_front import Absence
-from streamfilter.index.windows import owners
 from streamfilter.model import BatchMark, Window
 from streamfilter.similarity.columns import I64, U8, U64, Flags
 
@@ -76,6 +75,11 @@ class WindowTables:
         """Return the records of *ordinals*, None for the absent ones."""
         return self._store.get(self.families.documents, encoded_integers(ordinals))
 
+    def stored_flags(self, ordinals: I64) -> Flags:
+        """Return which of *ordinals* are stored."""
+        values = self.documents(ordinals)
+        return np.fromiter((value is not None for value in values), np.bool_, len(values))
+
     def stored(self, start: int, end: int) -> int:
         """Count the documents from ordinal *start* on and before *end*: reads all their keys."""
         begin, count, ended = max(start, self.window.first_ordinal), 0, False
@@ -132,42 +136,3 @@ class WindowTables:
         for kind, family in (kinds | {"batch": names.batches, "span": names.spans}).items():
             for key, value in self._store.items(family) if family is not None else ():
                 yield kind, key, value
-
-
-def probe_all(
-    tables: Sequence[WindowTables], keys: U64, present: Flags | None, signatures: U8 | None
-) -> Buckets:
-    """Return the answer of each window: the newest, with the older ones in `Buckets.older`."""
-    *older, newest = (each.probe(keys, present, signatures) for each in tables)
-    return newest.after(older)
-
-
-def fetch_all(tables: Sequence[WindowTables], ordinals: I64, slots: int) -> Documents:
-    """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
-    values = _records(tables, ordinals)
-    there = np.fromiter((value is not None for value in values), np.bool_, len(values))
-    return decode_documents(ordinals[there], [v for v in values if v is not None], slots)
-
-
-def named_in(tables: Sequence[WindowTables], ids: Sequence[str], most: int = ANY) -> list[I64]:
-    """Return under which ordinals the *most* oldest documents of each of *ids* are stored."""
-    found = [each.named(ids, most) for each in tables]
-    return [
-        np.array([o for part in parts for o in part][:most], np.int64)
-        for parts in zip(*found, strict=True)
-    ]
-
-
-def stored_flags(tables: Sequence[WindowTables], ordinals: I64) -> Flags:
-    """Return which of *ordinals* (rising) are stored."""
-    values = _records(tables, ordinals)
-    return np.fromiter((value is not None for value in values), np.bool_, len(values))
-
-
-def _records(tables: Sequence[WindowTables], ordinals: I64) -> list[bytes | None]:
-    """Return the records of *ordinals* (rising): those of the oldest window come first."""
-    places = owners(tuple(each.window for each in tables), ordinals)
-    values: list[bytes | None] = [None] * int((places < 0).sum())
-    for place, each in enumerate(tables):
-        values += each.documents(ordinals[places == place])
-    return values

@@ -1,62 +1,123 @@
-"""The entries of one write in one window: its documents, and the buckets that list them."""
+"""The part of a write that falls into one window: its documents, and the buckets that list them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamfilter.index.bands.bucket_writes import listed
-from streamfilter.index.bands.buckets import Grouped, encoded_integers, found, written
+from streamfilter.index.bands.bucket_writes import Joining, listed
+from streamfilter.index.bands.buckets import Grouped, encoded_integers, found
+from streamfilter.index.bands.page_writes import BucketTable
+from streamfilter.index.entries import Entries
 from streamfilter.index.format import Lists, encode_documents
-from streamfilter.index.protocol import Additions, Applied, Buckets, Removals
+from streamfilter.index.protocol import Additions, Applied, Changes, Removals
 from streamfilter.index.rocks.column_families import id_keys
-from streamfilter.index.rocks.entries import Entries
 from streamfilter.index.rocks.window_tables import WindowTables
-from streamfilter.similarity.columns import Flags
+from streamfilter.index.selection import removals_at, subset
+from streamfilter.index.windows import parts_of
+from streamfilter.similarity.columns import I64
+
+NOTHING: I64 = np.zeros(0, np.int64)
 
 
-def put_changed(
-    entries: Entries,
-    tables: WindowTables,
-    additions: Additions | None,
-    removals: Removals | None,
-    *,
-    cap: int,
-) -> Applied:
-    """Put into *entries* the changes of one window by its own *removals* and *additions*.
+@dataclass(frozen=True, slots=True)
+class WindowWrite:
+    """What a write adds to one window and removes from it: selected once, before anything is put.
+
+    Example: the windows begin with the ordinals 0 and 10, and a write removes 4 and 12 and adds 20
+    and 21. The first window's part removes 4. The second one's removes 12 and adds 20 and 21.
+    """
+
+    tables: WindowTables
+    joining: Joining | None
+    """Documents that are not stored yet, in rising order, and which of their keys exist."""
+    removals: Removals | None
+    """Documents that are stored, in rising order."""
+
+    @property
+    def added(self) -> I64:
+        """Return the ordinals that it adds."""
+        return NOTHING if self.joining is None else self.joining.additions.documents.ordinals
+
+    @property
+    def removed(self) -> I64:
+        """Return the ordinals that it removes."""
+        return NOTHING if self.removals is None else self.removals.ordinals
+
+    def put(self, entries: Entries, *, cap: int) -> Applied:
+        """Put the changes into *entries*; *cap* is that of the shortest keys' buckets."""
+        tables, joining, removals = self.tables, self.joining, self.removals
+        if joining is None and removals is None:
+            return Applied()
+        first_lists = tables.lists
+        if joining is not None and joining.additions.buckets is not None and removals is None:
+            first_lists = partial(_probed_lists, joining)
+        table = BucketTable(
+            entries, tables.families.bands, cap, tables.lists, tables.about_to_write
+        )
+        applied = listed(table, joining, removals, first_lists=first_lists)
+        family, ids = tables.families.documents, tables.families.ids
+        if joining is not None:
+            documents = joining.additions.documents
+            entries.put(family, encoded_integers(documents.ordinals), records_of(joining.additions))
+            if ids is not None:
+                names = id_keys(documents.ids, documents.ordinals.tolist())
+                entries.put(ids, names, [b""] * len(names))
+        if removals is not None:
+            entries.delete(family, encoded_integers(removals.ordinals))
+            if ids is not None:
+                entries.delete(ids, id_keys(removals.ids, removals.ordinals.tolist()))
+        return applied
+
+
+def window_writes(
+    changes: Changes, windows: Sequence[WindowTables], *, highest: int
+) -> list[WindowWrite]:
+    """Return the part of *changes* of each of *windows*, the oldest first.
 
     Args:
-        entries: Of the write.
-        tables: The window's.
-        additions: Documents that are not stored yet.
-        removals: Documents that are.
-        cap: Of the shortest keys' buckets.
+        changes: Additions that are stored already, and removals that are not, are left out.
+        windows: The windows that were alive, and the one that begins.
+        highest: The highest ordinal that was ever stored: higher ones need no look.
     """
-    removals = removals if removals is not None and len(removals.ordinals) else None
-    if additions is None and removals is None:
-        return Applied()
-    first_lists = tables.lists
-    if additions is not None and additions.buckets is not None and removals is None:
-        first_lists = partial(_probed_lists, additions.buckets, written(additions))
-    applied = listed(
-        entries, tables.families.bands, additions, removals, first_lists=first_lists,
-        lists_of=tables.lists, about_to_write=tables.about_to_write, cap=cap,
-    )  # fmt: skip
-    family, ids = tables.families.documents, tables.families.ids
-    if additions is not None:
-        documents = additions.documents
-        entries.put(family, encoded_integers(documents.ordinals), records_of(additions))
-        if ids is not None:
-            names = id_keys(documents.ids, documents.ordinals.tolist())
-            entries.put(ids, names, [b""] * len(names))
-    if removals is not None:
-        entries.delete(family, encoded_integers(removals.ordinals))
-        if ids is not None:
-            entries.delete(ids, id_keys(removals.ids, removals.ordinals.tolist()))
-    return applied
+    added, removed = changes.additions, changes.removals
+    new = _rows(added.documents.ordinals if added else NOTHING, windows)
+    old = _rows(removed.ordinals if removed else NOTHING, windows)
+    return [
+        WindowWrite(
+            each,
+            _joining(each, added, rows, highest) if added and len(rows) else None,
+            _leaving(each, removed, gone) if removed and len(gone) else None,
+        )
+        for each, rows, gone in zip(windows, new, old, strict=True)
+    ]
+
+
+def _rows(ordinals: I64, windows: Sequence[WindowTables]) -> list[NDArray[np.intp]]:
+    """Return the rows of each window's *ordinals*: in rising order, and each ordinal once."""
+    distinct, first = np.unique(ordinals, return_index=True)
+    return [first[part] for part in parts_of(tuple(each.window for each in windows), distinct)]
+
+
+def _joining(
+    tables: WindowTables, additions: Additions, rows: NDArray[np.intp], highest: int
+) -> Joining | None:
+    ordinals = additions.documents.ordinals[rows]
+    if ordinals[0] <= highest:  # only in a repeated restore
+        rows = rows[~tables.stored_flags(ordinals)]
+    if not len(rows):
+        return None
+    whole = len(rows) == len(additions.documents) and bool((np.diff(rows) == 1).all())
+    return Joining.of(additions if whole else subset(additions, rows))
+
+
+def _leaving(tables: WindowTables, removals: Removals, rows: NDArray[np.intp]) -> Removals | None:
+    rows = rows[tables.stored_flags(removals.ordinals[rows])]
+    return removals_at(removals, rows) if len(rows) else None
 
 
 def records_of(additions: Additions) -> Sequence[bytes]:
@@ -65,13 +126,7 @@ def records_of(additions: Additions) -> Sequence[bytes]:
     return encode_documents(additions.documents) if records is None else records
 
 
-def _probed_lists(
-    buckets: Buckets, present: Flags, grouped: Grouped, names: Sequence[bytes]
-) -> Lists:
+def _probed_lists(joining: Joining, grouped: Grouped, names: Sequence[bytes]) -> Lists:
     """Return the buckets from a probe of the same keys."""
-    return found(buckets, np.flatnonzero(present)[grouped.first])
-
-
-def together(writes: Iterable[Applied]) -> Applied:
-    """Return the sums of the counts of all windows."""
-    return Applied(*map(sum, zip(*map(astuple, writes), strict=True)))
+    assert joining.additions.buckets is not None
+    return found(joining.additions.buckets, joining.cells[grouped.first])

@@ -1,0 +1,81 @@
+"""Reads of a stored index from the tables of its windows, for its owner and for a view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streamfilter.index.bands.buckets import copies
+from streamfilter.index.format import decode_documents
+from streamfilter.index.journal import HasStoredProgress, fact_key
+from streamfilter.index.protocol import Buckets, Copies, Documents, Meets
+from streamfilter.index.rocks.column_families import META
+from streamfilter.index.rocks.database import Database
+from streamfilter.index.rocks.window_tables import WindowTables
+from streamfilter.index.windows import owner, parts_of
+from streamfilter.model import BatchMark
+from streamfilter.similarity.columns import I64, U8, U64, Flags
+
+
+class StoredIndex(HasStoredProgress):
+    """`streamfilter.index.protocol.Readable` on an open database."""
+
+    bucket_cap: int
+    _store: Database
+    _slots: int
+    """Length of a signature."""
+    _tables: Sequence[WindowTables]
+
+    @property
+    def tables(self) -> Sequence[WindowTables]:
+        """Return the tables of each window, the oldest first."""
+        return self._tables
+
+    def probe(
+        self, keys: U64, present: Flags | None = None, signatures: U8 | None = None
+    ) -> Buckets:
+        """Return the buckets of *keys* (n, c); *signatures*: those of the longer keys too."""
+        *older, newest = (each.probe(keys, present, signatures) for each in self.tables)
+        return newest.after(older)
+
+    def copies(self, keys: U64, asked: Flags, fingerprints: U8, meets: Meets) -> Copies:
+        """Return stored documents whose text equals one of n texts."""
+        return copies(self, keys, asked, fingerprints, meets)
+
+    def fetch(self, ordinals: I64) -> Documents:
+        """Return the documents stored under *ordinals* (distinct, rising); absent ones left out."""
+        tables, values = self.tables, list[bytes | None]()
+        parts = parts_of(self.windows, ordinals)
+        for each, part in zip(tables, parts, strict=True):
+            values += each.documents(ordinals[part])
+        asked = ordinals[len(ordinals) - len(values) :]  # the others are of dropped windows
+        there = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        return decode_documents(asked[there], [v for v in values if v is not None], self._slots)
+
+    @property
+    def ids(self) -> bool:
+        """Return whether the index can find documents by id."""
+        return self._store.ids
+
+    def named(self, ids: Sequence[str], most: int) -> list[I64]:
+        """Return the ordinals of the *most* oldest stored documents of each of *ids*."""
+        found = [each.named(ids, most) for each in self.tables]
+        return [
+            np.array([ordinal for part in parts for ordinal in part][:most], np.int64)
+            for parts in zip(*found, strict=True)
+        ]
+
+    def marks_covering(self, partitions: I64, offsets: I64) -> list[BatchMark | None]:
+        """Return for each (partition, offset) the mark of the batch that first judged it."""
+        found = [tables.marks_covering(partitions, offsets) for tables in self.tables]
+        return [next((mark for mark in marks if mark), None) for marks in zip(*found, strict=True)]
+
+    def mark(self, number: int) -> BatchMark | None:
+        """Return the mark of a batch, None if its window is dropped."""
+        tables, place = self.tables, owner(self.windows, number)
+        return tables[place].mark(number) if place >= 0 else None
+
+    def fact(self, name: str) -> bytes | None:
+        """Return the fact that was stored under *name*."""
+        return self._store.get(META, [fact_key(name)])[0]
