@@ -61,7 +61,7 @@ from streamfilter.index.format import recorded
 from streamfilter.index.protocol import Applied, Changes, Index
 from streamfilter.killpoints import kill_point
 from streamfilter.matching.batch import Decided, Rules, decide, forgets_first
-from streamfilter.matching.forgetting import CutBatch, removals_of
+from streamfilter.matching.forgetting import CutBatch, named_removals
 from streamfilter.matching.pipeline import accept
 from streamfilter.matching.retention import EVERYTHING, UNLIMITED, Retention
 from streamfilter.model import Positions, Record
@@ -226,7 +226,7 @@ class Transactor:
             self.waits_for = str(away)
             return StepResult.SCHEMAS_AWAY
         records = decided.prepared.records  # the others are held
-        removals = removals_of(decided.forgotten.stored, self._index, self._sketcher.keys_of)
+        removals = named_removals(decided.forgotten.stored, self._index, self._sketcher.keys_of)
         leaving = self._parts.forwarder.written(decided)
         kill_point("batch.decided")
         after, batch = self.standing.after(

@@ -23,8 +23,10 @@ from itertools import chain
 
 import numpy as np
 
+from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.protocol import Index, Removals
 from streamfilter.similarity.columns import I64, U8, U64, Flags, KeysOf
+from streamfilter.stops import counted
 
 FORGET_MAX = 1_000
 """Most documents that one batch forgets: about half a second, and some megabytes of keys."""
@@ -202,6 +204,22 @@ class Forgotten:
 NOBODY: I64 = np.zeros(0, np.int64)
 NO_TOMBSTONES = Forgetting(0, (), NOBODY, NOBODY, NOBODY)
 NOTHING = Forgotten(NOBODY)
+
+
+def named_removals(ordinals: I64, index: Index, keys_of: KeysOf) -> Removals | None:
+    """Return the removals of documents that the *index* has named by their ids.
+
+    Raises:
+        IndexDamaged: it has none of them. Its table of ids would name them again, and the tombstone
+            would be read again for ever.
+    """
+    removals = removals_of(ordinals, index, keys_of)
+    if removals is None and len(ordinals):
+        raise IndexDamaged(
+            f"the index finds {counted(len(ordinals), 'document')} by id, from ordinal "
+            f"{ordinals[0]} on, and holds none of them: its table of ids is damaged"
+        )
+    return removals
 
 
 def removals_of(ordinals: I64, index: Index, keys_of: KeysOf) -> Removals | None:

@@ -7,12 +7,13 @@ import pytest
 
 from streamfilter.index.directory.identity import Identity
 from streamfilter.index.directory.opening import open_index
+from streamfilter.index.errors import IndexDamaged
 from streamfilter.index.memory import MemoryIndex
 from streamfilter.index.progress import Progress
 from streamfilter.index.protocol import Changes
 from streamfilter.index.rocks.options import MIB, Memory
 from streamfilter.matching.batch import Prepared, Rules, decide
-from streamfilter.matching.forgetting import CutBatch, removals_of
+from streamfilter.matching.forgetting import CutBatch, named_removals
 from streamfilter.matching.pipeline import MatchPolicy
 from streamfilter.matching.retention import Extent
 from streamfilter.model import BatchMark, Reason, Source, Span, Unjudged, Verdict
@@ -95,7 +96,7 @@ class Story(Ageing):
             mark = BatchMark(number, done, end, spans, extent.horizon, number)
             progress = Progress(positions={0: end}, next_batch=number + 1, next_ordinal=end,
                                 horizon=extent.horizon)  # fmt: skip
-            removals = removals_of(decided.forgotten.stored, index, SKETCHER.keys_of)
+            removals = named_removals(decided.forgotten.stored, index, SKETCHER.keys_of)
             for each in indexes:
                 each.apply(Changes(progress, decided.additions, (mark,), removals, extent.opens))
         return pairs
@@ -165,3 +166,11 @@ def test_a_tombstone_of_who_is_older_than_the_horizon_takes_them_away_and_is_unk
     stored = index.fetch(np.arange(3)).ordinals.tolist()
     assert (forgotten.stored.tolist(), forgotten.unknown) == (stored, 2)
     assert stored == [0, 1, 2]
+
+
+def test_a_table_of_ids_that_names_missing_documents_is_damage_and_no_endless_tombstone():
+    index = MemoryIndex(slots=SKETCHER.scheme.slots, ids=True)
+    missing = np.array([7, 9])
+    with pytest.raises(IndexDamaged, match="2 documents by id, from ordinal 7 on"):
+        named_removals(missing, index, SKETCHER.keys_of)
+    assert named_removals(missing[:0], index, SKETCHER.keys_of) is None
